@@ -29,6 +29,7 @@ from nac.clock import utc_now
 from nac.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.errors import AdmitError, InvalidInput
 from nac.ids import MspId, TenantId
+from nac.members import service as members
 from nac.msps.service import MspNotFound
 from nac.secrets import Sealer
 from nac.sign_in import rules, sessions
@@ -94,6 +95,7 @@ def _asked_by_cookie(request: Request, response: Response) -> Asked:
         note_good(request.scope)
         cookies.require_csrf_token(request, signed_in.csrf_token)
         tenant, msp_id = _places(session, request)
+        members.note_arrival(session, grants=principal.grants, tenant=tenant, msp_id=msp_id)
         needs = not signed_in.has_two and rules.wants_two_factors(
             session, msp_id=tenant.msp_id if tenant else msp_id, tenant_id=tenant.tenant_id if tenant else None
         )

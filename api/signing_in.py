@@ -22,6 +22,7 @@ from nac.clock import utc_now
 from nac.db import CredentialScope, PersonScope, session_scope
 from nac.models import Passkey, Person, SignOn
 from nac.people import repository as people
+from nac.people import service as accounts
 from nac.sign_in import attempts, failures, links, passkeys, passwords, recovery, sessions, totp
 from nac.sign_in.attempts import Attempt
 from nac.sign_in.challenges import Challenges, FactorsNeeded, KnownDevice, PasskeyAsked, PasskeyOffered
@@ -353,7 +354,7 @@ class _Found:
 def _look_up(email: str) -> _Found:
     """The same statements for everybody."""
     with session_scope(_NOBODY) as session:
-        person_id = people.id_of_email(session, email.strip())
+        person_id = accounts.find(session, email=email)
     wanted = person_id or uuid4()
     with session_scope(PersonScope(wanted)) as session:
         person = people.get(session, wanted)

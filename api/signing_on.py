@@ -16,13 +16,21 @@ from api.links.pages import page
 from api.request_ids import request_id_of
 from api.signing_in import Desk, require_active
 from nac.accounts.owners import Owner
+from nac.clock import utc_now
 from nac.db import CredentialScope, MspScope, Scope, TenantScope, session_scope
 from nac.errors import AdmitError
 from nac.models import SignOn
 from nac.settings import Settings
-from nac.sign_in import attempts
+from nac.sign_in import attempts, sessions
 from nac.sign_in.challenges import Shown, SignOnBegun
-from nac.sign_in.errors import SignInRefused, SignOnChanged, SignOnNotBegun, TooLateToSignIn
+from nac.sign_in.errors import (
+    AnotherIsSignedIn,
+    SignInOver,
+    SignInRefused,
+    SignOnChanged,
+    SignOnNotBegun,
+    TooLateToSignIn,
+)
 from nac.sign_in.factors import Factor
 from nac.sign_in.sessions import Via
 from nac.sign_in.text import SignInText
@@ -110,6 +118,7 @@ def _sign_in(request: Request, desk: Desk, shown: Shown[SignOnBegun], back: Back
         returned = Returned(back.code, back.issuer, kept.nonce, kept.code_verifier)
         identity = _provider(request, row).finish(returned, secret=desk.secret_of(row))
         person_id = _admit(desk, row, identity)
+        _require_nobody_else(request, person_id)
         with desk.as_person(person_id) as session:
             person = require_active(session, person_id)
             shown.spend(session)
@@ -135,6 +144,20 @@ def _failed(request: Request, exc: AdmitError, on_error: str) -> Response:
     raise exc
 
 
+def _require_nobody_else(request: Request, person_id: UUID) -> None:
+    """Any page can send a browser to a provider that names whom its author wants. Raises AnotherIsSignedIn."""
+    text = SignInText.parse(cookies.read_cookie(request, cookies.SESSION))
+    if text is None:
+        return
+    try:
+        with session_scope(CredentialScope(text.public_id)) as session:
+            signed_in, _ = sessions.authenticate(session, text=text, now=utc_now())
+    except SignInOver:
+        return
+    if signed_in.person_id != person_id:
+        raise AnotherIsSignedIn(remedy="Sign out first, then begin again.")
+
+
 def _row(sign_on_id: UUID) -> SignOn:
     with session_scope(CredentialScope(str(sign_on_id))) as session:
         return sign_ons.require_by_id(session, sign_on_id=sign_on_id)
@@ -143,7 +166,8 @@ def _row(sign_on_id: UUID) -> SignOn:
 def _provider(request: Request, row: SignOn) -> Provider:
     settings: Settings = request.app.state.settings
     redirect_uri = callback_url(settings, row.id)
-    return Provider(sign_ons.settings_of(row), redirect_uri=redirect_uri, reach=settings.outbound_reach)
+    owner = str(row.msp_id or row.tenant_id)
+    return Provider(sign_ons.settings_of(row), owner=owner, redirect_uri=redirect_uri, reach=settings.outbound_reach)
 
 
 def _admit(desk: Desk, row: SignOn, identity: Identity) -> UUID:

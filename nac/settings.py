@@ -35,7 +35,7 @@ class Trials:
     grace_days: int
     endpoints: int
     authentications_a_day: int
-    # Sign-ups that are heard within a day: of one source address, of one mail domain, of all.
+    # Within a day: sign-ups that are heard of one source address; that may be confirmed of one mail domain, of all.
     a_day_of_address: int
     a_day_of_domain: int
     a_day: int

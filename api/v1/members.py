@@ -22,8 +22,9 @@ router = APIRouter(tags=["members"])
 class Member(BaseModel):
     id: UUID
     email: str
+    # "" until the person has come in.
     name: str
-    # active | disabled
+    # invited (and has not come in yet) | active | disabled
     status: str
     role: str
     permissions: list[str]
@@ -58,7 +59,8 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.post(f"{prefix}/members", status_code=201, operation_id=f"add{noun}Member")
     def add_member(access: Annotated[Access, manage], body: NewMember) -> Member:
-        """With a role that gives nothing which the asker has not got himself."""
+        """With a role that gives nothing which the asker has not got himself. Of an address that has an account already
+        the answer is that of any other."""
         with access.change() as change:
             given = body.model_dump(exclude={"invite"})
             row = members.add_member(change.session, actor=access.actor, held=access.held, owner=access.owner, **given)
@@ -105,8 +107,8 @@ def _member(row: MemberRow) -> Member:
     return Member(
         id=row.membership.id,
         email=row.person.email,
-        name=row.person.name,
-        status=row.person.status,
+        name=row.told_name,
+        status=row.told_status,
         role=row.role,
         permissions=sorted(row.permissions),
         tenants=None if row.chosen is None else sorted(row.chosen),

@@ -78,7 +78,9 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.delete(f"{prefix}/roles/{{slug}}", status_code=204, operation_id=f"remove{noun}Role")
     def remove_role(access: Annotated[Access, manage], slug: _Slug) -> None:
         with access.change() as change:
-            custom_roles.remove_role(change.session, actor=access.actor, owner=access.owner, slug=slug)
+            custom_roles.remove_role(
+                change.session, actor=access.actor, held=access.held, owner=access.owner, slug=slug
+            )
             change.answer_nothing()
 
 

@@ -30,6 +30,10 @@ class Token(BaseModel):
     last_used_at: datetime | None
     last_used_from: str | None
     created_by: str
+    # The person who answers for it: it is good while that person has what it may do. null of the command line's.
+    maker: str | None
+    # The token that made it, and that it ends with.
+    parent_id: UUID | None
     created_at: datetime
 
 
@@ -56,17 +60,26 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.post(f"{prefix}/tokens", status_code=201, operation_id=f"make{noun}Token")
     def make_token(access: Annotated[Access, manage], body: NewToken) -> MadeToken:
-        """With permissions that the asker has himself. The token's text is in this answer alone."""
+        """With permissions that the asker has himself, and while he has them. The token's text is in this answer alone.
+
+        Made with a token, it ends with that one at the latest.
+        """
         with access.change() as change:
             made = tokens.make_token(
-                change.session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
+                change.session,
+                actor=access.actor,
+                held=access.held,
+                owner=access.owner,
+                maker=access.principal.maker,
+                parent_id=access.principal.token_id,
+                **body.model_dump(),
             )
             change.session.refresh(made.row)
             return change.answer(MadeToken(**_token(made.row).model_dump(), token=made.text))
 
     @router.delete(f"{prefix}/tokens/{{token_id}}", status_code=204, operation_id=f"revoke{noun}Token")
     def revoke_token(access: Annotated[Access, manage], token_id: UUID) -> None:
-        """Good for nothing from now on."""
+        """Good for nothing from now on; nor are those that were made with it."""
         with access.change() as change:
             tokens.revoke_token(change.session, actor=access.actor, owner=access.owner, token_id=token_id)
             change.answer_nothing()
@@ -87,5 +100,7 @@ def _token(row: TokenRow) -> Token:
         last_used_at=row.last_used_at,
         last_used_from=row.last_used_from,
         created_by=row.created_by,
+        maker=row.maker,
+        parent_id=row.parent_id,
         created_at=row.created_at,
     )

@@ -32,6 +32,7 @@ def _row(row: ApiToken) -> Row:
         "expires_at": row.expires_at,
         "revoked_at": row.revoked_at,
         "last_used_at": row.last_used_at,
+        "maker": row.maker,
         "id": row.id,
     }
 

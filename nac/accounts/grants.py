@@ -1,8 +1,9 @@
 """Who may do what where: decided of frozen values, without a database."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
+from uuid import UUID
 
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission
@@ -31,6 +32,8 @@ class Grant:
     tenant_id: TenantId | None = None
     # Of an MSP's tenants those alone; None for all of them, those to come included.
     chosen: frozenset[TenantId] | None = None
+    # The membership that it is of, where the person has not come in by it before.
+    new_membership: UUID | None = None
 
     @property
     def level(self) -> Level:
@@ -59,12 +62,27 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
+class Maker:
+    """A person who answers for tokens, whoever made them in between."""
+
+    person_id: UUID
+    # As the audit log names the person.
+    actor: str
+    # Whose provider had named the person; the platform where none had.
+    via: Owner = field(default_factory=Owner)
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
     """Who asks: a person that has signed in, or a token. Without grants it may nothing."""
 
     # Kind and name, as the audit log keeps it: person:ann@example.com, token:monitoring.
     actor: str
     grants: tuple[Grant, ...] = ()
+    # Of a person; of a token who answers for it, None for one of the command line.
+    maker: Maker | None = None
+    # Of a token.
+    token_id: UUID | None = None
 
     def on_tenant(self, place: TenantPlace) -> frozenset[Permission]:
         """Of what level they ever are: on a tenant, those of an MSP say nothing."""

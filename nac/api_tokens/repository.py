@@ -1,22 +1,41 @@
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import func, literal_column, select
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.models import ApiToken
 
-
-def get_by_public_id(session: Session, public_id: str) -> ApiToken | None:
-    query = select(ApiToken).where(ApiToken.public_id == public_id)
-    return session.scalar(query.execution_options(populate_existing=True))
+# What is behind a token that somebody answers for; NULL of others.
+_BEHIND = literal_column("CASE WHEN api_tokens.maker_id IS NOT NULL THEN memberships_behind(api_tokens) END", JSONB)
 
 
-def get(session: Session, owner: Owner, token_id: UUID) -> ApiToken | None:
+def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[dict[str, Any]] | None] | None:
+    """With the memberships that now give its maker something there, where somebody answers for it."""
+    query = select(ApiToken, _BEHIND).where(ApiToken.public_id == public_id)
+    row = session.execute(query.execution_options(populate_existing=True)).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def get(session: Session, owner: Owner, token_id: UUID, *, lock: bool = False) -> ApiToken | None:
     query = select(ApiToken).where(owner.owns(ApiToken), ApiToken.id == token_id)
-    return session.scalar(query.execution_options(populate_existing=True))
+    query = query.execution_options(populate_existing=True)
+    return session.scalar(query.with_for_update() if lock else query)
+
+
+def hold(session: Session, token_id: UUID) -> datetime | None:
+    """Until when it is good; None where it was revoked. It stays so until the transaction ends. In any scope."""
+    return session.scalar(select(func.hold_token(token_id)))
+
+
+def revoke_children(session: Session, token_id: UUID, now: datetime) -> int:
+    """In any scope."""
+    number: int = session.scalars(select(func.revoke_tokens_of(token_id, now))).one()
+    return number
 
 
 def count_good(session: Session, owner: Owner, now: datetime) -> int:

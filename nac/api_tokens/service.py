@@ -1,14 +1,14 @@
 """Tokens of programs: of an owner, with permissions of their own, for a time. The text is shown once."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import Grant, Principal, require_not_more
+from nac.accounts.grants import Grant, Maker, Principal, require_not_more
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission, permissions_at
 from nac.api_tokens import repository
@@ -16,6 +16,7 @@ from nac.api_tokens.text import TokenText
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.errors import AdmitError, Conflict, InvalidInput, NotFound
+from nac.members import service as members
 from nac.models import ApiToken
 from nac.validation import require_name
 
@@ -25,7 +26,7 @@ MOST_OF_AN_OWNER = 200
 # The last use is written down when it is so much newer, so that a busy program does not write with each question.
 _USE_STEP = timedelta(minutes=1)
 
-Why = Literal["unknown", "wrong-secret", "revoked", "expired"]
+Why = Literal["unknown", "wrong-secret", "revoked", "expired", "maker-gone"]
 
 
 _PERMISSIONS = {permission.value: permission for permission in Permission}
@@ -62,8 +63,11 @@ def make_token(
     name: str,
     permissions: Iterable[str],
     expires_at: datetime,
+    maker: Maker | None = None,
+    parent_id: UUID | None = None,
 ) -> Made:
-    """`held` is what who makes it may do there himself. In the scope of the owner."""
+    """`held` is what who makes it may do there himself; `maker` the person who does or who answers for who does, and
+    `parent_id` the token that does, which it ends with, and no later. In the scope of the owner."""
     name, wanted = require_name(name), parse_permissions(permissions)
     above = sorted(wanted - permissions_at(owner.level))
     if above:
@@ -76,6 +80,8 @@ def make_token(
             place="expires_at",
             remedy=f"Give a time to come, {LONGEST.days} days at most.",
         )
+    if parent_id is not None:
+        expires_at = min(expires_at, _end_of(repository.hold(session, parent_id)))
     if repository.count_good(session, owner, now) >= MOST_OF_AN_OWNER:
         raise Conflict(f"There are {MOST_OF_AN_OWNER} tokens already.", remedy="Revoke those that nobody uses.")
     text = TokenText.make()
@@ -86,6 +92,11 @@ def make_token(
         permissions=sorted(wanted),
         expires_at=expires_at,
         created_by=actor,
+        maker_id=maker and maker.person_id,
+        maker=maker and maker.actor,
+        via_msp_id=maker and maker.via.msp_id,
+        via_tenant_id=maker and maker.via.tenant_id,
+        parent_id=parent_id,
         **owner.columns(),
     )
     session.add(row)
@@ -93,6 +104,12 @@ def make_token(
     after = {"permissions": row.permissions, "expires_at": expires_at.isoformat()}
     audit.append(session, actor=actor, action="token.make", target=f"{name} ({text})", after=after, **owner.columns())
     return Made(row, text.reveal())
+
+
+def _end_of(parent_ends_at: datetime | None) -> datetime:
+    if parent_ends_at is None:
+        raise TokenRefused("revoked")
+    return parent_ends_at
 
 
 def parse_permissions(names: Iterable[str]) -> frozenset[Permission]:
@@ -107,51 +124,68 @@ def parse_permissions(names: Iterable[str]) -> frozenset[Permission]:
 
 def authenticate(session: Session, *, text: TokenText, address: str | None, now: datetime) -> Principal:
     """Whom the program acts for. In CredentialScope of the token's public id. Raises TokenRefused."""
-    row = repository.get_by_public_id(session, text.public_id)
-    if row is None:
+    found = repository.get_by_public_id(session, text.public_id)
+    if found is None:
         raise TokenRefused("unknown")
+    row, behind = found
     if not text.is_of(row.secret_sha256):
         raise TokenRefused("wrong-secret")
     if row.revoked_at is not None:
         raise TokenRefused("revoked")
     if row.expires_at <= now:
         raise TokenRefused("expired")
+    permissions = _left(row, behind)
+    if not permissions:
+        raise TokenRefused("maker-gone")
     if row.last_used_at is None or row.last_used_at <= now - _USE_STEP:
         row.last_used_at, row.last_used_from = now, address
         session.flush()
-    # What a later version has no name for any more gives nothing.
-    permissions = frozenset(_PERMISSIONS[name] for name in row.permissions if name in _PERMISSIONS)
     grant = Grant(permissions, msp_id=row.msp_id, tenant_id=row.tenant_id)
-    return Principal(f"token:{row.name} ({text})", (grant,))
+    return Principal(f"token:{row.name} ({text})", (grant,), _maker_of(row), row.id)
+
+
+def _left(row: ApiToken, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Permission]:
+    """Of what it was given that which its maker still has; what a later version has no name for gives nothing."""
+    given = frozenset(_PERMISSIONS[name] for name in row.permissions if name in _PERMISSIONS)
+    if behind is None:
+        return given
+    held = (members.held_by(Owner(row.msp_id, row.tenant_id), **each) for each in behind)
+    return given & frozenset[Permission]().union(*held)
+
+
+def _maker_of(row: ApiToken) -> Maker | None:
+    if row.maker_id is None or row.maker is None:
+        return None
+    return Maker(row.maker_id, row.maker, Owner(row.via_msp_id, row.via_tenant_id))
 
 
 def get_good(session: Session, *, owner: Owner, text: TokenText, now: datetime) -> ApiToken | None:
     """The token of this text, where it is the owner's and is good."""
-    row = repository.get_by_public_id(session, text.public_id)
-    if (
-        row is None
-        or (row.msp_id, row.tenant_id) != (owner.msp_id, owner.tenant_id)
-        or not text.is_of(row.secret_sha256)
-    ):
+    found = repository.get_by_public_id(session, text.public_id)
+    if found is None:
         return None
-    return row if row.revoked_at is None and row.expires_at > now else None
+    row, behind = found
+    if (row.msp_id, row.tenant_id) != (owner.msp_id, owner.tenant_id) or not text.is_of(row.secret_sha256):
+        return None
+    return row if row.revoked_at is None and row.expires_at > now and _left(row, behind) else None
 
 
-def require(session: Session, *, owner: Owner, token_id: UUID) -> ApiToken:
-    row = repository.get(session, owner, token_id)
+def require(session: Session, *, owner: Owner, token_id: UUID, lock: bool = False) -> ApiToken:
+    row = repository.get(session, owner, token_id, lock=lock)
     if row is None:
         raise TokenNotFound("There is no such token.", place="token")
     return row
 
 
 def revoke_token(session: Session, *, actor: str, owner: Owner, token_id: UUID) -> ApiToken:
-    """Good for nothing from the commit on. Once more changes nothing."""
-    row = require(session, owner=owner, token_id=token_id)
+    """Good for nothing from the commit on, nor what it has made. Once more changes nothing."""
+    row = require(session, owner=owner, token_id=token_id, lock=True)
     if row.revoked_at is None:
         row.revoked_at = utc_now()
         session.flush()
+        after = {"with_it": repository.revoke_children(session, row.id, row.revoked_at)}
         target = f"{row.name} ({TokenText.prefix}{row.public_id})"
-        audit.append(session, actor=actor, action="token.revoke", target=target, **owner.columns())
+        audit.append(session, actor=actor, action="token.revoke", target=target, after=after, **owner.columns())
     return row
 
 

@@ -12,7 +12,9 @@ from nac.api_tokens.service import parse_permissions
 from nac.audit import service as audit
 from nac.custom_roles import repository
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
+from nac.members import service as members
 from nac.models import CustomRole
+from nac.sign_ons import repository as sign_ons
 from nac.validation import require_name, require_slug
 
 MOST_OF_AN_OWNER = 100
@@ -55,7 +57,9 @@ def change_role(
     name: str | None = None,
     permissions: Iterable[str] | None = None,
 ) -> CustomRole:
-    """For its members at once. None leaves name or permissions as they are."""
+    """For its members at once. None leaves name or permissions as they are. Raises LastManager, too."""
+    # First, as whoever changes members does.
+    managers = members.lock_managers(session, owner=owner)
     role = require_by_slug(session, owner=owner, slug=slug, lock=True)
     before = _told(role)
     # Whoever takes from a role what he has not got himself takes it from those above him.
@@ -64,6 +68,8 @@ def change_role(
         role.name = require_name(name)
     if permissions is not None:
         role.permissions = sorted(_require_permissions(owner, held, permissions))
+        if Permission.MEMBER_MANAGE not in role.permissions:
+            managers.require_without_role(role.id)
     session.flush()
     if before != _told(role):
         after = _told(role)
@@ -73,9 +79,14 @@ def change_role(
     return role
 
 
-def remove_role(session: Session, *, actor: str, owner: Owner, slug: str) -> None:
-    """Raises InUse while somebody has it."""
+def remove_role(session: Session, *, actor: str, held: Collection[Permission], owner: Owner, slug: str) -> None:
+    """Raises InUse while somebody has it, or would be given it by the single sign-on."""
     role = require_by_slug(session, owner=owner, slug=slug, lock=True)
+    require_not_more(held, parse_permissions(role.permissions))
+    if sign_ons.gives_role(session, owner, slug):
+        raise InUse(
+            f"The single sign-on gives the role {slug!r}.", place="role", remedy="Take it out of its joins first."
+        )
     if repository.has_members(session, role):
         raise InUse(f"Somebody has the role {slug!r}.", remedy="Give them another one first.")
     session.delete(role)

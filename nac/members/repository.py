@@ -1,7 +1,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import ARRAY, Uuid, bindparam, delete, insert, select, text
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
@@ -10,6 +10,11 @@ from nac.ids import TenantId
 from nac.models import CustomRole, Membership, MembershipTenant, Person, Tenant
 
 Member = tuple[Membership, Person, CustomRole | None]
+
+_ABLE = text("SELECT person_id FROM able_to_sign_in(:people, :msp, :tenant)").bindparams(
+    bindparam("people", type_=ARRAY(Uuid())), bindparam("msp", type_=Uuid()), bindparam("tenant", type_=Uuid())
+)
+_ACCEPT = text("SELECT accept_memberships(:wanted)").bindparams(bindparam("wanted", type_=ARRAY(Uuid())))
 
 
 def of_person(session: Session, person_id: UUID) -> Sequence[tuple[Membership, CustomRole | None]]:
@@ -53,6 +58,19 @@ def lock_all(session: Session, owner: Owner) -> Sequence[tuple[Membership, Custo
     ).all()
     roles = {role.id: role for role in session.scalars(select(CustomRole).where(owner.owns(CustomRole)))}
     return [(row, roles.get(row.custom_role_id) if row.custom_role_id else None) for row in rows]
+
+
+def able_to_sign_in(session: Session, owner: Owner, person_ids: Collection[UUID]) -> Collection[UUID]:
+    """Of these people, who are members there, those who are not disabled and have something to sign in with."""
+    if not person_ids:
+        return ()
+    asked = {"people": list(person_ids), "msp": owner.msp_id, "tenant": owner.tenant_id}
+    return frozenset(session.scalars(_ABLE, asked))
+
+
+def accept(session: Session, membership_ids: Sequence[UUID]) -> None:
+    """They are of the person in scope, who has come in by them."""
+    session.execute(_ACCEPT, {"wanted": list(membership_ids)})
 
 
 def chosen(session: Session, membership_ids: Collection[UUID]) -> Mapping[UUID, frozenset[TenantId]]:

@@ -1,31 +1,36 @@
 """Members: which person has which role on the platform, on an MSP or on a tenant. In the scope of the owner."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import Grant, require_not_more
+from nac.accounts.grants import Grant, TenantPlace, require_not_more
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission, permissions_at
 from nac.accounts.roles import ROLES
 from nac.audit import service as audit
+from nac.clock import utc_now
 from nac.custom_roles import repository as custom_roles
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
-from nac.ids import TenantId
+from nac.ids import MspId, TenantId
 from nac.members import repository
 from nac.models import CustomRole, Membership, Person
 from nac.people import service as people
 
 __all__ = [
     "LastManager",
+    "Managers",
     "MemberNotFound",
     "add_member",
     "change_member",
     "grants_of",
+    "held_by",
     "list_members",
+    "lock_managers",
+    "note_arrival",
     "remove_member",
     "require_member",
     "require_role",
@@ -43,12 +48,22 @@ class LastManager(Conflict):
 @dataclass(frozen=True, slots=True)
 class Member:
     membership: Membership
+    # What the account says of itself is told once the person has come in: see `told_name` and `told_status`.
     person: Person
     # The slug of one of nac.accounts.roles or of the owner's own.
     role: str
     permissions: frozenset[Permission]
     # None for all tenants of the MSP.
     chosen: frozenset[TenantId] | None
+
+    @property
+    def told_name(self) -> str:
+        return self.person.name if self.membership.accepted_at is not None else ""
+
+    @property
+    def told_status(self) -> str:
+        """`invited` until the person has come in: whoever adds an address learns nothing of whether it is anybody's."""
+        return self.person.status if self.membership.accepted_at is not None else "invited"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +82,10 @@ def add_member(
     email: str,
     role: str,
     tenants: Iterable[str] | None = None,
+    has_come: bool = False,
 ) -> Member:
-    """`held` is what who adds may do there himself; `tenants` are slugs of an MSP's tenants, None for all of them.
+    """`held` is what who adds may do there himself; `tenants` are slugs of an MSP's tenants, None for all of them;
+    `has_come` where it is the person who asks.
 
     Raises AlreadyExists, InvalidInput and PermissionMissing.
     """
@@ -79,6 +96,7 @@ def add_member(
         person_id=people.ensure_person(session, email=email),
         has_chosen=chosen is not None,
         created_by=actor,
+        accepted_at=utc_now() if has_come else None,
         **owner.columns(),
         **found.columns,
     )
@@ -104,10 +122,12 @@ def change_member(
     tenants: Iterable[str] | None = None,
 ) -> Member:
     """Raises LastManager, too. What the member has now must be within `held` as well: nobody takes from those above."""
+    # First: of a role of its own, what it gives is not changed meanwhile.
+    managers = lock_managers(session, owner=owner)
     found = _require_role(session, owner, role)
     chosen = _require_tenants(session, owner, tenants)
-    goes_on_managing = Permission.MEMBER_MANAGE in found.permissions and chosen is None
-    _lock(session, owner, but_for=None if goes_on_managing else membership_id)
+    if Permission.MEMBER_MANAGE not in found.permissions or chosen is not None:
+        managers.require_without({membership_id})
     before = require_member(session, owner=owner, membership_id=membership_id)
     require_not_more(held, before.permissions | found.permissions)
     row = before.membership
@@ -127,7 +147,7 @@ def remove_member(
     session: Session, *, actor: str, held: Collection[Permission], owner: Owner, membership_id: UUID
 ) -> None:
     """The person's account stays. Raises LastManager and PermissionMissing."""
-    _lock(session, owner, but_for=membership_id)
+    lock_managers(session, owner=owner).require_without({membership_id})
     member = require_member(session, owner=owner, membership_id=membership_id)
     require_not_more(held, member.permissions)
     session.delete(member.membership)
@@ -152,18 +172,57 @@ def grants_of(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
             msp_id=row.msp_id,
             tenant_id=row.tenant_id,
             chosen=chosen.get(row.id),
+            new_membership=row.id if row.accepted_at is None else None,
         )
         for row, role in rows
     )
 
 
+def note_arrival(
+    session: Session, *, grants: Iterable[Grant], tenant: TenantPlace | None, msp_id: MspId | None
+) -> None:
+    """The person in scope has come in there, by which memberships for the first time the grants tell."""
+    new = [
+        each.new_membership
+        for each in grants
+        if each.new_membership is not None
+        and (
+            each.level is Level.PLATFORM
+            or (tenant is not None and each.covers_tenant(tenant))
+            or (msp_id is not None and each.msp_id == msp_id)
+        )
+    ]
+    if new:
+        repository.accept(session, new)
+
+
 def _permissions(level: Level, row: Membership, role: CustomRole | None) -> frozenset[Permission]:
-    """Of a role that a later version does not know, none."""
-    if role is not None:
+    return _given(level, row.role, None if role is None else role.permissions)
+
+
+def _given(level: Level, role: str | None, permissions: Iterable[str] | None) -> frozenset[Permission]:
+    """By a role of the owner's own its `permissions`. Of a role that a later version does not know, none."""
+    if permissions is not None:
         known = set(Permission)
-        return frozenset(Permission(name) for name in role.permissions if name in known) & permissions_at(level)
-    found = ROLES.get(row.role or "")
+        return frozenset(Permission(name) for name in permissions if name in known) & permissions_at(level)
+    found = ROLES.get(role or "")
     return found.at(level) if found is not None else frozenset()
+
+
+def held_by(
+    at: Owner,
+    *,
+    role: str | None,
+    permissions: Iterable[str] | None,
+    msp_id: str | None,
+    tenant_id: str | None,
+    has_chosen: bool,
+) -> frozenset[Permission]:
+    """What a membership gives at a place that it reaches, of what the database tells of it."""
+    of = Owner(MspId(UUID(msp_id)) if msp_id else None, TenantId(UUID(tenant_id)) if tenant_id else None)
+    chosen = frozenset[TenantId]() if has_chosen else None
+    grant = Grant(_given(of.level, role, permissions), msp_id=of.msp_id, tenant_id=of.tenant_id, chosen=chosen)
+    return grant.permissions if at.msp_id is None else grant.on_msp(at.msp_id)
 
 
 def _member(
@@ -181,11 +240,11 @@ def require_member(session: Session, *, owner: Owner, membership_id: UUID) -> Me
     return _member(owner, *row, repository.chosen(session, [membership_id])[membership_id])
 
 
-def _require_role(session: Session, owner: Owner, slug: str) -> _Role:
+def _require_role(session: Session, owner: Owner, slug: str, *, lock: bool = False) -> _Role:
     built_in = ROLES.get(slug)
     if built_in is not None and owner.level in built_in.levels:
         return _Role(slug, built_in.at(owner.level), {"role": slug})
-    custom = custom_roles.get_by_slug(session, owner, slug)
+    custom = custom_roles.get_by_slug(session, owner, slug, lock=lock)
     if custom is not None:
         row = Membership(custom_role_id=custom.id)
         return _Role(slug, _permissions(owner.level, row, custom), {"custom_role_id": custom.id})
@@ -194,8 +253,8 @@ def _require_role(session: Session, owner: Owner, slug: str) -> _Role:
 
 
 def require_role(session: Session, *, owner: Owner, role: str, tenants: Iterable[str] | None = None) -> None:
-    """Raises InvalidInput where nobody could be given it there."""
-    _require_role(session, owner, role)
+    """Raises InvalidInput where nobody could be given it there; until the transaction ends it stays."""
+    _require_role(session, owner, role, lock=True)
     _require_tenants(session, owner, tenants)
 
 
@@ -215,18 +274,36 @@ def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None
     return frozenset(found.values())
 
 
-def _lock(session: Session, owner: Owner, *, but_for: UUID | None) -> None:
-    """Raises LastManager where nobody would be left but this one. Of a tenant somebody of its MSP always is."""
+@dataclass(frozen=True, slots=True)
+class Managers:
+    """Members who may manage members, have come in as such and could again, with the role of the owner's own that each
+    has. Whoever was only added counts for nothing: perhaps there is nobody of that address."""
+
+    roles: Mapping[UUID, UUID | None]
+
+    def require_without(self, membership_ids: Collection[UUID]) -> None:
+        """Raises LastManager where only these are left."""
+        if self.roles and self.roles.keys() <= set(membership_ids):
+            raise LastManager(remedy="Give somebody else such a role first, who then signs in.")
+
+    def require_without_role(self, custom_role_id: UUID) -> None:
+        self.require_without([each for each, role_id in self.roles.items() if role_id == custom_role_id])
+
+
+def lock_managers(session: Session, *, owner: Owner) -> Managers:
+    """None changes while the transaction lasts. Of a tenant none are told: somebody of its MSP always is one."""
     rows = repository.lock_all(session, owner)
-    if but_for is None or owner.level is Level.TENANT:
-        return
-    managing = {
-        row.id
+    if owner.level is Level.TENANT:
+        return Managers({})
+    managing = [
+        row
         for row, role in rows
-        if not row.has_chosen and Permission.MEMBER_MANAGE in _permissions(owner.level, row, role)
-    }
-    if managing and managing <= {but_for}:
-        raise LastManager(remedy="Give somebody else such a role first.")
+        if row.accepted_at is not None
+        and not row.has_chosen
+        and Permission.MEMBER_MANAGE in _permissions(owner.level, row, role)
+    ]
+    able = repository.able_to_sign_in(session, owner, [row.person_id for row in managing])
+    return Managers({row.id: row.custom_role_id for row in managing if row.person_id in able})
 
 
 def _told(member: Member) -> dict[str, object]:

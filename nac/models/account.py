@@ -74,6 +74,8 @@ class Membership(UuidKey, CreatedAt, Base):
     # Of an MSP's tenants those of MembershipTenant alone.
     has_chosen: Mapped[bool] = mapped_column(server_default=text("false"))
     created_by: Mapped[str]
+    # When the person first came in by it; None where that is yet to be.
+    accepted_at: Mapped[datetime | None]
 
 
 class MembershipTenant(Base):
@@ -91,6 +93,10 @@ class ApiToken(UuidKey, CreatedAt, Base):
     __table_args__ = (
         Index("ix_api_tokens_msp_id", "msp_id", postgresql_where=text("msp_id IS NOT NULL")),
         Index("ix_api_tokens_tenant_id", "tenant_id", postgresql_where=text("tenant_id IS NOT NULL")),
+        Index("ix_api_tokens_maker_id", "maker_id", postgresql_where=text("maker_id IS NOT NULL")),
+        Index("ix_api_tokens_parent_id", "parent_id", postgresql_where=text("parent_id IS NOT NULL")),
+        Index("ix_api_tokens_via_msp_id", "via_msp_id", postgresql_where=text("via_msp_id IS NOT NULL")),
+        Index("ix_api_tokens_via_tenant_id", "via_tenant_id", postgresql_where=text("via_tenant_id IS NOT NULL")),
     )
 
     # By which it is found; no secret.
@@ -106,6 +112,15 @@ class ApiToken(UuidKey, CreatedAt, Base):
     last_used_at: Mapped[datetime | None]
     last_used_from: Mapped[str | None] = mapped_column(HostAddress())
     created_by: Mapped[str]
+    # The person who answers for it, also where another token has made it; None for one of the command line.
+    maker_id: Mapped[UUID | None] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
+    # As the audit log names that person.
+    maker: Mapped[str | None]
+    # Where an organisation's provider had named that person: only what this owner has given counts.
+    via_msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
+    via_tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    # The token that made it.
+    parent_id: Mapped[UUID | None] = mapped_column(ForeignKey("api_tokens.id", ondelete="CASCADE"))
 
 
 class SignIn(UuidKey, CreatedAt, Base):

@@ -2,14 +2,23 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import exists, func, or_, select, update
+from sqlalchemy import Uuid, bindparam, exists, func, or_, select, text, update
 from sqlalchemy.orm import Session
 
 from nac.models import Membership, Person, SignIn
 
+_HAS_MEANS = text("SELECT person_id FROM able_to_sign_in(ARRAY[:person], NULL, NULL)").bindparams(
+    bindparam("person", type_=Uuid())
+)
+
 
 def get(session: Session, person_id: UUID) -> Person | None:
     return session.get(Person, person_id, populate_existing=True)
+
+
+def lock(session: Session, person_id: UUID) -> None:
+    """Until the transaction ends: who changes the same account waits."""
+    session.execute(select(Person.id).where(Person.id == person_id).with_for_update())
 
 
 def id_of_email(session: Session, email: str) -> UUID | None:
@@ -39,6 +48,12 @@ def end_sign_ins(session: Session, person_id: UUID, now: datetime) -> None:
     session.execute(statement, execution_options={"synchronize_session": False})
 
 
-def is_member(session: Session, person_id: UUID) -> bool:
-    """Of the platform, an MSP or a tenant. In PlatformScope."""
-    return session.scalars(select(exists().where(Membership.person_id == person_id))).one()
+def has_come_in(session: Session, person_id: UUID) -> bool:
+    """As a member of the platform, an MSP or a tenant. In PlatformScope."""
+    found = exists().where(Membership.person_id == person_id, Membership.accepted_at.is_not(None))
+    return session.scalars(select(found)).one()
+
+
+def has_own_means(session: Session, person_id: UUID) -> bool:
+    """To sign in, by itself. In any scope."""
+    return session.scalar(_HAS_MEANS, {"person": person_id}) is not None

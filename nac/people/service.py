@@ -27,9 +27,9 @@ class PersonNotFound(NotFound):
 
 
 def require_email(text: str, *, place: str = "email") -> str:
-    """In lower case."""
+    """In lower case. ASCII before that as well: some other letters become such as Python or PostgreSQL lowers them."""
     email = text.strip().lower()
-    if not _EMAIL.fullmatch(email):
+    if not text.isascii() or not _EMAIL.fullmatch(email):
         raise InvalidInput(f"{text!r} is no e-mail address.", place=place, remedy="Such as ann@example.com.")
     return email
 
@@ -53,13 +53,25 @@ def ensure_person(session: Session, *, email: str, name: str = "") -> UUID:
     return repository.ensure(session, email, require_name(name) if name.strip() else "")
 
 
+def find(session: Session, *, email: str) -> UUID | None:
+    """Whose this text is as an address; what is none is nobody's. In any scope."""
+    try:
+        return repository.id_of_email(session, require_email(email))
+    except InvalidInput:
+        return None
+
+
 def has_account(session: Session, *, email: str) -> bool:
-    """Whether somebody can sign in by this address, or was invited by it. In PlatformScope."""
+    """Whether somebody signs in by this address, or may not any more. That others have added it as a member says
+    nothing: anybody's address could be shut out so. In PlatformScope."""
     person_id = repository.id_of_email(session, require_email(email))
     if person_id is None:
         return False
-    person = repository.get(session, person_id)
-    return person is not None and (bool(person.password_hash) or repository.is_member(session, person_id))
+    return (
+        require(session, person_id=person_id).status != "active"
+        or repository.has_own_means(session, person_id)
+        or repository.has_come_in(session, person_id)
+    )
 
 
 def require(session: Session, *, person_id: UUID) -> Person:

@@ -52,6 +52,10 @@ class TooManySignIns(Unavailable):
     retry_after_seconds = 2
 
 
+class AnotherIsSignedIn(Conflict):
+    """In this browser somebody else is signed in."""
+
+
 class SecondFactorNeeded(Forbidden):
     """This takes a sign-in with two factors."""
 

@@ -152,7 +152,8 @@ def use(
     Raises SignInRefused.
     """
     row = repository.lock_passkey(session, person.id, credential_id_of(credential))
-    handle = (credential.get("response") or {}).get("userHandle")
+    response = credential.get("response")
+    handle = response.get("userHandle") if isinstance(response, dict) else None
     if row is None or (handle and handle != bytes_to_base64url(person.id.bytes)):
         raise SignInRefused(remedy="Begin again.")
     try:

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.models import Person, RecoveryCode
+from nac.people import repository as people
 from nac.sign_in import repository
 from nac.sign_in.text import make_recovery_code, recovery_digest
 
@@ -15,6 +16,8 @@ CODES = 10
 
 def make(session: Session, *, actor: str, person: Person) -> list[str]:
     """In place of those that there were; shown this once. In PersonScope."""
+    # Of two at a time, the second sees and replaces what the first has made.
+    people.lock(session, person.id)
     repository.delete_recovery_codes(session, person.id)
     codes = [make_recovery_code() for _ in range(CODES)]
     session.add_all(RecoveryCode(person_id=person.id, code_sha256=recovery_digest(person.id, code)) for code in codes)

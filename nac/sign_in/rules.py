@@ -1,6 +1,7 @@
 """What a place asks of those who come in: two factors, where it says so. In the scope of the owner."""
 
 from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
@@ -18,14 +19,20 @@ def get(session: Session, *, owner: Owner) -> SignInRule:
     return row if row is not None else SignInRule(two_factors=False, **owner.columns())
 
 
+def _ensure(session: Session, owner: Owner) -> SignInRule:
+    """Locked: who says something at the same time waits."""
+    session.execute(insert(SignInRule).values(**owner.columns()).on_conflict_do_nothing())
+    query = select(SignInRule).where(owner.owns(SignInRule)).with_for_update()
+    return session.scalars(query.execution_options(populate_existing=True)).one()
+
+
 def change(session: Session, *, actor: str, owner: Owner, two_factors: bool, by: SignedIn | None) -> SignInRule:
     """`by` is the person who asks, None for a program. Raises SecondFactorNeeded where that one would be shut out."""
     if two_factors and by is not None and not by.has_two:
         raise SecondFactorNeeded("You would be shut out yourself.", remedy="Sign in with two factors first.")
-    row = get(session, owner=owner)
+    row = _ensure(session, owner)
     before = row.two_factors
     row.two_factors = two_factors
-    session.add(row)
     session.flush()
     if before != two_factors:
         was, now = {"two_factors": before}, {"two_factors": two_factors}

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import Principal, only_of
+from nac.accounts.grants import Maker, Principal, only_of
 from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.clock import utc_now
@@ -169,7 +169,8 @@ def authenticate(session: Session, *, text: SignInText, now: datetime) -> tuple[
         via,
         text.csrf_token(),
     )
-    return signed_in, Principal(signed_in.actor, grants if via is None else only_of(grants, owner))
+    maker = Maker(person.id, signed_in.actor, owner)
+    return signed_in, Principal(signed_in.actor, grants if via is None else only_of(grants, owner), maker)
 
 
 def _is_good(row: SignIn, now: datetime) -> bool:

@@ -8,12 +8,11 @@ import secrets
 import threading
 import time
 from base64 import b64encode
-from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, urlsplit
 
 import msgspec
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri, prepare_token_request
@@ -25,7 +24,6 @@ from nac.outbound.reach import Reach
 from nac.outbound.tls import tls_context
 from nac.outbound.transport import Transport
 from nac.outbound.web import FetchFailed, Web
-from nac.sign_in.errors import TooManySignIns
 from nac.sign_ons.errors import (
     ClientRefused,
     CodeRefused,
@@ -36,6 +34,7 @@ from nac.sign_ons.errors import (
     ProviderUnavailable,
     WrongProvider,
 )
+from nac.sign_ons.places import Places
 from nac.sign_ons.settings import SignOnSettings
 from nac.validation import is_https_address
 
@@ -44,9 +43,6 @@ _STEP_SECONDS = 5.0
 _TOTAL_SECONDS = 10.0
 _KNOWN_SECONDS = 600.0
 _KNOWN_MOST = 500
-# Sign-ins of one issuer and of all that wait for a provider: each holds a thread of those that answer everybody.
-_OF_ONE_MOST = 4
-_IN_ALL_MOST = 12
 _SUBJECT_CHARACTERS = 255
 _GROUPS_MOST = 2_000
 # RFC 8176 2.
@@ -115,14 +111,18 @@ class _TokenError(msgspec.Struct, frozen=True):
 
 
 class Provider:
-    def __init__(self, settings: SignOnSettings, *, redirect_uri: str, reach: Reach) -> None:
+    def __init__(self, settings: SignOnSettings, *, owner: str, redirect_uri: str, reach: Reach) -> None:
         self._settings = settings
+        # Whose provider it is.
+        self._owner = owner
         self._redirect_uri = redirect_uri
         self._reach = reach
+        self._key = hashlib.sha256(f"{settings.issuer}\0{settings.ca_certificate}".encode()).digest()
 
     def begin(self) -> Begun:
         """Raises ProviderUnavailable and TooManySignIns."""
-        metadata = self._run(self._discover)
+        # What is known is asked of nobody, and says nothing of whether it answers.
+        metadata = _known.get(self._key) or self._run(self._discover)
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         url = prepare_grant_uri(
             metadata.authorization_endpoint,
@@ -163,15 +163,14 @@ class Provider:
                 async with asyncio.timeout(_TOTAL_SECONDS):
                     return await ask(web)
 
-        with _places.one(self._settings.issuer):
+        with _places.one(owner=self._owner, host=urlsplit(self._settings.issuer).netloc):
             try:
                 return asyncio.run(run())
             except (FetchFailed, TimeoutError) as exc:
                 raise ProviderUnavailable(str(exc) or "It does not answer in time.") from exc
 
     async def _discover(self, web: Web) -> _Metadata:
-        key = hashlib.sha256(f"{self._settings.issuer}\0{self._settings.ca_certificate}".encode()).digest()
-        known = _known.get(key)
+        known = _known.get(self._key)
         if known is not None:
             return known
         address = self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
@@ -181,7 +180,7 @@ class Provider:
         for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri):
             if not is_https_address(endpoint):
                 raise ProviderUnavailable(f"{address} names no https endpoint: {endpoint[:200]!r}.")
-        _known.put(key, metadata)
+        _known.put(self._key, metadata)
         return metadata
 
     async def _redeem(self, web: Web, metadata: _Metadata, returned: Returned, secret: str) -> tuple[str, str]:
@@ -281,28 +280,6 @@ def _decoded(body: bytes, kind: type[_Found], address: str) -> _Found:
         raise ProviderUnavailable(f"{address} answers with what cannot be read.") from exc
 
 
-class _Places:
-    def __init__(self, of_one_most: int, in_all_most: int) -> None:
-        self._of_one_most = of_one_most
-        self._in_all_most = in_all_most
-        self._taken: Counter[str] = Counter()
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def one(self, name: str) -> Iterator[None]:
-        with self._lock:
-            if self._taken[name] >= self._of_one_most or self._taken.total() >= self._in_all_most:
-                raise TooManySignIns(remedy="Try again in a moment.")
-            self._taken[name] += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._taken[name] -= 1
-                # Counts of zero are dropped.
-                self._taken += Counter()
-
-
 class _Known:
     """What providers say of themselves, for ten minutes."""
 
@@ -323,5 +300,5 @@ class _Known:
                 self._found.popitem(last=False)
 
 
-_places = _Places(_OF_ONE_MOST, _IN_ALL_MOST)
+_places = Places()
 _known = _Known()

@@ -12,6 +12,17 @@ def get(session: Session, owner: Owner, *, lock: bool = False) -> SignOn | None:
     return session.scalar(query.with_for_update() if lock else query)
 
 
+def lock_owner(session: Session, owner: Owner) -> None:
+    """Of two that set one up, the second waits, and finds the first one's."""
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"sign-on {owner}", 0))))
+
+
+def gives_role(session: Session, owner: Owner, role: str) -> bool:
+    """Whether people are given it as they first sign in."""
+    row = get(session, owner, lock=True)
+    return row is not None and any(join.get("role") == role for join in row.settings.get("joins", ()))
+
+
 def get_by_id(session: Session, sign_on_id: UUID) -> SignOn | None:
     return session.get(SignOn, sign_on_id, populate_existing=True)
 

@@ -81,6 +81,7 @@ def set_up(
     every member, and so must have all that a member could have."""
     require_not_more(held, permissions_at(owner.level))
     settings = read_settings(document)
+    repository.lock_owner(session, owner)
     for join in settings.joins:
         members.require_role(session, owner=owner, role=join.role, tenants=join.tenants)
     row = repository.get(session, owner, lock=True)

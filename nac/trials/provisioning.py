@@ -81,7 +81,7 @@ def _ensure_admin(session: Session, email: str, tenant_id: TenantId) -> None:
     owner, held = Owner(tenant_id=tenant_id), permissions_at(Level.TENANT)
     if any(each.person.email == email for each in members.list_members(session, owner=owner)):
         return
-    members.add_member(session, actor=ACTOR, held=held, owner=owner, email=email, role=_ROLE)
+    members.add_member(session, actor=ACTOR, held=held, owner=owner, email=email, role=_ROLE, has_come=True)
 
 
 def _finish(session: Session, desk: Desk, sign_up_id: UUID, tenant_id: TenantId, radius_host: str) -> None:

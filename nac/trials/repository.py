@@ -22,6 +22,11 @@ def count_sign_ups(session: Session, since: datetime, *which: ColumnElement[bool
     return session.scalars(query).one()
 
 
+def count_confirmed(session: Session, since: datetime, *which: ColumnElement[bool]) -> int:
+    query = select(func.count()).select_from(SignUp).where(SignUp.confirmed_at >= since, *which)
+    return session.scalars(query).one()
+
+
 def by_token(session: Session, token_sha256: bytes, *, lock: bool) -> SignUp | None:
     query = select(SignUp).where(SignUp.token_sha256 == token_sha256)
     return session.scalar(query.with_for_update() if lock else query)

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.errors import AdmitError, NotFound
+from nac.errors import AdmitError, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.mail import service as mail
 from nac.models import SignUp, Trial
@@ -25,6 +25,7 @@ from nac.people import service as people
 from nac.sealing import Seal
 from nac.settings import Trials
 from nac.trials import repository
+from nac.trials.mail_domains import EVERYBODYS
 from nac.validation import require_name
 
 ACTOR = "system:trials"
@@ -34,6 +35,11 @@ MOST_LINKS = 3
 # Sign-ups are remembered for so long: they hold addresses of people who may never come.
 KEPT = timedelta(days=30)
 _DAY = timedelta(days=1)
+_MOST_ORGANISATION_CHARACTERS = 80
+# What mail programs make a link of; a name such as booking.example stays one.
+_LINK = re.compile(r"://|www\.|@|\.[a-z0-9-]+[/:?#]", re.IGNORECASE)
+# Sign-ups that are heard for each that may be confirmed: they cost a mail each, and no more.
+_ASKED_FOR_CONFIRMED = 10
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _SLUG_WORD = re.compile(r"[a-z0-9]+")
 _MOST_SLUG_CHARACTERS = 40
@@ -84,7 +90,7 @@ class Desk:
 def ask(session: Session, desk: Desk, *, email: str, organisation: str, address: str | None) -> None:
     """Has a link mailed there, or word that there is an account. Raises InvalidInput and TooManySignUps."""
     desk.require_offered()
-    email, organisation = people.require_email(email), require_name(organisation)
+    email, organisation = people.require_email(email), _require_organisation(organisation)
     now = utc_now()
     domain, source = email.rpartition("@")[2], _source(address)
     repository.lock_sign_ups(session)
@@ -136,12 +142,15 @@ def confirm(session: Session, desk: Desk, *, token: str, password: str, name: st
     row = _require(session, token, lock=True)
     people.require_password(password, email=row.email)
     repository.lock_sign_ups(session)
+    _require_room_to_confirm(session, desk.terms, row.domain)
     if repository.count_open(session) >= desk.terms.most:
         raise NoTrialLeft(remedy="Try again tomorrow: the link works until it ends.")
     if people.has_account(session, email=row.email):
         # By another link, or by an invitation that was taken up meanwhile.
         raise LinkRefused("There is an account of this address by now.", remedy="Sign in with it.")
-    row.person_id = people.ensure_person(session, email=row.email, name=name)
+    row.person_id = people.ensure_person(session, email=row.email)
+    if name.strip():
+        people.rename(session, actor=ACTOR, person_id=row.person_id, name=name)
     people.set_password(session, actor=ACTOR, person_id=row.person_id, password=password)
     row.state, row.confirmed_at, row.token_sha256 = "provisioning", utc_now(), None
     row.slug = _slug(row.organisation)
@@ -173,21 +182,49 @@ def _require(session: Session, token: str, *, lock: bool) -> SignUp:
 
 def _require_room(session: Session, terms: Trials, domain: str, source: str | None) -> None:
     since = utc_now() - _DAY
-    of_domain = repository.count_sign_ups(session, since, SignUp.domain == domain)
-    of_source = repository.count_sign_ups(session, since, SignUp.from_address == source) if source else 0
+    # Whatever comes from no address that can be read is of one source.
+    of_source = repository.count_sign_ups(session, since, SignUp.from_address.is_not_distinct_from(source))
     full = (
-        of_domain >= terms.a_day_of_domain,
         of_source >= terms.a_day_of_address,
-        repository.count_sign_ups(session, since) >= terms.a_day,
+        _is_own(domain)
+        and repository.count_sign_ups(session, since, SignUp.domain == domain)
+        >= terms.a_day_of_domain * _ASKED_FOR_CONFIRMED,
+        repository.count_sign_ups(session, since) >= terms.a_day * _ASKED_FOR_CONFIRMED,
     )
     if any(full):
         raise TooManySignUps(remedy="Try again tomorrow.")
+    _require_room_to_confirm(session, terms, domain)
+
+
+def _require_room_to_confirm(session: Session, terms: Trials, domain: str) -> None:
+    """What anybody can ask for in the name of others counts for little; what they have confirmed counts."""
+    since = utc_now() - _DAY
+    of_domain = repository.count_confirmed(session, since, SignUp.domain == domain) if _is_own(domain) else 0
+    if of_domain >= terms.a_day_of_domain or repository.count_confirmed(session, since) >= terms.a_day:
+        raise TooManySignUps(remedy="Try again tomorrow.")
+
+
+def _is_own(domain: str) -> bool:
+    """Of an organisation, not of everybody."""
+    return domain not in EVERYBODYS
+
+
+def _require_organisation(text: str) -> str:
+    """A mail shows it to an address that perhaps never asked: no room for a message or a link."""
+    name = require_name(text, place="organisation")
+    if len(name) > _MOST_ORGANISATION_CHARACTERS or _LINK.search(name):
+        raise InvalidInput(
+            "This is no name of an organisation.",
+            place="organisation",
+            remedy=f"Use {_MOST_ORGANISATION_CHARACTERS} characters at most, and no address of a page.",
+        )
+    return name
 
 
 def _source(address: str | None) -> str | None:
-    """Of IPv6 the network, of which a single person has as many addresses as he likes."""
+    """Of IPv6 the network, of which a single person has as many addresses as he likes; None of what is no address."""
     try:
-        found = ipaddress.ip_address(address or "")
+        found = ipaddress.ip_address((address or "").partition("%")[0])
     except ValueError:
         return None
     if isinstance(found, ipaddress.IPv6Address):

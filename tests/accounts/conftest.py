@@ -10,9 +10,12 @@ from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import permissions_at
-from nac.db import MspScope, PlatformScope, Scope, TenantScope, session_scope
+from nac.db import MspScope, PersonScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.ids import MspId, TenantId
+from nac.members import repository as members_repository
+from nac.members.service import Member
 from nac.msps import service as msps
+from nac.people import service as people
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
 
 Within = Callable[[Owner], AbstractContextManager[Session]]
@@ -55,6 +58,13 @@ def field(app_engine: Engine, cell_engine: Engine) -> Field:
 @pytest.fixture
 def within(app_engine: Engine) -> Within:
     return lambda owner: session_scope(scope_of(owner), engine=app_engine)
+
+
+def come_in(app_engine: Engine, member: Member) -> None:
+    """With a password, and by this membership."""
+    with session_scope(PersonScope(member.person.id), engine=app_engine) as session:
+        people.set_password(session, actor=ACTOR, person_id=member.person.id, password="correct horse battery")
+        members_repository.accept(session, [member.membership.id])
 
 
 def whole(owner: Owner) -> dict[str, object]:

@@ -12,8 +12,9 @@ from nac.custom_roles import service as custom_roles
 from nac.db import PersonScope, session_scope
 from nac.errors import AlreadyExists, InUse, InvalidInput
 from nac.members import service as members
+from nac.models import SignOn
 from nac.people import service as people
-from tests.accounts.conftest import PLATFORM, Field, Within, whole
+from tests.accounts.conftest import PLATFORM, Field, Within, come_in, whole
 from tests.factories.tenancy import ACTOR
 
 ANN = "Ann@Example.com"
@@ -121,10 +122,14 @@ def test_nobody_gives_takes_or_changes_more_than_he_has(within: Within, field: F
     assert roles == {"ann@example.com": "msp-admin", "bob@example.com": "msp-admin"}
 
 
-def test_last_who_manages_members_stays(within: Within, field: Field) -> None:
+def test_last_who_manages_members_stays(app_engine: Engine, within: Within, field: Field) -> None:
     with within(field.acme) as session:
-        ann = members.add_member(session, **whole(field.acme), email=ANN, role="msp-admin").membership.id
-        bob = members.add_member(session, **whole(field.acme), email="bob@example.com", role="auditor").membership.id
+        added = members.add_member(session, **whole(field.acme), email=ANN, role="msp-admin")
+        other = members.add_member(session, **whole(field.acme), email="bob@example.com", role="auditor")
+        members.add_member(session, **whole(field.acme), email="nobody@example.com", role="msp-admin")
+        ann, bob = added.membership.id, other.membership.id
+    come_in(app_engine, added)
+    with within(field.acme) as session:
         for call in (
             lambda: members.remove_member(session, **whole(field.acme), membership_id=ann),
             lambda: members.change_member(session, **whole(field.acme), membership_id=ann, role="auditor"),
@@ -135,8 +140,73 @@ def test_last_who_manages_members_stays(within: Within, field: Field) -> None:
             with pytest.raises(members.LastManager):
                 call()
         members.change_member(session, **whole(field.acme), membership_id=bob, role="msp-admin")
+        # Only added: perhaps nobody.
+        with pytest.raises(members.LastManager):
+            members.remove_member(session, **whole(field.acme), membership_id=ann)
+    come_in(app_engine, other)
+    with within(PLATFORM) as session:
+        people.set_disabled(session, actor=ACTOR, person_id=other.person.id, disabled=True)
+    with within(field.acme) as session, pytest.raises(members.LastManager):
         members.remove_member(session, **whole(field.acme), membership_id=ann)
-        assert [each.person.email for each in members.list_members(session, owner=field.acme)] == ["bob@example.com"]
+    with within(PLATFORM) as session:
+        people.set_disabled(session, actor=ACTOR, person_id=other.person.id, disabled=False)
+    with within(field.acme) as session:
+        members.remove_member(session, **whole(field.acme), membership_id=ann)
+        left = {each.person.email for each in members.list_members(session, owner=field.acme)}
+    assert left == {"bob@example.com", "nobody@example.com"}
+
+
+def test_role_of_the_last_manager_keeps_what_makes_it_one(app_engine: Engine, within: Within, field: Field) -> None:
+    own = {"owner": field.acme, "slug": "boss"}
+    with within(field.acme) as session:
+        custom_roles.create_role(session, **whole(field.acme), slug="boss", name="Boss", permissions=["member.manage"])
+        ann = members.add_member(session, **whole(field.acme), email=ANN, role="boss")
+    come_in(app_engine, ann)
+    with within(field.acme) as session:
+        with pytest.raises(members.LastManager):
+            custom_roles.change_role(session, **whole(field.acme) | own, permissions=["member.read"])
+        custom_roles.change_role(session, **whole(field.acme) | own, permissions=["member.manage", "member.read"])
+        bob = members.add_member(session, **whole(field.acme), email="bob@example.com", role="msp-admin")
+    come_in(app_engine, bob)
+    with within(field.acme) as session:
+        custom_roles.change_role(session, **whole(field.acme) | own, permissions=["member.read"])
+
+
+def test_role_goes_only_by_who_has_it_and_where_nobody_would_get_it(within: Within, field: Field) -> None:
+    role = {"slug": "kicker", "name": "Kicker", "permissions": ["session.disconnect"]}
+    less = {"actor": ACTOR, "owner": field.acme, "held": frozenset({Permission.SITE_READ})}
+    with within(field.acme) as session:
+        custom_roles.create_role(session, **whole(field.acme), **role)
+        with pytest.raises(PermissionMissing):
+            custom_roles.remove_role(session, **less, slug="kicker")
+        row = SignOn(settings={"joins": [{"role": "kicker", "domain": "x.example"}]}, secret_sealed=b"")
+        row.msp_id = field.acme.msp_id
+        session.add(row)
+        session.flush()
+        with pytest.raises(InUse, match="single sign-on"):
+            custom_roles.remove_role(session, **whole(field.acme), slug="kicker")
+        session.delete(row)
+        session.flush()
+        custom_roles.remove_role(session, **whole(field.acme), slug="kicker")
+
+
+def test_whoever_is_added_is_told_of_once_it_has_come_in(app_engine: Engine, within: Within, field: Field) -> None:
+    with within(PLATFORM) as session:
+        known = people.ensure_person(session, email=ANN, name="Ann")
+        people.set_disabled(session, actor=ACTOR, person_id=known, disabled=True)
+    with within(field.alpha) as session:
+        added = [
+            members.add_member(session, **whole(field.alpha), email=email, role="auditor")
+            for email in (ANN, "nobody@example.com")
+        ]
+        told = {(each.told_name, each.told_status) for each in added}
+        assert told == {("", "invited")}
+        listed = members.list_members(session, owner=field.alpha)
+        assert {(each.told_name, each.told_status) for each in listed} == told
+    come_in(app_engine, added[0])
+    with within(field.alpha) as session:
+        listed = members.list_members(session, owner=field.alpha)
+        assert {(each.told_name, each.told_status) for each in listed} == {("Ann", "disabled"), ("", "invited")}
 
 
 def test_role_of_ones_own(app_engine: Engine, within: Within, field: Field) -> None:
@@ -148,7 +218,7 @@ def test_role_of_ones_own(app_engine: Engine, within: Within, field: Field) -> N
         member = members.add_member(session, **whole(field.acme), email=ANN, role="kicker")
         assert member.role == "kicker"
         with pytest.raises(InUse):
-            custom_roles.remove_role(session, actor=ACTOR, owner=field.acme, slug="kicker")
+            custom_roles.remove_role(session, **whole(field.acme), slug="kicker")
     with within(field.alpha) as session, pytest.raises(InvalidInput, match="no role"):
         members.add_member(session, **whole(field.alpha), email=ANN, role="kicker")
     alpha = TenantPlace(field.alpha.tenant_id, field.acme.msp_id)
@@ -158,7 +228,7 @@ def test_role_of_ones_own(app_engine: Engine, within: Within, field: Field) -> N
     assert principal(app_engine, member.person.id).on_tenant(alpha) == {Permission.SESSION_READ}
     with within(field.acme) as session:
         members.remove_member(session, **whole(field.acme), membership_id=member.membership.id)
-        custom_roles.remove_role(session, actor=ACTOR, owner=field.acme, slug="kicker")
+        custom_roles.remove_role(session, **whole(field.acme), slug="kicker")
         assert not custom_roles.list_roles(session, owner=field.acme)
     assert principal(app_engine, member.person.id).grants == ()
 

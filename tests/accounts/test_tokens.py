@@ -1,14 +1,15 @@
 """Tokens of programs."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 
-from nac.accounts.grants import PermissionMissing, Principal, TenantPlace
+from nac.accounts.grants import Maker, PermissionMissing, Principal, TenantPlace
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
 from nac.api_tokens import service as tokens
@@ -16,7 +17,11 @@ from nac.api_tokens.text import TokenText
 from nac.clock import utc_now
 from nac.db import CredentialScope, session_scope
 from nac.errors import Conflict, InvalidInput
-from tests.accounts.conftest import Field, Within, whole
+from nac.members import service as members
+from nac.members.service import Member
+from nac.models import AuditEntry
+from nac.people import service as people
+from tests.accounts.conftest import PLATFORM, Field, Within, whole
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
 
@@ -71,6 +76,109 @@ def test_wrong_revoked_and_expired_tokens_are_told_apart_in_the_log_alone(
         seen[str(caught.value)] = caught.value.status
     assert list(seen.values()) == [401]
     assert show(app_engine, good.text, later=DAY - timedelta(minutes=1))
+
+
+def made_by_ann(app_engine: Engine, within: Within, field: Field) -> tuple[Member, tokens.Made]:
+    """She is an administrator of acme, the token is of its tenant alpha."""
+    with within(field.acme) as session:
+        ann = members.add_member(session, **whole(field.acme), email="ann@example.com", role="msp-admin")
+    with within(field.alpha) as session:
+        maker = Maker(ann.person.id, "person:ann@example.com")
+        wanted = {"permissions": ["endpoint.read", "token.manage"], "expires_at": utc_now() + DAY}
+        return ann, tokens.make_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
+
+
+def test_token_is_good_while_its_maker_has_what_it_may_do(app_engine: Engine, within: Within, field: Field) -> None:
+    ann, made = made_by_ann(app_engine, within, field)
+    alpha = TenantPlace(field.alpha.tenant_id, field.acme.msp_id)
+    member = {"membership_id": ann.membership.id}
+
+    def change(**given) -> None:
+        with within(field.acme) as session:
+            members.change_member(session, **whole(field.acme), **member, **given)
+
+    def held() -> frozenset[Permission] | str:
+        try:
+            return show(app_engine, made.text).on_tenant(alpha)
+        except tokens.TokenRefused as exc:
+            return exc.why
+
+    both = {Permission.ENDPOINT_READ, Permission.TOKEN_MANAGE}
+    assert held() == both
+    change(role="help-desk")
+    assert held() == {Permission.ENDPOINT_READ}
+    change(role="msp-admin", tenants=["bravo"])
+    assert held() == "maker-gone"
+    change(role="msp-admin", tenants=["alpha"])
+    assert held() == both
+    for disabled in (True, False):
+        with within(PLATFORM) as session:
+            people.set_disabled(session, actor=ACTOR, person_id=ann.person.id, disabled=disabled)
+        assert held() == ("maker-gone" if disabled else both)
+    with within(field.foreign) as session:
+        members.add_member(session, **whole(field.foreign), email="ann@example.com", role="tenant-admin")
+    with within(field.acme) as session:
+        members.remove_member(session, **whole(field.acme), **member)
+    assert held() == "maker-gone"
+
+
+def test_token_that_a_provider_vouched_for_needs_what_its_owner_gave(
+    app_engine: Engine, within: Within, field: Field
+) -> None:
+    """Its maker has more, by himself, than the tenant whose provider named him."""
+    ann, _ = made_by_ann(app_engine, within, field)
+    with within(field.alpha) as session:
+        maker = Maker(ann.person.id, "person:ann@example.com", via=field.alpha)
+        wanted = {"permissions": ["endpoint.read"], "expires_at": utc_now() + DAY}
+        made = tokens.make_token(session, **whole(field.alpha), name="hers", maker=maker, **wanted)
+    with pytest.raises(tokens.TokenRefused):
+        show(app_engine, made.text)
+    with within(field.alpha) as session:
+        members.add_member(session, **whole(field.alpha), email="ann@example.com", role="auditor")
+    assert show(app_engine, made.text).maker == maker
+
+
+def test_token_of_a_token_ends_with_it(app_engine: Engine, within: Within, field: Field) -> None:
+    ann, first = made_by_ann(app_engine, within, field)
+    program = show(app_engine, first.text)
+    line = [first]
+    for number in range(3):
+        with within(field.alpha) as session:
+            made = tokens.make_token(
+                session,
+                **whole(field.alpha),
+                name=f"child {number}",
+                permissions=["endpoint.read"],
+                expires_at=utc_now() + 9 * DAY,
+                maker=program.maker,
+                parent_id=line[-1].row.id,
+            )
+        assert (made.row.maker_id, made.row.expires_at) == (ann.person.id, first.row.expires_at)
+        line.append(made)
+    with within(field.alpha) as session:
+        tokens.revoke_token(session, actor=ACTOR, owner=field.alpha, token_id=line[1].row.id)
+    assert show(app_engine, first.text)
+    for made in line[1:]:
+        with pytest.raises(tokens.TokenRefused) as caught:
+            show(app_engine, made.text)
+        assert caught.value.why == "revoked"
+    wanted = {"permissions": ["endpoint.read"], "expires_at": utc_now() + DAY}
+    with within(field.alpha) as session, pytest.raises(tokens.TokenRefused):
+        tokens.make_token(session, **whole(field.alpha), name="late", parent_id=line[-1].row.id, **wanted)
+
+
+def test_token_is_revoked_once(app_engine: Engine, within: Within, field: Field) -> None:
+    made = make(within, field.alpha)
+
+    def revoke(_: int) -> None:
+        with within(field.alpha) as session:
+            tokens.revoke_token(session, actor=ACTOR, owner=field.alpha, token_id=made.row.id)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(revoke, range(4)))
+    with within(field.alpha) as session:
+        told = session.scalars(select(AuditEntry.action).where(AuditEntry.action == "token.revoke")).all()
+    assert len(told) == 1
 
 
 def test_last_use_is_written_once_a_minute(app_engine: Engine, within: Within, field: Field) -> None:

@@ -106,6 +106,7 @@ def hostile(certificates: Certificates) -> Iterator[Hostile]:
 @pytest.fixture
 def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
     flow._known.__init__()  # type: ignore[misc]
+    flow._places.__init__()  # type: ignore[misc]
     settings = settings_of_public(database, tmp_path, ADMIT_OUTBOUND_NETWORKS="127.0.0.0/8")
     with served(create_app(settings)) as client:
         # A busy machine says nothing of what is tested.

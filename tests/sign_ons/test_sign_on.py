@@ -234,6 +234,8 @@ def test_provider_at_fault_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, 
     mine = browser()
     for discovery in _WRONG_DISCOVERIES:
         flow._known.__init__()
+        # Nobody pauses here.
+        flow._places.__init__()
         hostile.discovery = discovery
         answer = mine.ask("GET", f"/sign-on/{sign_on['id']}/begin")
         if answer.status_code == 303:
@@ -305,6 +307,24 @@ def test_subject_stays_the_person_and_no_other_takes_the_address(
     assert mine.good("GET", "/me/places")["items"] == []
     hostile.claims = {}
     assert by_hostile(browser(), sign_on, hostile).status_code == 403
+
+
+def test_provider_takes_the_browser_of_nobody_else(
+    browser: MakeBrowser, set_up: SetUp, ann, make_person, hostile: Hostile
+) -> None:
+    make_person("bob@example.com")
+    sign_on, mine = set_up(MSP, hostile.issuer), browser()
+    mine.sign_in("bob@example.com")
+    kept = mine.cookies["admit"]
+    answer = by_hostile(mine, sign_on, hostile)
+    assert (answer.status_code, answer.json()["code"]) == (409, "another-is-signed-in")
+    assert mine.cookies["admit"] == kept
+    assert mine.good("GET", "/me")["email"] == "bob@example.com"
+    mine.good("POST", "/sign-out")
+    assert by_hostile(mine, sign_on, hostile).status_code == 303
+    # Of the same person it is no other.
+    assert by_hostile(mine, sign_on, hostile).status_code == 303
+    assert mine.good("GET", "/me")["email"] == EMAIL
 
 
 def test_two_factors_are_the_providers_to_tell(

@@ -1,6 +1,7 @@
 """From an address to a tenant, and what strangers cannot do on the way."""
 
 from datetime import timedelta
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -8,17 +9,22 @@ from sqlalchemy import Engine, select, update
 
 from api.main import create_app
 from nac.accounts.owners import Owner
+from nac.accounts.permissions import permissions_at
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import NoFreeSlot
 from nac.members import service as members
 from nac.models import Msp, Person, SelfTest, SignUp, Tenant, Trial
+from nac.settings import Trials
 from nac.sites import service as sites
 from nac.tenants import service as tenants
 from nac.trials import keeping, provisioning
+from nac.trials import service as signing_up
 from nac.trials.keeping import Keeper
+from nac.trials.service import Desk
 from nac.users.passwords import is_password
 from tests.api.served import served, settings_of_public
+from tests.factories.certificates import SIGNING
 from tests.postgres import Database
 from tests.trials.conftest import ANN, PASSWORD, Mails
 
@@ -85,7 +91,11 @@ def test_a_second_link_makes_no_second_account(mails: Mails, api: httpx.Client):
         {"email": "a@" + "b" * 300 + ".example"},
         {"organisation": ""},
         {"organisation": "a\x00b"},
-        {"organisation": "a" * 201},
+        {"organisation": "a" * 81},
+        {"organisation": "WIN a prize: click http://evil.example/now"},
+        {"organisation": "Look at WWW.evil.example"},
+        {"organisation": "evil.example/now"},
+        {"organisation": "write to eve@evil.example"},
         {"role": "platform-operator"},
     ],
 )
@@ -107,11 +117,82 @@ def test_one_address_is_mailed_three_links_a_day(api: httpx.Client, mails: Mails
     assert len(mails.all()) == 3
 
 
-def test_one_domain_is_heard_so_often_a_day(api: httpx.Client, mails: Mails):
-    answers = [api.post("/v1/sign-up", json=ANN | {"email": f"{n}@acme.example"}) for n in range(7)]
-    assert [answer.status_code for answer in answers] == [202] * 6 + [429]
-    assert answers[-1].headers["retry-after"]
-    assert api.post("/v1/sign-up", json=ANN | {"email": "bob@bolt.example"}).status_code == 202
+def confirm_some(app_engine: Engine, number: int, domain: str) -> None:
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        for each in range(number):
+            row = SignUp(id=uuid4(), email=f"{each}@{domain}", domain=domain, organisation="x", state="done")
+            row.expires_at = row.confirmed_at = utc_now()
+            # Not of the source that the test asks from.
+            row.from_address = "192.0.2.1"
+            session.add(row)
+
+
+def test_one_domain_confirms_so_often_a_day_and_asking_closes_nothing(
+    api: httpx.Client, mails: Mails, app_engine: Engine
+):
+    asked = [api.post("/v1/sign-up", json=ANN | {"email": f"{n}@acme.example"}).status_code for n in range(4)]
+    token = mails.token()
+    confirm_some(app_engine, 6, "acme.example")
+    confirm_some(app_engine, 20, "gmail.com")
+    answer = api.post("/v1/sign-up", json=ANN)
+    assert (asked, answer.status_code) == ([202] * 4, 429)
+    assert answer.headers["retry-after"]
+    wanted = {"token": token, "password": PASSWORD}
+    assert api.post("/v1/sign-up/confirm", json=wanted).status_code == 429
+    assert api.post("/v1/sign-up", json=ANN | {"email": "bob@gmail.com"}).status_code == 202
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        over = utc_now() - timedelta(days=2)
+        session.execute(update(SignUp).where(SignUp.confirmed_at.is_not(None)).values(confirmed_at=over))
+    assert api.post("/v1/sign-up/confirm", json=wanted).status_code == 201
+
+
+def test_one_source_is_heard_so_often_a_day_whatever_it_says_it_is(app_engine: Engine):
+    terms = Trials(
+        offered=True,
+        days=1,
+        grace_days=1,
+        endpoints=1,
+        authentications_a_day=1,
+        a_day_of_address=2,
+        a_day_of_domain=9,
+        a_day=99,
+        most=9,
+    )
+    desk = Desk(terms, "https://admit.example", SIGNING.sealer.seal)
+
+    def ask(number: int, address: str | None) -> None:
+        with session_scope(PlatformScope(), engine=app_engine) as session:
+            signing_up.ask(session, desk, email=f"{number}@acme.example", organisation="Acme", address=address)
+
+    for sources in (("unknown", None, "a" * 500), ("2001:db8::1", "2001:db8::2%eth0", "2001:db8::3")):
+        for number, address in enumerate(sources[:2]):
+            ask(number, address)
+        with pytest.raises(signing_up.TooManySignUps):
+            ask(3, sources[2])
+
+
+def test_who_was_made_a_member_by_others_signs_up_all_the_same(
+    api: httpx.Client, mails: Mails, trial: str, app_engine: Engine
+):
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        owner = Owner(tenant_id=tenants.require_by_slug(session, slug=trial).id)
+
+    def add(email: str) -> None:
+        with session_scope(TenantScope(owner.tenant_id), engine=app_engine) as session:
+            held = permissions_at(owner.level)
+            members.add_member(session, actor="x", held=held, owner=owner, email=email, role="auditor")
+
+    bob = ANN | {"email": "bob@bolt.example"}
+    add(bob["email"])
+    assert api.post("/v1/sign-up", json=bob).status_code == 202
+    assert mails.templates()[-1] == "sign-up-confirm"
+    cid = ANN | {"email": "cid@bolt.example"}
+    assert api.post("/v1/sign-up", json=cid).status_code == 202
+    add(cid["email"])
+    wanted = {"token": mails.token(), "password": PASSWORD, "name": "Cid"}
+    assert api.post("/v1/sign-up/confirm", json=wanted).status_code == 201
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        assert session.scalars(select(Person.name).where(Person.email == cid["email"])).one() == "Cid"
 
 
 def test_while_all_trials_are_taken_the_link_stays(trial: str, mails: Mails, api: httpx.Client, app_engine: Engine):
