@@ -13,19 +13,16 @@ from sqlalchemy.orm import Session
 from nac.accounts.grants import PermissionMissing
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
-from nac.accounts.roles import ROLES
 from nac.clock import utc_now
 from nac.db import enter_person
 from nac.members import repository as memberships
 from nac.members import service as members
-from nac.members.service import LastManager
 from nac.models import Membership, Person, SignIn
 from nac.people import service as people
 from nac.sign_in import links, repository, resetting, sessions
 from nac.sign_in.methods import methods_of
 
 # Roles whose holders look after the platform's members.
-_MANAGERS = frozenset(slug for slug, role in ROLES.items() if Permission.PERSON_MANAGE in role.permissions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +64,8 @@ def set_status(session: Session, *, actor: str, held: Collection[Permission], pe
     require_within(session, held=held, person_id=person_id)
     is_disabled = status == "disabled"
     if is_disabled:
-        managers = repository.lock_active(session, Owner(), _MANAGERS)
-        if managers and set(managers) <= {person_id}:
-            raise LastManager(remedy="Give somebody else such a role first.")
+        managers = members.lock_managers(session, owner=Owner())
+        managers.require_without(repository.memberships_of(session, Owner(), person_id))
     return people.set_disabled(session, actor=actor, person_id=person_id, disabled=is_disabled)
 
 

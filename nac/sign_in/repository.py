@@ -1,4 +1,4 @@
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -187,8 +187,7 @@ def delete_some(session: Session, table: Any, which: ColumnElement[bool], *, mos
     return result.rowcount
 
 
-def lock_active(session: Session, owner: Owner, roles: Collection[str]) -> Sequence[UUID]:
-    """Ids of the owner's members with one of the roles who may sign in, in one order; who changes one waits."""
-    query = select(Person.id).join(Membership, Membership.person_id == Person.id)
-    query = query.where(owner.owns(Membership), Membership.role.in_(roles), Person.status == "active")
-    return session.scalars(query.order_by(Person.id).with_for_update(of=Person)).all()
+def memberships_of(session: Session, owner: Owner, person_id: UUID) -> Sequence[UUID]:
+    """Ids."""
+    query = select(Membership.id).where(owner.owns(Membership), Membership.person_id == person_id)
+    return session.scalars(query).all()
