@@ -19,6 +19,7 @@ _BY_NAME: dict[str, Any] = {
     "authority_intents.key_store": "sealed",
     "certificate_settings.key_store": "sealed",
     "endpoints.status": "active",
+    "endpoints.found_why": [],
     "policy_versions.status": "draft",
     "enrolment_secrets.kind": "est",
     "identity_sources.name": "corp",
