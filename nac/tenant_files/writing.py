@@ -3,7 +3,7 @@
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -48,14 +48,15 @@ def write_tenant(
     sealer: Sealer,
     passphrase: str = "",
     logs: bool = False,
+    tell: Callable[[int], None] = lambda done: None,
 ) -> Written:
     """Without a passphrase no secret and no key is in it; whole where the session is a snapshot.
 
-    Raises PassphraseRefused.
+    `tell`: how many rows are written; what it raises ends it. Raises PassphraseRefused.
     """
     key = FileKey.make(passphrase) if passphrase else None
     tenant = tenants.require(session, tenant_id=tenant_id)
-    writer = _Writer(session, tenant, sealer, key)
+    writer = _Writer(session, tenant, sealer, key, tell)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for table in tables.contents():
             writer.write(archive, f"tables/{table.name}.jsonl", table, writer.rows_of(table))
@@ -78,8 +79,12 @@ def write_tenant(
 
 
 class _Writer:
-    def __init__(self, session: Session, tenant: Tenant, sealer: Sealer, key: FileKey | None) -> None:
+    def __init__(
+        self, session: Session, tenant: Tenant, sealer: Sealer, key: FileKey | None, tell: Callable[[int], None]
+    ) -> None:
         self.written = Written()
+        self._tell = tell
+        self._done = 0
         self._session = session
         self._tenant = tenant
         self._sealer = sealer
@@ -95,6 +100,8 @@ class _Writer:
                 digest.update(line)
                 count += 1
                 size += len(line)
+                self._done += 1
+                self._tell(self._done)
         self._files[name] = {"rows": count, "bytes": size, "sha256": digest.hexdigest()}
         self.written.rows[table.name] = count
 

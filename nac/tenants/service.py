@@ -70,11 +70,23 @@ def resume_tenant(session: Session, *, actor: str, tenant_id: TenantId, is_delet
     return _change_status(session, actor=actor, tenant_id=tenant_id, to="active", verb="resume", allowed=allowed)
 
 
-def delete_tenant(session: Session, *, actor: str, tenant_id: TenantId, purge_at: datetime | None = None) -> Tenant:
-    """Stops the tenant at once; its data stays until `purge_tenant`, which the worker calls after `purge_at`."""
+def delete_tenant(
+    session: Session, *, actor: str, tenant_id: TenantId, purge_at: datetime | None = None, is_new: bool = False
+) -> Tenant:
+    """Stops the tenant at once; its data stays until `purge_tenant`, which the worker calls after `purge_at`.
+
+    One that is being deleted stays as it is; `is_new` raises Conflict then.
+    """
     allowed: tuple[TenantStatus, ...] = ("active", "suspended")
     return _change_status(
-        session, actor=actor, tenant_id=tenant_id, to="deleting", verb="delete", allowed=allowed, purge_at=purge_at
+        session,
+        actor=actor,
+        tenant_id=tenant_id,
+        to="deleting",
+        verb="delete",
+        allowed=allowed,
+        purge_at=purge_at,
+        is_new=is_new,
     )
 
 
@@ -87,13 +99,19 @@ def _change_status(
     verb: str,
     allowed: Sequence[TenantStatus],
     purge_at: datetime | None = None,
+    is_new: bool = False,
 ) -> Tenant:
     tenant = _require_locked(session, tenant_id)
     if tenant.status == to:
+        if is_new:
+            raise Conflict(
+                f"Tenant {tenant.slug!r} is {to} already.", place="status", remedy="Restore it first, and then again."
+            )
         return tenant
     if tenant.status not in allowed:
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it cannot {verb}.", place="status")
-    if tenant.purge_at is not None and tenant.purge_at <= utc_now():
+    is_over = tenant.purge_at is not None and tenant.purge_at <= utc_now()
+    if is_over and not holds.is_held(session, tenant_id=tenant_id):
         raise Conflict(f"The time of tenant {tenant.slug!r} is over: it is being removed.", place="status")
     before, tenant.status = tenant.status, to
     tenant.purge_at = purge_at

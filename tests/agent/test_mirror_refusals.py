@@ -75,7 +75,8 @@ def test_whatever_row_it_is_the_feed_goes_on(owner, alpha, replica, monkeypatch,
         "INSERT INTO identity_sources (tenant_id, name, kind, settings) VALUES (%s, 'corp', 'ldap', '{}')", (alpha.id,)
     )
     owner.execute(
-        "INSERT INTO pools (tenant_id, name, kind, ranges, prefix_length) VALUES (%s, 'p', 'ipv4', '{10.0.0.0/29}', 32)",
+        "INSERT INTO pools (tenant_id, name, kind, ranges, prefix_length) "
+        "VALUES (%s, 'p', 'ipv4', '{10.0.0.0/29}', 32)",
         (alpha.id,),
     )
     for name in ("policy", "site", "nas", "user", "certificate", "identity_source"):
