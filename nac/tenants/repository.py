@@ -1,7 +1,7 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import delete, exists, or_, select
+from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session
 
 from nac.db.sets import among
@@ -13,7 +13,6 @@ from nac.models import (
     ExternalCertificate,
     PolicyHits,
     RadiusSession,
-    RetentionHold,
     Tenant,
 )
 
@@ -52,11 +51,8 @@ def list_page(
 
 
 def list_due(session: Session, *, now: datetime, limit: int) -> Sequence[Tenant]:
-    """Whose time to be purged has come, and whom no hold keeps."""
-    held = exists().where(RetentionHold.tenant_id == Tenant.id, RetentionHold.cleared_at.is_(None))
-    return session.scalars(
-        select(Tenant).where(Tenant.purge_at <= now, ~held).order_by(Tenant.purge_at).limit(limit)
-    ).all()
+    """Whose time to be purged has come."""
+    return session.scalars(select(Tenant).where(Tenant.purge_at <= now).order_by(Tenant.purge_at).limit(limit)).all()
 
 
 def which_exist(session: Session, tenant_ids: Collection[TenantId]) -> set[TenantId]:

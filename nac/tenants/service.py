@@ -110,8 +110,7 @@ def _change_status(
         return tenant
     if tenant.status not in allowed:
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it cannot {verb}.", place="status")
-    is_over = tenant.purge_at is not None and tenant.purge_at <= utc_now()
-    if is_over and not holds.is_held(session, tenant_id=tenant_id):
+    if tenant.purge_at is not None and tenant.purge_at <= utc_now() and not _is_held(session, tenant_id):
         raise Conflict(f"The time of tenant {tenant.slug!r} is over: it is being removed.", place="status")
     before, tenant.status = tenant.status, to
     tenant.purge_at = purge_at
@@ -121,6 +120,11 @@ def _change_status(
         after["purge_at"] = purge_at.isoformat()
     _audit(session, actor, tenant, verb, before={"status": before}, after=after)
     return tenant
+
+
+def _is_held(session: Session, tenant_id: TenantId) -> bool:
+    enter_tenant(session, tenant_id)
+    return holds.is_held(session, tenant_id=tenant_id)
 
 
 def _audit(

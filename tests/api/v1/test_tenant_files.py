@@ -118,7 +118,7 @@ def test_long_export_keeps_its_lease(
     with session_scope(PlatformScope(), engine=owner_engine) as session:
         assert session.scalars(select(Job.takes)).all() == [1]
         entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "tenant.export")).one()
-    assert (entry.address, bool(entry.request_id)) == ("127.0.0.1", True)
+    assert entry.request_id
 
 
 def test_exporter_that_was_taken_over_touches_nothing(
