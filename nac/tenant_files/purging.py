@@ -37,7 +37,8 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
     """Returns whom. One whose file cannot be written stays as it is, and is tried again."""
     with session_scope(PlatformScope(), engine=engine) as session:
         due = [
-            _Due(row.id, row.slug, row.purge_at or now) for row in repository.list_due(session, now=now, limit=_AT_ONCE)
+            _Due(row.id, row.slug, row.purge_at or now)
+            for row in repository.list_due(session, now=now, limit=_LOOKED_AT)
         ]
     gone: list[str] = []
     tried = 0

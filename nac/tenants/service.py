@@ -1,6 +1,7 @@
 """Tenants. Creating and purging happen in PlatformScope, the rest in any scope that sees the tenant."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -11,7 +12,7 @@ from nac.certificates.repository import list_authorities
 from nac.certificates.status import status_changed
 from nac.clock import utc_now
 from nac.db import enter_tenant
-from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound, SeveralMistakes
+from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound, ScopeViolation, SeveralMistakes
 from nac.ids import MspId, TenantId
 from nac.methods import Offer
 from nac.models import Tenant
@@ -123,7 +124,9 @@ def _change_status(
 
 
 def _is_held(session: Session, tenant_id: TenantId) -> bool:
-    enter_tenant(session, tenant_id)
+    # In the tenant's own scope there is nothing to enter.
+    with suppress(ScopeViolation):
+        enter_tenant(session, tenant_id)
     return holds.is_held(session, tenant_id=tenant_id)
 
 
