@@ -135,7 +135,7 @@ def test_hold_that_is_set_in_the_middle_keeps_the_rest_and_the_file(
 
 
 def test_each_deletion_of_a_tenant_has_a_file_of_its_own(
-    app_engine: Engine, worker_engine: Engine, alpha: Certified, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    app_engine: Engine, worker_engine: Engine, full: TenantId, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(tenant_id: TenantId, engine: Engine | None) -> None:
         raise Conflict("It was restored.")
@@ -143,11 +143,11 @@ def test_each_deletion_of_a_tenant_has_a_file_of_its_own(
     for days in (-2, -1):
         with monkeypatch.context() as patch:
             patch.setattr(purging, "_delete_many", fail)
-            delete(app_engine, alpha.tenant_id, days=days)
+            delete(app_engine, full, days=days)
             purging.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
-        held = hold(app_engine, alpha.tenant_id)
+        held = hold(app_engine, full)
         with session_scope(PlatformScope(), engine=app_engine) as session:
-            tenants.resume_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
-        with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-            holds.clear_hold(session, actor=ACTOR, tenant_id=alpha.tenant_id, hold_id=held)
+            tenants.resume_tenant(session, actor=ACTOR, tenant_id=full)
+        with session_scope(TenantScope(full), engine=app_engine) as session:
+            holds.clear_hold(session, actor=ACTOR, tenant_id=full, hold_id=held)
     assert len(list(tmp_path.glob("*.zip"))) == 2
