@@ -7,6 +7,12 @@ WHERE jsonb_typeof(found_why) <> 'array' OR found_why @? '$[*] ? (@.type() != "o
 UPDATE endpoint_groups SET rule = NULL WHERE jsonb_typeof(rule) <> 'object';
 UPDATE sites SET fallback = NULL WHERE jsonb_typeof(fallback) <> 'object';
 UPDATE certificate_settings SET profiles = '{}' WHERE jsonb_typeof(profiles) <> 'object';
+-- Without rules or settings each of these refuses.
+UPDATE policy_versions SET document = '{}' WHERE jsonb_typeof(document) <> 'object';
+UPDATE policy_versions SET replayed = NULL WHERE jsonb_typeof(replayed) NOT IN ('object', 'null');
+UPDATE identity_sources SET settings = '{}' WHERE jsonb_typeof(settings) <> 'object';
+UPDATE feeds SET settings = '{}' WHERE jsonb_typeof(settings) <> 'object';
+UPDATE scep_webhooks SET settings = '{}' WHERE jsonb_typeof(settings) <> 'object';
 
 ALTER TABLE endpoints
     ADD CONSTRAINT ck_endpoints_attributes CHECK (jsonb_typeof(attributes) = 'object'),
@@ -19,11 +25,10 @@ ALTER TABLE endpoint_groups ADD CONSTRAINT ck_endpoint_groups_rule CHECK (jsonb_
 ALTER TABLE sites ADD CONSTRAINT ck_sites_fallback CHECK (jsonb_typeof(fallback) = 'object');
 ALTER TABLE certificate_settings
     ADD CONSTRAINT ck_certificate_settings_profiles CHECK (jsonb_typeof(profiles) = 'object');
--- Others refuse what they cannot read, one tenant's: rows from now on.
 ALTER TABLE policy_versions
-    ADD CONSTRAINT ck_policy_versions_document CHECK (jsonb_typeof(document) = 'object') NOT VALID,
-    ADD CONSTRAINT ck_policy_versions_replayed CHECK (jsonb_typeof(replayed) IN ('object', 'null')) NOT VALID;
+    ADD CONSTRAINT ck_policy_versions_document CHECK (jsonb_typeof(document) = 'object'),
+    ADD CONSTRAINT ck_policy_versions_replayed CHECK (jsonb_typeof(replayed) IN ('object', 'null'));
 ALTER TABLE identity_sources
-    ADD CONSTRAINT ck_identity_sources_settings CHECK (jsonb_typeof(settings) = 'object') NOT VALID;
-ALTER TABLE feeds ADD CONSTRAINT ck_feeds_settings CHECK (jsonb_typeof(settings) = 'object') NOT VALID;
-ALTER TABLE scep_webhooks ADD CONSTRAINT ck_scep_webhooks_settings CHECK (jsonb_typeof(settings) = 'object') NOT VALID;
+    ADD CONSTRAINT ck_identity_sources_settings CHECK (jsonb_typeof(settings) = 'object');
+ALTER TABLE feeds ADD CONSTRAINT ck_feeds_settings CHECK (jsonb_typeof(settings) = 'object');
+ALTER TABLE scep_webhooks ADD CONSTRAINT ck_scep_webhooks_settings CHECK (jsonb_typeof(settings) = 'object');
