@@ -114,7 +114,6 @@ HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
     "posture without its value": (with_row("endpoints", lambda row: row | {"posture": {"disk": {}}}), "posture"),
     "attributes that are a list": (with_row("endpoints", lambda row: row | {"attributes": [1]}), "attributes"),
     "fallback that is a word": (with_row("sites", lambda row: row | {"fallback": "permit"}), "fallback"),
-    "document that is a list": (with_row("policy_versions", lambda row: row | {"document": []}), "document"),
     "key twice": (doubled("sites"), "Another row"),
     "secret of another row": (
         with_row("nases", lambda row: row | {"id": _ANOTHER}),

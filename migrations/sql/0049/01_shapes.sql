@@ -8,7 +8,6 @@ UPDATE endpoint_groups SET rule = NULL WHERE jsonb_typeof(rule) <> 'object';
 UPDATE sites SET fallback = NULL WHERE jsonb_typeof(fallback) <> 'object';
 UPDATE certificate_settings SET profiles = '{}' WHERE jsonb_typeof(profiles) <> 'object';
 -- Without rules or settings each of these refuses.
-UPDATE policy_versions SET document = '{}' WHERE jsonb_typeof(document) <> 'object';
 UPDATE policy_versions SET replayed = NULL WHERE jsonb_typeof(replayed) NOT IN ('object', 'null');
 UPDATE identity_sources SET settings = '{}' WHERE jsonb_typeof(settings) <> 'object';
 UPDATE feeds SET settings = '{}' WHERE jsonb_typeof(settings) <> 'object';
@@ -26,7 +25,6 @@ ALTER TABLE sites ADD CONSTRAINT ck_sites_fallback CHECK (jsonb_typeof(fallback)
 ALTER TABLE certificate_settings
     ADD CONSTRAINT ck_certificate_settings_profiles CHECK (jsonb_typeof(profiles) = 'object');
 ALTER TABLE policy_versions
-    ADD CONSTRAINT ck_policy_versions_document CHECK (jsonb_typeof(document) = 'object'),
     ADD CONSTRAINT ck_policy_versions_replayed CHECK (jsonb_typeof(replayed) IN ('object', 'null'));
 ALTER TABLE identity_sources
     ADD CONSTRAINT ck_identity_sources_settings CHECK (jsonb_typeof(settings) = 'object');
