@@ -110,14 +110,18 @@ _OfEndpoints = Annotated[PutEndpoints | ChangeEndpoints | GroupEndpoints, Body(d
 def change_endpoints(access: ChangesEndpoints, body: _OfEndpoints) -> Done | Job:
     """Up to 10,000 in one call. Every row that is wrong is told, with its place; nothing is stored then."""
     if isinstance(body, PutEndpoints):
-        return _run(access, "endpoints.put", _given(body), len(body.items))
+        given = _given(body)
+        return _run(access, "endpoints.put", given, len(body.items), groups=jobs.count_groups(given["items"]))
     return _run(access, f"endpoints.{body.operation}", _given(body), len(body.macs))
 
 
 @router.post("/users/bulk", operation_id="changeUsersInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
 def change_users(access: ChangesUsers, body: PutUsers) -> Done | Job:
     """As of endpoints. Each password takes some 20 ms to hash: of more than 50 users it is a job."""
-    return _run(access, "users.put", _given(body), len(body.items), at_once=jobs.MOST_USERS_AT_ONCE)
+    given = _given(body)
+    # Groups cost far less than passwords do.
+    groups = jobs.count_groups(given["items"]) // (jobs.MOST_AT_ONCE // jobs.MOST_USERS_AT_ONCE)
+    return _run(access, "users.put", given, len(body.items), groups=groups, at_once=jobs.MOST_USERS_AT_ONCE)
 
 
 @router.post("/nases/bulk", operation_id="changeNasesInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
@@ -131,11 +135,17 @@ def _given(body: BaseModel) -> dict[str, Any]:
 
 
 def _run(
-    access: Access, operation: str, given: Mapping[str, Any], rows: int, *, at_once: int = jobs.MOST_AT_ONCE
+    access: Access,
+    operation: str,
+    given: Mapping[str, Any],
+    rows: int,
+    *,
+    groups: int = 0,
+    at_once: int = jobs.MOST_AT_ONCE,
 ) -> Done | Job:
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "seal": access.sealer.seal}
     with access.change() as change:
-        if rows > at_once:
+        if rows + groups > at_once:
             row = jobs.start_bulk(change.session, **who, operation=operation, given=given, rows=rows)
             return change.answer(accepted(access, change.response, row))
         return change.answer(Done(**jobs.run_bulk(change.session, **who, operation=operation, given=given)))

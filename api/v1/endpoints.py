@@ -15,6 +15,7 @@ from api.v1.paging import Page, Paging
 from nac.accounts.permissions import Permission
 from nac.endpoints import service as endpoints
 from nac.endpoints.repository import Filter
+from nac.endpoints.rules import attributes_of
 from nac.groups import ENDPOINT_GROUPS
 from nac.mac import display_mac, is_random_mac
 from nac.models import Endpoint as EndpointRow
@@ -206,7 +207,7 @@ def _endpoint(row: EndpointRow, sighting: EndpointSighting | None, groups: Seque
         notes=row.notes,
         groups=sorted(groups),
         valid_until=row.valid_until,
-        attributes=row.attributes,
+        attributes=attributes_of(row),
         random=is_random_mac(row.mac),
         vendor=row.vendor,
         profile=row.profile,

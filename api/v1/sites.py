@@ -133,7 +133,7 @@ def _sites(session: Session, access: Access, rows: Sequence[SiteRow]) -> list[Si
             policy=slugs[row.policy_id] if row.policy_id else None,
             default=default is not None and row.id == default.id,
             monitor=row.monitor,
-            fallback=row.fallback,
+            fallback=row.fallback if isinstance(row.fallback, dict) else None,
         )
         for row in rows
     ]

@@ -75,7 +75,7 @@ def get_tenant_file(request: Request, access: Fetches, job: _Job) -> FileRespons
     with access.read() as session:
         row = jobs.require(session, owner=access.owner, job_id=job)
     path = asked.path_of(request.app.state.settings.export_dir, row.id)
-    if row.kind != asked.EXPORT or not path.exists():
+    if row.kind != asked.EXPORT or row.state != "done" or not path.exists():
         raise NotFound("There is no such file, or its days are over.", place="job")
     return FileResponse(path, media_type="application/zip", filename=f"tenant-{row.id}.zip")
 

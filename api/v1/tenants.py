@@ -229,6 +229,8 @@ def delete_tenant(
             actor=access.actor,
             tenant_id=tenant_id,
             purge_at=utc_now() + timedelta(days=grace),
+            # Days of a deletion under way are not changed unseen.
+            is_new=days is not None,
         )
         return change.answer(_tenant(row))
 

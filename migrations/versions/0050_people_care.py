@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0050"
-down_revision = "0048"
+down_revision = "0049"
 
 
 def upgrade() -> None:

@@ -208,8 +208,7 @@ def store(
     tell: Callable[[int], None] = lambda done: None,
 ) -> None:
     """All of it, with an audit entry for each row. `tell`: how many rows are stored, now and then."""
-    for name in plan.missing_groups:
-        ENDPOINT_GROUPS.create(session, actor=actor, tenant_id=tenant_id, name=name)
+    ENDPOINT_GROUPS.create_many(session, actor=actor, tenant_id=tenant_id, names=plan.missing_groups)
     rows = plan.fresh + plan.changed
     unblocked = [row.mac for row in plan.changed if (plan.known[row.mac].status, row.status) == ("blocked", "active")]
     entries = [_entry(tenant_id, actor, "add", row, {}, _shown(row)) for row in plan.fresh]
@@ -281,12 +280,8 @@ def _entry(
 
 
 def _join_groups(session: Session, tenant_id: TenantId, rows: Sequence[_Row], ids: Mapping[str, UUID]) -> None:
-    """By group: a file names few."""
     members: defaultdict[str, list[UUID]] = defaultdict(list)
     for row in rows:
         for name in row.groups:
             members[name].append(ids[row.mac])
-    for name, joining in members.items():
-        for start in range(0, len(joining), _CHUNK):
-            part = joining[start : start + _CHUNK]
-            ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=part, names=[name])
+    ENDPOINT_GROUPS.join_each(session, tenant_id=tenant_id, members=members)

@@ -13,7 +13,7 @@ from nac.errors import InvalidInput
 from nac.mac import is_random_mac
 from nac.models import Endpoint
 from nac.packet_values import Values
-from nac.replica.compile import attribute_texts, posture_values
+from nac.replica.compile import UNREADABLE, attribute_texts, denied_endpoint, posture_values
 from nac.replica.records import EndpointRecord
 
 _ATTRIBUTE = "endpoint.attribute."
@@ -71,22 +71,34 @@ def facts(endpoint: Endpoint) -> Mapping[str, Values]:
 
 
 def record_of(endpoint: Endpoint) -> EndpointRecord:
-    """As the cell knows it, without its groups and passphrase."""
+    """As the cell knows it, without its groups and passphrase: denied where its row cannot be read."""
     seen: Any = endpoint.first_seen_at
+    try:
+        attributes, posture = attribute_texts(endpoint.attributes), posture_values(endpoint.posture)
+    except UNREADABLE:
+        return denied_endpoint(str(endpoint.id), endpoint.name)
     return EndpointRecord(
         str(endpoint.id),
         endpoint.name,
         endpoint.status,
         (),
         0,
-        attribute_texts(endpoint.attributes),
+        attributes,
         endpoint.vendor,
         endpoint.profile,
         endpoint.profile_confidence,
         endpoint.os,
         int(seen.timestamp()) if seen else 0,
-        posture=posture_values(endpoint.posture),
+        posture=posture,
     )
+
+
+def attributes_of(endpoint: Endpoint) -> dict[str, str]:
+    """As text; none where the row cannot be read."""
+    try:
+        return attribute_texts(endpoint.attributes)
+    except UNREADABLE:
+        return {}
 
 
 def _within(place: str) -> str:

@@ -16,16 +16,21 @@ from nac.validation import RADIUS_SECRET
 from nac.vendors import known_vendor
 
 _DEEPEST = 8
-_MOST_TOKENS = 2_000_000
+_MOST_TOKENS = 200_000
+# With blanks, comments and ends of lines.
+_MOST_PARTS = 600_000
+_MOST_WORDS = 1_000
+_MOST_ITEMS = 100
+_VARIABLE = re.compile(r"\$\w*\{")
 _TOKEN = re.compile(
     r"""
     (?P<blank>[ \t\r,;]+ | \\\r?\n | \#[^\n]*)
-  | (?P<newline>\n)
+  | (?P<newline>\n[ \t\r\n]*+)
   | (?P<brace>[{}])
   | (?P<operator>:=|\+=|-=|=~|!~|==|!=|=)
-  | "(?P<double>(?:[^"\\\n]|\\.)*)"
-  | '(?P<single>(?:[^'\\\n]|\\.)*)'
-  | (?P<word>[^\s{}="'\#,;]+)
+  | "(?P<double>(?:[^"\\\n]++|\\.)*+)"
+  | '(?P<single>(?:[^'\\\n]++|\\.)*+)'
+  | (?P<word>(?:\$\w*+\{[^{}\s]*+\}|[^\s{}="'\#,;$]++|\$)++)
     """,
     re.VERBOSE,
 )
@@ -86,10 +91,10 @@ def _client(section: _Section, document: Document) -> None:
         return
     values: dict[str, Any] = {"name": items.get("shortname") or name or str(address), "address": str(address)}
     secret = items.get("secret")
-    if secret is not None and RADIUS_SECRET.fullmatch(secret):
+    if secret is not None and RADIUS_SECRET.fullmatch(secret) and not _VARIABLE.search(secret):
         values["secret"] = secret
     else:
-        why = "has none" if secret is None else "is too short, or holds characters that devices do not agree on"
+        why = _why_no_secret(secret)
         document.note(
             section.line, f"client {shown_name}: its secret {why}: give the device the tenant's, or both a better one"
         )
@@ -110,6 +115,14 @@ def _client(section: _Section, document: Document) -> None:
         if inner.words[0] not in _LEFT:
             document.note(inner.line, f"client {shown_name}: section {shown(inner.words[0])} is not taken")
     document.nases.append(Line(section.line, values))
+
+
+def _why_no_secret(secret: str | None) -> str:
+    if not secret:
+        return "is missing"
+    if _VARIABLE.search(secret):
+        return "is a variable, and variables are not expanded"
+    return "is too short, or holds characters that devices do not agree on"
 
 
 def _address(
@@ -156,6 +169,8 @@ def _parse(text: str) -> _Section:
                     raise refuse(token.line, "A brace closes that was never opened.")
                 stack.pop()
         else:
+            if len(words) >= _MOST_WORDS:
+                raise refuse(token.line, f"The line has more than {_MOST_WORDS} words.", "Is a line break missing?")
             words.append(token)
             if token.kind == "word" and token.text.startswith("$INCLUDE") and len(words) == 1:
                 raise refuse(token.line, "$INCLUDE is not followed.", "Put the other file's clients here, or give it.")
@@ -175,13 +190,13 @@ def _item(section: _Section, words: list[_Token]) -> None:
         else:
             section.items.setdefault(words[at].text.lower(), (words[at].line, ""))
             at += 1
+        if len(section.items) > _MOST_ITEMS:
+            raise refuse(words[0].line, f"The section has more than {_MOST_ITEMS} settings.")
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    line, at = 1, 0
-    for _ in range(_MOST_TOKENS):
-        if at == len(text):
-            return
+    line, at, count, parts = 1, 0, 0, 0
+    while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             # Not shown: it may be a secret.
@@ -191,6 +206,9 @@ def _tokens(text: str) -> Iterator[_Token]:
             yield _Token(line, "text", _ESCAPE.sub(lambda found: _CONTROL.get(found[1], found[1]), match[kind]))
         elif kind != "blank":
             yield _Token(line, kind, match[kind])
+        parts += 1
+        count += kind not in ("blank", "newline")
+        if count > _MOST_TOKENS or parts > _MOST_PARTS:
+            raise refuse(line, "The file has too many parts.", "Use several files.")
         line += match[0].count("\n")
         at = match.end()
-    raise refuse(line, "The file has too many parts.", "Use several files.")

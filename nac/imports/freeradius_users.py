@@ -74,7 +74,11 @@ def _endpoint(entry: _Entry, document: Document) -> None:
     if _is_rejected(entry):
         values["status"] = "blocked"
     for pair in entry.checks:
-        if pair.name.lower() not in _CLEAR and pair.name.lower() != "auth-type":
+        if pair.name.lower() == "expiration":
+            if not _end(pair, values):
+                document.note(pair.line, f"{shown(entry.name)} is left out: {_no_date(pair)}")
+                return
+        elif pair.name.lower() not in _CLEAR and pair.name.lower() != "auth-type":
             document.note(pair.line, f"{shown(entry.name)}: the check of {pair.name} is not taken: make it a rule")
     _hints(entry, document, values["attributes"])
     document.endpoints.append(Line(entry.line, values))
@@ -94,7 +98,9 @@ def _user(entry: _Entry, document: Document) -> None:
         elif check in _HASHES or check == "nt-password":
             hashed = pair.name
         elif check == "expiration":
-            _end(pair, values, document, name)
+            if not _end(pair, values):
+                document.note(pair.line, f"{name} is left out: {_no_date(pair)}")
+                return
         elif check != "auth-type":
             document.note(pair.line, f"{name}: the check of {pair.name} is not taken: make it a rule")
     if _is_rejected(entry):
@@ -113,14 +119,19 @@ def _is_rejected(entry: _Entry) -> bool:
     return any(pair.name.lower() == "auth-type" and pair.value.lower() == "reject" for pair in entry.checks)
 
 
-def _end(pair: _Pair, values: dict[str, Any], document: Document, name: str) -> None:
+def _end(pair: _Pair, values: dict[str, Any]) -> bool:
+    """Whether it can be read: without its end somebody would come in for ever."""
     for form in _DATES:
         try:
             values["valid_until"] = datetime.strptime(pair.value, form).replace(tzinfo=UTC).isoformat()
         except ValueError:
             continue
-        return
-    document.note(pair.line, f"{name}: Expiration {shown(pair.value)} is no date that can be read: it has no end")
+        return True
+    return False
+
+
+def _no_date(pair: _Pair) -> str:
+    return f"Expiration {shown(pair.value)} is no date that can be read"
 
 
 def _hints(entry: _Entry, document: Document, attributes: dict[str, str]) -> None:

@@ -6,6 +6,7 @@ The input of a job is what was asked for; it is read, compared and stored as a s
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
+from itertools import chain
 from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
@@ -50,7 +51,13 @@ def run_import(
 
 
 def is_large(document: Document) -> bool:
-    return len(document) > MOST_AT_ONCE or len(document.users) > MOST_USERS_AT_ONCE
+    groups = count_groups(line.values for line in chain(document.endpoints, document.users))
+    return len(document) + groups > MOST_AT_ONCE or len(document.users) > MOST_USERS_AT_ONCE
+
+
+def count_groups(rows: Iterable[Mapping[str, Any]]) -> int:
+    """How many there may be to make: as much work as rows."""
+    return len({name for row in rows for name in row.get("groups") or () if isinstance(name, str)})
 
 
 def run_bulk(

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from nac.endpoints import bulk as endpoint_rows
 from nac.endpoints import service as endpoints
+from nac.endpoints.rules import attributes_of
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.ids import TenantId
 from nac.imports.table import guarded
@@ -38,8 +39,11 @@ def endpoints_csv(session: Session, *, tenant_id: TenantId) -> Iterator[str]:
 
 
 def _attribute_keys(session: Session, tenant_id: TenantId) -> Sequence[str]:
-    query = select(func.jsonb_object_keys(Endpoint.attributes)).where(Endpoint.tenant_id == tenant_id).distinct()
-    return sorted(session.scalars(query))
+    # Of an object alone: PostgreSQL refuses all others.
+    query = select(func.jsonb_object_keys(Endpoint.attributes)).where(
+        Endpoint.tenant_id == tenant_id, func.jsonb_typeof(Endpoint.attributes) == "object"
+    )
+    return sorted(session.scalars(query.distinct()))
 
 
 def _endpoint_rows(session: Session, tenant_id: TenantId) -> Iterator[Mapping[str, Any]]:
@@ -57,7 +61,7 @@ def _endpoint_rows(session: Session, tenant_id: TenantId) -> Iterator[Mapping[st
                 "owner": row.owner,
                 "notes": row.notes,
                 "valid_until": row.valid_until.isoformat() if row.valid_until else "",
-                **{f"attribute.{key}": text for key, text in row.attributes.items()},
+                **{f"attribute.{key}": text for key, text in attributes_of(row).items()},
             }
         after = page[-1][0].mac
         session.expunge_all()

@@ -32,9 +32,17 @@ _log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=2)
 # At a time, of all workers: the rest of the worker's processes are for what is due by the clock.
 MOST_RUNNING = 2
+# So often it may be taken from who had it, without having gone on meanwhile: it may be what kills its worker.
+MOST_LAPSES = 4
 _TOLD_SECONDS = 1.0
 _RETRY_AFTER = (timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=5))
 # The edge's own word for it (api.errors).
+_NEVER_ENDS = {
+    "code": "job-never-ends",
+    "title": "The job does not come to an end.",
+    "detail": f"It was begun {MOST_LAPSES} times, and each time whoever did it was gone before it went on.",
+    "remedy": "Give less at once, or have the worker's log and memory looked at, and try it again.",
+}
 _INTERNAL = {"code": "internal-error", "title": "Something went wrong.", "detail": "The error is in the worker's log."}
 
 
@@ -93,12 +101,18 @@ class Work:
 
     def note_place(self, session: Session, place: Mapping[str, Any]) -> None:
         """In one of its transactions: who goes on begins here."""
-        self.hold(session, place=dict(place))
+        self.hold(session, place=dict(place), lapses=0)
         self.place = place
 
+    @property
+    def takes(self) -> int:
+        """Another for whoever goes on with the job elsewhere."""
+        return self._takes
+
     @contextmanager
-    def as_asked(self) -> Iterator[Session]:
-        with session_scope(self.scope, engine=self.engine) as session:
+    def as_asked(self, scope: Scope | None = None, *, is_snapshot: bool = False) -> Iterator[Session]:
+        """In the owner's scope unless another is given; audit entries tell who asked, from where."""
+        with session_scope(scope or self.scope, engine=self.engine, is_snapshot=is_snapshot) as session:
             if self._origin is not None:
                 audit.note_origin(session, self._origin)
             yield session
@@ -163,8 +177,10 @@ def run_next(
         _put_off(work, job, exc)
     except AdmitError as exc:
         if exc.status >= 500:
-            raise
-        _finish(work, state="failed", problem=problem_of(exc))
+            _log.exception("job %s (%s) fails", job.id, job.kind)
+            _put_off(work, job, exc)
+        else:
+            _finish(work, state="failed", problem=problem_of(exc))
     except Exception:  # house-rule: whatever is wrong with this one, the others have their turns
         _log.exception("job %s (%s) fails", job.id, job.kind)
         _put_off(work, job, None)
@@ -174,6 +190,10 @@ def run_next(
 def _run(handlers: Mapping[str, Handler], work: Work, job: Job) -> None:
     if job.is_cancelled:
         raise Cancelled
+    if job.lapses >= MOST_LAPSES:
+        _log.error("job %s (%s) was begun %d times, and nobody came back", job.id, job.kind, job.lapses)
+        _finish(work, state="failed", problem=_NEVER_ENDS)
+        return
     work.input = service.input_of(job, work.unseal)
     handler = handlers[job.kind]
     if isinstance(handler, OneTransaction):
@@ -185,7 +205,7 @@ def _run(handlers: Mapping[str, Handler], work: Work, job: Job) -> None:
         return
     answer = handler.run(work)
     if isinstance(answer, GoOn):
-        _finish(work, state="queued", due_at=utc_now() + answer.after, failures=0, ended_at=None)
+        _finish(work, state="queued", due_at=utc_now() + answer.after, failures=0, lapses=0, ended_at=None)
     else:
         _finish(work, **_done(answer))
 

@@ -143,7 +143,8 @@ def retry(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
     job = require(session, owner=owner, job_id=job_id, lock=True)
     if job.state != "failed":
         raise Conflict(f"The job is {job.state}: there is nothing to try again.", place="job")
-    job.state, job.ended_at, job.failures, job.due_at = "queued", None, 0, utc_now()
+    job.state, job.ended_at, job.due_at = "queued", None, utc_now()
+    job.failures, job.lapses, job.is_cancelled = 0, 0, False
     session.flush()
     _audit(session, actor, job, "retry", {"state": job.state})
     return job

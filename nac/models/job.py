@@ -45,6 +45,8 @@ class Job(UuidKey, CreatedAt, Base):
     # How often it was taken: who was taken over knows it by that.
     takes: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
     failures: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
+    # How often it was taken from who did not come back, since it last went on.
+    lapses: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
     # When it may be taken; of a running one, when somebody else may take it.
     due_at: Mapped[datetime] = mapped_column(server_default=text("now()"))
     asked_by: Mapped[str]

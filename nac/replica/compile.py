@@ -28,6 +28,8 @@ from pki.signatures import public_key_der
 
 # (sealed with the master key, context) -> sealed with the cell's key
 Reseal = Callable[[bytes, str], bytes]
+# What a row's JSON does to this code where it is none of ours.
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 
 _decode_posture = msgspec.json.Decoder(dict[str, dict[str, Any]]).decode
 _decode_attributes = msgspec.json.Decoder(dict[str, object]).decode
@@ -145,13 +147,27 @@ def endpoint_record(row: EndpointRow, reseal: Reseal) -> EndpointRecord:
     )
 
 
+def denied_endpoint(endpoint_id: str, name: str) -> EndpointRecord:
+    """What stands for one whose row cannot be read: a policy could admit it as it does strangers."""
+    return EndpointRecord(endpoint_id, name, "blocked", (), 0, {})
+
+
 def posture_values(stored: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[bool | int | str, int]]:
-    """As a record holds it, of {name: {"value": ..., "until": epoch seconds, 0 for ever, ...}}."""
-    return {name: (each["value"], each["until"]) for name, each in stored.items()}
+    """As a record holds it, of {name: {"value": ..., "until": epoch seconds, 0 for ever, ...}}.
+
+    Raises one of UNREADABLE where it is something else.
+    """
+    return msgspec.convert(
+        {name: (each["value"], each["until"]) for name, each in stored.items()},
+        dict[str, tuple[bool | int | str, int]],
+    )
 
 
-def attribute_texts(attributes: dict[str, object]) -> dict[str, str]:
-    """Policies compare text; what is none (a number, a truth value) is written as in JSON."""
+def attribute_texts(attributes: Mapping[str, object]) -> dict[str, str]:
+    """Policies compare text; what is none (a number, a truth value) is written as in JSON.
+
+    Raises one of UNREADABLE where they are no object.
+    """
     return {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for name, value in attributes.items()

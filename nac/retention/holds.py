@@ -83,13 +83,27 @@ def list_holds(session: Session, *, tenant_id: TenantId) -> list[RetentionHold]:
 def release_purged(session: Session, *, tenant_id: TenantId) -> None:
     """For the tenant's removal: raises HoldInForce where one is in force; the others go with the tenant."""
     repository.own_holds(session)
+    _refuse(session, tenant_id)
+    repository.delete_holds(session, tenant_id)
+
+
+def require_none(session: Session, *, tenant_id: TenantId) -> None:
+    """For what goes in pieces: none is in force, and until the transaction ends none is set. Raises HoldInForce."""
+    repository.share_holds(session)
+    _refuse(session, tenant_id)
+
+
+def is_held(session: Session, *, tenant_id: TenantId) -> bool:
+    return bool(repository.holds_in_force(session, tenant_id))
+
+
+def _refuse(session: Session, tenant_id: TenantId) -> None:
     if in_force := repository.holds_in_force(session, tenant_id):
         raise HoldInForce(
             f"Hold {in_force[0].id} keeps its logs ({in_force[0].reason}).",
             place="tenant",
             remedy="Clear it first: ./admit retention hold clear",
         )
-    repository.delete_holds(session, tenant_id)
 
 
 def _audit(session: Session, actor: str, hold: RetentionHold, verb: str, after: dict[str, str | None]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from nac.certificates.signing import Signing
-from nac.db import PlatformScope, enter_tenant, session_scope
+from nac.db import PlatformScope, enter_tenant
 from nac.ids import MspId, TenantId
 from nac.jobs.running import Work
 from nac.secrets import Sealer
@@ -34,24 +34,31 @@ def path_of(export_dir: Path, job_id: UUID) -> Path:
 def run_export(work: Work, *, export_dir: Path, sealer: Sealer) -> Mapping[str, Any]:
     path = path_of(export_dir, work.id)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
+    # Of this taker alone: another may be at it, if this one was held up for too long.
+    part = path.with_suffix(f".{work.takes}.part")
     tenant_id = TenantId(UUID(work.input["tenant_id"]))
-    part.unlink(missing_ok=True)
-    with (
-        open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
-        session_scope(work.scope, engine=work.engine, is_snapshot=True) as session,
-    ):
-        enter_tenant(session, tenant_id)
-        written = write_tenant(
-            session,
-            file,
-            actor=work.actor,
-            tenant_id=tenant_id,
-            sealer=sealer,
-            passphrase=work.input["passphrase"],
-            logs=work.input["logs"],
-        )
-    part.replace(path)
+    try:
+        with (
+            open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
+            work.as_asked(is_snapshot=True) as session,
+        ):
+            enter_tenant(session, tenant_id)
+            written = write_tenant(
+                session,
+                file,
+                actor=work.actor,
+                tenant_id=tenant_id,
+                sealer=sealer,
+                passphrase=work.input["passphrase"],
+                logs=work.input["logs"],
+                tell=work.tell,
+            )
+        with work.transaction():
+            # The job is still this taker's.
+            pass
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
     return {"bytes": path.stat().st_size, "rows": written.rows, "notes": written.notes}
 
 
@@ -63,7 +70,7 @@ def run_import(work: Work, *, signing: Signing) -> Mapping[str, Any]:
         content = base64.b64decode(work.input["file"], validate=True)
     except (binascii.Error, ValueError) as exc:
         raise TenantFileRefused("The file is no base64.", place="file") from exc
-    with session_scope(PlatformScope(), engine=work.engine) as session:
+    with work.as_asked(PlatformScope()) as session:
         done = import_tenant(
             session,
             io.BytesIO(content),
@@ -74,6 +81,7 @@ def run_import(work: Work, *, signing: Signing) -> Mapping[str, Any]:
             passphrase=work.input["passphrase"],
             label=work.input["place"],
             keeps_authorities=work.input["keeps_authorities"],
+            tell=work.tell,
         )
         result = {"tenant": done.tenant.slug, "id": str(done.tenant.id), "rows": done.rows, "notes": done.notes}
         work.note_place(session, result)

@@ -4,7 +4,7 @@ Every id is made anew, of the new tenant's: no row of a file can be, or refer to
 may keep theirs, which certificates name (`keeps_authorities`): where one is here already, the database refuses it all.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 from uuid import UUID, uuid5
@@ -27,6 +27,7 @@ from nac.tenant_files import tables
 from nac.tenant_files.checking import check_contents, check_row
 from nac.tenant_files.reading import Row, TenantFile, TenantFileRefused
 from nac.tenants import repository
+from nac.users.passwords import require_stored_hash
 from nac.validation import RADIUS_SECRET, require_name, require_slug
 from pki.errors import PkiError
 from pki.keys import load_key, same_public_key
@@ -55,8 +56,12 @@ def import_tenant(
     passphrase: str = "",
     label: str = "",
     keeps_authorities: bool = False,
+    tell: Callable[[int], None] = lambda done: None,
 ) -> Imported:
-    """Enters the tenant. Raises TenantFileRefused, PassphraseRefused, NoFreeSlot, AlreadyExists."""
+    """Enters the tenant. `tell`: how many rows are taken; what it raises ends it.
+
+    Raises TenantFileRefused, PassphraseRefused, NoFreeSlot, AlreadyExists.
+    """
     file = TenantFile(source, passphrase=passphrase)
     require_slug(slug)
     if repository.get_by_slug(session, slug):
@@ -71,7 +76,7 @@ def import_tenant(
     done = Imported(tenant)
     taker = _Taker(session, file, tenant.id, signing.sealer, keeps_authorities=keeps_authorities)
     for table in tables.contents():
-        done.rows[table.name] = taker.take(table)
+        done.rows[table.name] = taker.take(table, tell=lambda rows: tell(sum(done.rows.values()) + rows))
     if not done.rows["sites"]:
         raise TenantFileRefused("It has no site.", place="sites")
     tenant.default_site_id = taker.new_id("sites", file.default_site_id)
@@ -117,7 +122,7 @@ class _Taker:
     def new_id(self, table: str, old: UUID) -> UUID:
         return old if table in self._kept else uuid5(self._tenant_id, str(old))
 
-    def take(self, table: Table) -> int:
+    def take(self, table: Table, *, tell: Callable[[int], None]) -> int:
         """How many rows. Those that refer to others of their table come after these."""
         parents = [column for column, referred in _references(table).items() if referred == table.name]
         waiting: list[dict[str, Any]] = []
@@ -125,12 +130,14 @@ class _Taker:
         for row in self._file.rows(table):
             waiting.append(self._values(table, row))
             count += 1
+            tell(count)
             # Whole where rows refer to one another, and else a few at a time.
             if not parents and len(waiting) >= _ROWS_AT_ONCE:
                 self._insert(table, waiting)
                 waiting = []
         for batch in _by_generation(waiting, parents):
             self._insert(table, batch)
+            tell(count)
         return count
 
     def _insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -154,7 +161,7 @@ class _Taker:
                 None if plain is None else self._sealer.seal(plain, context(self._tenant_id, values.get("id")))
             )
         for name in tables.hashed_columns(table):
-            values[name] = row.secrets.get(name, tables.HASHES[f"{table.name}.{name}"].encode()).decode()
+            values[name] = require_stored_hash(row.secrets.get(name, tables.HASHES[f"{table.name}.{name}"].encode()))
         if table.name == "feeds":
             values["done"] = self._snapshot
         return values

@@ -3,8 +3,10 @@
 import logging
 import os
 import secrets
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
 
 from sqlalchemy import CursorResult, Engine, delete, select
 from sqlalchemy.orm import Session
@@ -12,9 +14,10 @@ from sqlalchemy.orm import Session
 from nac.clock import epoch_seconds, utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.db.base import Base
-from nac.errors import AdmitError
+from nac.errors import AdmitError, Conflict
 from nac.ids import TenantId
 from nac.models import Tenant
+from nac.retention import holds
 from nac.secrets import Sealer
 from nac.tenant_files.writing import write_tenant
 from nac.tenants import repository
@@ -24,6 +27,8 @@ _log = logging.getLogger(__name__)
 ACTOR = "worker:tenants.purge"
 BATCH_ROWS = 5_000
 _AT_ONCE = 10
+# Those that a hold keeps are among them, for years maybe.
+_LOOKED_AT = 1_000
 # What there may be very much of; all else goes with the tenant's own row. Each before what it refers to.
 _MANY = ("endpoint_group_members", "user_group_members", "certificates", "endpoints", "users", "pool_addresses")
 
@@ -31,26 +36,50 @@ _MANY = ("endpoint_group_members", "user_group_members", "certificates", "endpoi
 def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | None = None) -> list[str]:
     """Returns whom. One whose file cannot be written stays as it is, and is tried again."""
     with session_scope(PlatformScope(), engine=engine) as session:
-        due = [(row.id, row.slug) for row in repository.list_due(session, now=now, limit=_AT_ONCE)]
-    gone = []
-    for tenant_id, slug in due:
+        due = [
+            _Due(row.id, row.slug, row.purge_at or now)
+            for row in repository.list_due(session, now=now, limit=_LOOKED_AT)
+        ]
+    gone: list[str] = []
+    tried = 0
+    for each in due:
+        slug = each.slug
+        if tried == _AT_ONCE:
+            break
         try:
-            write_last_file(tenant_id, slug, folder=folder, sealer=sealer, engine=engine)
-            _delete_many(tenant_id, engine)
+            with session_scope(TenantScope(each.tenant_id), engine=engine) as session:
+                if holds.is_held(session, tenant_id=each.tenant_id):
+                    continue
+                _require_due(session, each.tenant_id)
+            tried += 1
+            path = write_last_file(each, folder=folder, sealer=sealer, engine=engine)
+            _delete_many(each.tenant_id, engine)
+            # Its days begin now.
+            for kept in (path, path.with_suffix(".key")):
+                os.utime(kept)
             with session_scope(PlatformScope(), engine=engine) as session:
-                tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+                tenants.purge_tenant(session, actor=ACTOR, tenant_id=each.tenant_id)
             gone.append(slug)
         except (AdmitError, OSError):
             _log.exception("tenant %s is not purged", slug)
     return gone
 
 
-def write_last_file(
-    tenant_id: TenantId, slug: str, *, folder: Path, sealer: Sealer, engine: Engine | None = None
-) -> Path:
-    """With its secrets, for a passphrase that only this installation's master key opens: beside it, with `.key`."""
+class _Due(NamedTuple):
+    tenant_id: TenantId
+    slug: str
+    purge_at: datetime
+
+
+def write_last_file(due: _Due, *, folder: Path, sealer: Sealer, engine: Engine | None = None) -> Path:
+    """With its secrets, for a passphrase that only this installation's master key opens: beside it, with `.key`.
+
+    One for each deletion, written before anything is removed, and not again: a tenant may be kept when half of it is
+    gone already, be restored, and be deleted another time.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / f"{slug}-{tenant_id}.zip"
+    tenant_id = due.tenant_id
+    path = folder / f"{due.slug}-{due.purge_at.astimezone(UTC):%Y%m%dT%H%M%S}-{tenant_id}.zip"
     if path.exists():
         return path
     passphrase = secrets.token_urlsafe(32)
@@ -81,14 +110,36 @@ def stored_passphrase(path: Path, sealer: Sealer) -> str:
     return sealer.open(key.read_bytes(), passphrase_context(path.name)).decode()
 
 
-def forget_files(folder: Path, *, kept: timedelta) -> None:
-    """Those of tenants that were purged so long ago."""
-    if not folder.exists():
-        return
-    oldest = epoch_seconds() - int(kept.total_seconds())
-    for path in folder.iterdir():
-        if path.suffix in (".zip", ".key", ".part") and path.stat().st_mtime < oldest:
+def forget_last_files(folder: Path, *, kept: timedelta, engine: Engine | None = None) -> None:
+    """Those of tenants that were purged so long ago; while a tenant is there, so is its file."""
+    old = _old_files(folder, kept)
+    with session_scope(PlatformScope(), engine=engine) as session:
+        there = repository.which_exist(session, {tenant for path in old if (tenant := _tenant_of(path))})
+    for path in old:
+        if _tenant_of(path) not in there:
             path.unlink(missing_ok=True)
+
+
+def forget_files(folder: Path, *, kept: timedelta) -> None:
+    """Those that were made so long ago."""
+    for path in _old_files(folder, kept):
+        path.unlink(missing_ok=True)
+
+
+def _old_files(folder: Path, kept: timedelta) -> list[Path]:
+    if not folder.exists():
+        return []
+    oldest = epoch_seconds() - int(kept.total_seconds())
+    files = (path for path in folder.iterdir() if path.suffix in (".zip", ".key", ".part"))
+    return [path for path in files if path.stat().st_mtime < oldest]
+
+
+def _tenant_of(path: Path) -> TenantId | None:
+    """Whose last file it is."""
+    try:
+        return TenantId(UUID(path.stem[-36:]))
+    except ValueError:
+        return None
 
 
 def _delete_many(tenant_id: TenantId, engine: Engine | None) -> None:
@@ -101,10 +152,7 @@ def _delete_many(tenant_id: TenantId, engine: Engine | None) -> None:
 
 
 def _delete_batch(session: Session, tenant_id: TenantId, name: str) -> int:
-    # Locked: who restores it waits, and is refused then.
-    status = session.scalar(select(Tenant.purge_at).where(Tenant.id == tenant_id).with_for_update())
-    if status is None or status > utc_now():
-        raise AdmitError("The tenant was restored.")
+    _require_due(session, tenant_id)
     table = Base.metadata.tables[name]
     keys = table.primary_key.columns
     chosen = select(*keys).where(table.c.tenant_id == tenant_id).limit(BATCH_ROWS).cte("chosen")
@@ -112,3 +160,11 @@ def _delete_batch(session: Session, tenant_id: TenantId, name: str) -> int:
     result = session.execute(delete(table).where(table.c.tenant_id == tenant_id, *matches))
     assert isinstance(result, CursorResult)
     return result.rowcount
+
+
+def _require_due(session: Session, tenant_id: TenantId) -> None:
+    """Until the transaction ends nobody restores it, and no hold is set. Raises HoldInForce, or Conflict."""
+    holds.require_none(session, tenant_id=tenant_id)
+    purge_at = session.scalar(select(Tenant.purge_at).where(Tenant.id == tenant_id).with_for_update())
+    if purge_at is None or purge_at > utc_now():
+        raise Conflict("The tenant was restored.")

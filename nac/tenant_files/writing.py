@@ -3,7 +3,8 @@
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -31,6 +32,9 @@ _ROWS_AT_ONCE = 1_000
 _PKCS11 = b"pkcs11:"
 
 
+_Rows = Generator[Mapping[str, Any], None, None]
+
+
 @dataclass(slots=True)
 class Written:
     """How many rows of each table are in the file, and what is not."""
@@ -48,14 +52,15 @@ def write_tenant(
     sealer: Sealer,
     passphrase: str = "",
     logs: bool = False,
+    tell: Callable[[int], None] = lambda done: None,
 ) -> Written:
     """Without a passphrase no secret and no key is in it; whole where the session is a snapshot.
 
-    Raises PassphraseRefused.
+    `tell`: how many rows are written; what it raises ends it. Raises PassphraseRefused.
     """
     key = FileKey.make(passphrase) if passphrase else None
     tenant = tenants.require(session, tenant_id=tenant_id)
-    writer = _Writer(session, tenant, sealer, key)
+    writer = _Writer(session, tenant, sealer, key, tell)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for table in tables.contents():
             writer.write(archive, f"tables/{table.name}.jsonl", table, writer.rows_of(table))
@@ -78,23 +83,29 @@ def write_tenant(
 
 
 class _Writer:
-    def __init__(self, session: Session, tenant: Tenant, sealer: Sealer, key: FileKey | None) -> None:
+    def __init__(
+        self, session: Session, tenant: Tenant, sealer: Sealer, key: FileKey | None, tell: Callable[[int], None]
+    ) -> None:
         self.written = Written()
+        self._tell = tell
+        self._done = 0
         self._session = session
         self._tenant = tenant
         self._sealer = sealer
         self._key = key
         self._files: dict[str, dict[str, Any]] = {}
 
-    def write(self, archive: zipfile.ZipFile, name: str, table: Table, rows: Iterator[Mapping[str, Any]]) -> None:
+    def write(self, archive: zipfile.ZipFile, name: str, table: Table, rows: _Rows) -> None:
         digest, count, size = hashlib.sha256(), 0, 0
-        with archive.open(name, "w", force_zip64=True) as entry:
+        with closing(rows), archive.open(name, "w", force_zip64=True) as entry:
             for row in rows:
                 line = json.dumps(row, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
                 entry.write(line)
                 digest.update(line)
                 count += 1
                 size += len(line)
+                self._done += 1
+                self._tell(self._done)
         self._files[name] = {"rows": count, "bytes": size, "sha256": digest.hexdigest()}
         self.written.rows[table.name] = count
 
@@ -122,11 +133,11 @@ class _Writer:
             return None
         return key.seal(self._sealer.open(slot.secret_sealed, cells.secret_context(slot)), "radius-secret")
 
-    def plain_rows_of(self, table: Table) -> Iterator[Mapping[str, Any]]:
+    def plain_rows_of(self, table: Table) -> _Rows:
         for row in self._select(table):
             yield {name: to_json(value) for name, value in row.items()}
 
-    def rows_of(self, table: Table) -> Iterator[Mapping[str, Any]]:
+    def rows_of(self, table: Table) -> _Rows:
         if self._key is None and table.name in tables.NEED_KEYS and table.name not in tables.KEYLESS:
             return
         lets_through = tables.KEYLESS.get(table.name) if self._key is None else None
@@ -138,9 +149,9 @@ class _Writer:
         columns = [column for column in table.columns if column.name != "tenant_id"]
         order = list(table.primary_key.columns) or columns[:1]
         query = select(*columns).where(table.c.tenant_id == self._tenant.id).order_by(*order)
-        found = self._session.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE})
-        for row in found.mappings():
-            yield {column.name: row[column] for column in columns}
+        with self._session.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}) as found:
+            for row in found.mappings():
+                yield {column.name: row[column] for column in columns}
 
     def _written(self, table: Table, row: dict[str, Any]) -> dict[str, Any]:
         row |= tables.ANEW.get(table.name, {})

@@ -55,6 +55,10 @@ def list_due(session: Session, *, now: datetime, limit: int) -> Sequence[Tenant]
     return session.scalars(select(Tenant).where(Tenant.purge_at <= now).order_by(Tenant.purge_at).limit(limit)).all()
 
 
+def which_exist(session: Session, tenant_ids: Collection[TenantId]) -> set[TenantId]:
+    return set(session.scalars(select(Tenant.id).where(among(Tenant.id, tenant_ids))))
+
+
 def delete_rows(session: Session, tenant_id: TenantId) -> None:
     """The tenant and all that goes with it, but for its logs, which are deleted in batches later."""
     for unreferenced in (

@@ -1,6 +1,7 @@
 """Tenants. Creating and purging happen in PlatformScope, the rest in any scope that sees the tenant."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -11,7 +12,7 @@ from nac.certificates.repository import list_authorities
 from nac.certificates.status import status_changed
 from nac.clock import utc_now
 from nac.db import enter_tenant
-from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound, SeveralMistakes
+from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound, ScopeViolation, SeveralMistakes
 from nac.ids import MspId, TenantId
 from nac.methods import Offer
 from nac.models import Tenant
@@ -70,11 +71,23 @@ def resume_tenant(session: Session, *, actor: str, tenant_id: TenantId, is_delet
     return _change_status(session, actor=actor, tenant_id=tenant_id, to="active", verb="resume", allowed=allowed)
 
 
-def delete_tenant(session: Session, *, actor: str, tenant_id: TenantId, purge_at: datetime | None = None) -> Tenant:
-    """Stops the tenant at once; its data stays until `purge_tenant`, which the worker calls after `purge_at`."""
+def delete_tenant(
+    session: Session, *, actor: str, tenant_id: TenantId, purge_at: datetime | None = None, is_new: bool = False
+) -> Tenant:
+    """Stops the tenant at once; its data stays until `purge_tenant`, which the worker calls after `purge_at`.
+
+    One that is being deleted stays as it is; `is_new` raises Conflict then.
+    """
     allowed: tuple[TenantStatus, ...] = ("active", "suspended")
     return _change_status(
-        session, actor=actor, tenant_id=tenant_id, to="deleting", verb="delete", allowed=allowed, purge_at=purge_at
+        session,
+        actor=actor,
+        tenant_id=tenant_id,
+        to="deleting",
+        verb="delete",
+        allowed=allowed,
+        purge_at=purge_at,
+        is_new=is_new,
     )
 
 
@@ -87,13 +100,18 @@ def _change_status(
     verb: str,
     allowed: Sequence[TenantStatus],
     purge_at: datetime | None = None,
+    is_new: bool = False,
 ) -> Tenant:
     tenant = _require_locked(session, tenant_id)
     if tenant.status == to:
+        if is_new:
+            raise Conflict(
+                f"Tenant {tenant.slug!r} is {to} already.", place="status", remedy="Restore it first, and then again."
+            )
         return tenant
     if tenant.status not in allowed:
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it cannot {verb}.", place="status")
-    if tenant.purge_at is not None and tenant.purge_at <= utc_now():
+    if tenant.purge_at is not None and tenant.purge_at <= utc_now() and not _is_held(session, tenant_id):
         raise Conflict(f"The time of tenant {tenant.slug!r} is over: it is being removed.", place="status")
     before, tenant.status = tenant.status, to
     tenant.purge_at = purge_at
@@ -103,6 +121,13 @@ def _change_status(
         after["purge_at"] = purge_at.isoformat()
     _audit(session, actor, tenant, verb, before={"status": before}, after=after)
     return tenant
+
+
+def _is_held(session: Session, tenant_id: TenantId) -> bool:
+    # In the tenant's own scope there is nothing to enter.
+    with suppress(ScopeViolation):
+        enter_tenant(session, tenant_id)
+    return holds.is_held(session, tenant_id=tenant_id)
 
 
 def _audit(

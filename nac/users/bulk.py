@@ -192,8 +192,7 @@ def store(
 ) -> None:
     """All of it, with an audit entry for each row. `tell`: of how many rows the password is hashed, which takes the
     time."""
-    for name in plan.missing_groups:
-        USER_GROUPS.create(session, actor=actor, tenant_id=tenant_id, name=name)
+    USER_GROUPS.create_many(session, actor=actor, tenant_id=tenant_id, names=plan.missing_groups)
     rows = plan.fresh + plan.changed
     columns = dict(zip((row.name for row in rows), _stored(rows, plan, seal, tell), strict=True))
     values = [{"tenant_id": tenant_id, **columns[row.name], **_plain(row)} for row in plan.fresh]
@@ -286,5 +285,4 @@ def _join_groups(session: Session, tenant_id: TenantId, rows: Iterable[_Row], id
     for row in rows:
         for name in row.groups or ():
             members[name].append(ids[row.name])
-    for name, joining in members.items():
-        USER_GROUPS.join(session, tenant_id=tenant_id, member_ids=joining, names=[name])
+    USER_GROUPS.join_each(session, tenant_id=tenant_id, members=members)

@@ -1,9 +1,13 @@
 """Password hashes: argon2id for what is set now, PBKDF2 of earlier versions, and the NT hash that MS-CHAP needs."""
 
+import base64
 import os
+import re
 
 from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
+from nac.errors import InvalidInput
 
 # OWASP's Password Storage Cheat Sheet: 19 MiB, 2 passes, 1 lane; some 20 ms of one core.
 MEMORY_KIB = 19 * 1024
@@ -11,6 +15,16 @@ PASSES = 2
 LANES = 1
 _SALT_BYTES = 16
 _HASH_BYTES = 32
+_PHC = re.compile(
+    r"\$argon2id\$v=19\$m=(?P<memory>[0-9]{1,9}),t=(?P<passes>[0-9]{1,9}),p=(?P<lanes>[0-9]{1,9})"
+    r"\$[A-Za-z0-9+/]{11,86}\$[A-Za-z0-9+/]{22,86}",
+    re.ASCII,
+)
+_EARLIER = re.compile(
+    r"HMACSHA2\+512:([A-Za-z0-9+/]{6}==):[A-Za-z0-9+/]{8,88}={0,2}:[A-Za-z0-9+/]{20,88}={0,2}", re.ASCII
+)
+# Earlier versions made 10,000; radiusd counts them, in a thread that others wait for.
+_MOST_ROUNDS = 10_000
 
 
 def hash_password(password: str) -> str:
@@ -21,12 +35,40 @@ def hash_password(password: str) -> str:
 
 
 def is_password(password: bytes, password_hash: str) -> bool:
-    """Whether it is the password behind an argon2id hash; leaves the interpreter free meanwhile."""
+    """Whether it is the password behind an argon2id hash; leaves the interpreter free meanwhile.
+
+    False of a hash that costs more than those made here, untried: it comes from outside.
+    """
+    if not _is_affordable(password_hash):
+        return False
     try:
         Argon2id.verify_phc_encoded(password, password_hash)
     except InvalidKey:
         return False
     return True
+
+
+def require_stored_hash(given: bytes) -> str:
+    """Of what another installation stored: a hash made as here, or cheaper, or ""; raises InvalidInput."""
+    text = given.decode("ascii", "replace")
+    if text and not _is_affordable(text) and not _is_earlier(text):
+        raise InvalidInput("A password's hash is of no form and cost that is made here.", place="users")
+    return text
+
+
+def _is_affordable(password_hash: str) -> bool:
+    found = _PHC.fullmatch(password_hash)
+    return (
+        found is not None
+        and int(found["memory"]) <= MEMORY_KIB
+        and int(found["passes"]) <= PASSES
+        and int(found["lanes"]) <= LANES
+    )
+
+
+def _is_earlier(password_hash: str) -> bool:
+    found = _EARLIER.fullmatch(password_hash)
+    return found is not None and int.from_bytes(base64.b64decode(found[1])) <= _MOST_ROUNDS
 
 
 def nt_hash(password: str) -> str:

@@ -3,9 +3,11 @@
 Everything is read inside the caller's REPEATABLE READ transaction; row-level security leaves only the cell's tenants.
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterator
+from hashlib import sha256
 from ipaddress import ip_address
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psycopg
 
@@ -21,7 +23,9 @@ from nac.secrets import SecretsError
 from radius.agent import mirror_pools
 from radius.agent.alarms import Alarms
 from radius.agent.mirror_pools import ClaimsOf, no_claims
+from radius.agent.mirror_refusals import NOT_OF_A_ROW, STAND_INS, Row, shown_key
 
+_log = logging.getLogger(__name__)
 SERVER_PROFILE = "eap-server"
 FETCH_ROWS = 5_000
 # Passphrases kept as the cell has them: 300 bytes each.
@@ -119,9 +123,6 @@ class Tenant(NamedTuple):
     id: str
 
 
-Row = tuple[Any, ...]
-
-
 class Mirror:
     """Loads one noun after the other into a batch of the replica."""
 
@@ -215,9 +216,9 @@ class Mirror:
     def load_tenant(self, connection: psycopg.Connection, batch: WriteBatch, tenant: Tenant) -> int:
         """Everything of a tenant whose records the batch does not hold; returns the number of rows."""
         count = 0
-        for noun in self._nouns.values():
+        for name, noun in self._nouns.items():
             for row in _stream(connection, noun.query, {"tenant": tenant.id}):
-                noun.put(batch, tenant.number, row)
+                self._put(name, batch, tenant, row)
                 count += 1
         return count
 
@@ -233,10 +234,34 @@ class Mirror:
         for start in range(0, len(ordered), FETCH_ROWS):
             parameters = {"tenant": tenant.id, "keys": ordered[start : start + FETCH_ROWS]}
             for row in cursor.execute(noun.query + noun.by_keys, parameters).fetchall():
-                gone.discard(noun.put(batch, tenant.number, row))
-        if noun.delete is not None:
-            for key in gone:
+                gone.discard(self._put(noun_name, batch, tenant, row))
+        for key in gone:
+            if noun.delete is not None:
                 noun.delete(batch, tenant.number, key)
+            self._calm(tenant.number, f"unreadable-{noun_name}", key)
+
+    def _put(self, noun_name: str, batch: WriteBatch, tenant: Tenant, row: Row) -> str:
+        """Returns the row's key. Whatever the row does to our code, the other rows are put."""
+        key_of, stand_in, told = STAND_INS[noun_name]
+        noun = f"unreadable-{noun_name}"
+        try:
+            key = self._nouns[noun_name].put(batch, tenant.number, row)
+        except NOT_OF_A_ROW:
+            raise
+        except Exception as exc:  # house-rule: one tenant's bad row must not hold up the others' changes
+            key = key_of(row)
+            stand_in(batch, tenant.number, row)
+            why = (
+                f"Row {shown_key(noun_name, key)} of {noun_name} of tenant {tenant.id} cannot be read"
+                f" ({type(exc).__name__}). {told}."
+            )
+            digest = sha256(key.encode()).hexdigest()[:16]
+            if (noun, key) not in self._alarmed.get(tenant.number, {}):
+                _log.warning("%s", why, exc_info=exc)
+            self._alarm(tenant.number, noun, key, f"{noun}-{tenant.number}-{digest}", why)
+        else:
+            self._calm(tenant.number, noun, key)
+        return key
 
     def holds_server_certificate(self, cursor: psycopg.Cursor, tenant_id: str, serials: Collection[str]) -> bool:
         row = cursor.execute(_HAS_SERVER, (tenant_id, SERVER_PROFILE, list(serials))).fetchone()

@@ -19,6 +19,9 @@ _BY_NAME: dict[str, Any] = {
     "authority_intents.key_store": "sealed",
     "certificate_settings.key_store": "sealed",
     "endpoints.status": "active",
+    "endpoints.found_why": [],
+    "users.password_hash": "$argon2id$v=19$m=19456,t=2,p=1$p08hrPR30FzXa4sh8XfU1g$"
+    "iexKppQir0TJJ3388cOWT9R6eOTWL97s8w2cApGmSc8",
     "policy_versions.status": "draft",
     "sites.time_zone": "UTC",
     "policy_versions.document": {"rules": []},

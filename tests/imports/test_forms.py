@@ -130,6 +130,39 @@ def test_clients_that_cannot_be_read_are_refused_with_the_line(text: str, place:
     assert "hush" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a " * 3_000, "more than 1000 words"),
+        ("client x {\n" + "\n".join(f"a{number} = 1" for number in range(200)) + "\n}", "more than 100 settings"),
+        ("a\n" * 210_000, "too many parts"),
+        ("#\n" * 700_000, "too many parts"),
+    ],
+)
+def test_clients_without_measure_are_refused(text: str, told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        read("freeradius-clients", text)
+
+
+@pytest.mark.parametrize("secret", ["$ENV{RADIUS_SECRET_OF_THEM}", '"${a_variable_of_the_file}"'])
+def test_secret_that_is_a_variable_is_not_taken_and_said_to_be_one(secret: str) -> None:
+    found = read("freeradius-clients", f"client a {{\n ipaddr = 192.0.2.7\n secret = {secret}\n}}")
+    assert [line.values.get("secret") for line in found.nases] == [None]
+    assert "variables are not expanded" in found.notes[0].text
+
+
+def test_nobody_comes_in_for_ever_because_an_end_cannot_be_read() -> None:
+    text = (
+        'ann Cleartext-Password := "testing it", Expiration := "99999 Foo"\n'
+        '001122334455 Expiration := "some day"\n'
+        '001122334456 Expiration := "31 Jan 2099"\n'
+    )
+    found = read("freeradius-users", text)
+    assert found.users == []
+    assert [line.values["valid_until"][:10] for line in found.endpoints] == ["2099-01-31"]
+    assert [note.text.partition(":")[0] for note in found.notes] == ["ann is left out", "001122334455 is left out"]
+
+
 def test_users_of_freeradius_become_users_and_endpoints() -> None:
     found = read("freeradius-users", USERS)
     assert [(line.number, dict(line.values)) for line in found.users] == [

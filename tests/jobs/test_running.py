@@ -11,7 +11,7 @@ from nac.accounts.owners import Owner
 from nac.audit.service import Origin, note_origin
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import Conflict, DatabaseUnavailable, InvalidInput, SeveralMistakes
+from nac.errors import AdmitError, Conflict, DatabaseUnavailable, InvalidInput, SeveralMistakes
 from nac.ids import TenantId
 from nac.jobs import repository, running, service
 from nac.jobs.running import Cancelled, GoOn, Handler, OneTransaction, SeveralTransactions, Work
@@ -172,6 +172,96 @@ def test_what_does_not_answer_is_waited_for(
         assert work(OneTransaction(fail))
         overdue()
     assert job(job_id).state == "queued"
+
+
+def test_job_that_kills_its_worker_fails_in_the_end(
+    app_engine: Engine,
+    tenant_id: TenantId,
+    start: Start,
+    job: Callable[[UUID], Job],
+    work: Callable[[Handler], bool],
+    overdue: Callable[[], None],
+) -> None:
+    job_id = start()
+
+    def kill(session: object, mine: Work) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(running.MOST_LAPSES):
+        with pytest.raises(KeyboardInterrupt):
+            work(OneTransaction(kill))
+        overdue()
+    assert work(OneTransaction(kill))
+    row = job(job_id)
+    assert row.problem is not None
+    assert (row.state, row.problem["code"]) == ("failed", "job-never-ends")
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        service.retry(session, actor=ACTOR, owner=Owner(tenant_id=tenant_id), job_id=job_id)
+    assert work(OneTransaction(lambda *_: {"made": 1}))
+    assert job(job_id).state == "done"
+
+
+def test_job_that_goes_on_each_time_may_lose_any_number_of_workers(
+    start: Start, job: Callable[[UUID], Job], work: Callable[[Handler], bool], overdue: Callable[[], None]
+) -> None:
+    job_id = start()
+
+    def step(mine: Work) -> Mapping[str, object]:
+        at = int(mine.place.get("at", 0))
+        if at == 2 * running.MOST_LAPSES:
+            return {"at": at}
+        with mine.transaction() as session:
+            mine.note_place(session, {"at": at + 1})
+        raise KeyboardInterrupt
+
+    for _ in range(2 * running.MOST_LAPSES):
+        with pytest.raises(KeyboardInterrupt):
+            work(SeveralTransactions(step))
+        overdue()
+    assert work(SeveralTransactions(step))
+    assert job(job_id).state == "done"
+
+
+def test_fault_of_ours_is_tried_again_a_few_times_and_fails(
+    start: Start, job: Callable[[UUID], Job], work: Callable[[Handler], bool], overdue: Callable[[], None]
+) -> None:
+    class Ours(AdmitError):
+        """Something of ours is wrong."""
+
+        status = 500
+
+    def fail(*_: object) -> None:
+        raise Ours("It is.")
+
+    job_id = start()
+    assert work(OneTransaction(fail))
+    assert job(job_id).state == "queued"
+    for _ in range(3):
+        overdue()
+        assert work(OneTransaction(fail))
+    assert job(job_id).state == "failed"
+
+
+def test_failed_job_that_was_cancelled_meanwhile_is_tried_again(
+    app_engine: Engine,
+    tenant_id: TenantId,
+    start: Start,
+    job: Callable[[UUID], Job],
+    work: Callable[[Handler], bool],
+) -> None:
+    job_id, owner = start(), Owner(tenant_id=tenant_id)
+
+    def refuse(session: object, mine: Work) -> None:
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as other:
+            service.cancel(other, actor=ACTOR, owner=owner, job_id=mine.id)
+        raise Conflict("It is there.")
+
+    assert work(OneTransaction(refuse))
+    assert job(job_id).state == "failed"
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        service.retry(session, actor=ACTOR, owner=owner, job_id=job_id)
+    assert work(OneTransaction(lambda *_: {"made": 1}))
+    assert job(job_id).state == "done"
 
 
 def test_who_was_taken_over_changes_nothing(

@@ -82,6 +82,7 @@ def doubled(table: str) -> Callable[[Parts], Parts]:
 
 
 _ANOTHER = str(uuid4())
+DEAR_HASH = b"$argon2id$v=19$m=65536,t=150,p=1$p08hrPR30FzXa4sh8XfU1g$iexKppQir0TJJ3388cOWT9R6eOTWL97s8w2cApGmSc8"
 
 HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
     "path": (lambda parts: parts | {"../../etc/passwd": b"x"}, "no place for '../../etc/passwd'"),
@@ -110,10 +111,17 @@ HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
     "zero character": (with_row("sites", lambda row: row | {"name": "a\0b"}), "name is no text"),
     "surrogate": (with_row("sites", lambda row: row | {"name": "\ud800"}), "name is no text"),
     "refused by the database": (with_row("pools", lambda row: row | {"stock": 0}), "refuses|stock"),
+    "posture without its value": (with_row("endpoints", lambda row: row | {"posture": {"disk": {}}}), "posture"),
+    "attributes that are a list": (with_row("endpoints", lambda row: row | {"attributes": [1]}), "attributes"),
+    "fallback that is a word": (with_row("sites", lambda row: row | {"fallback": "permit"}), "fallback"),
     "key twice": (doubled("sites"), "Another row"),
     "secret of another row": (
         with_row("nases", lambda row: row | {"id": _ANOTHER}),
         "a secret does not open",
+    ),
+    "hash of any cost": (
+        lambda parts: _with_sealed(parts, "users", "password_hash", DEAR_HASH),
+        "hash is of no form",
     ),
     "token of the platform": (
         lambda parts: _with_key(parts, b"pkcs11:id=%01;type=private"),
@@ -123,13 +131,17 @@ HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
 
 
 def _with_key(parts: Parts, plain: bytes) -> Parts:
+    return _with_sealed(parts, "certificate_authorities", "key_sealed", plain)
+
+
+def _with_sealed(parts: Parts, table: str, column: str, plain: bytes) -> Parts:
     manifest = json.loads(parts["manifest.json"])
     key = FileKey.make(PASSPHRASE, bytes.fromhex(manifest["secrets"]["salt"]))
 
     def change(row: dict[str, Any]) -> dict[str, Any]:
-        return row | {"key_sealed": key.seal(plain, f"certificate_authorities.key_sealed:{row['id']}")}
+        return row | {column: key.seal(plain, f"{table}.{column}:{row['id']}")}
 
-    return with_row("certificate_authorities", change)(parts)
+    return with_row(table, change)(parts)
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
+from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import AuditEntry, Tenant
+from nac.retention import holds
 from nac.tenant_files import purging
 from nac.tenants import service as tenants
 from tests.factories.certificates import SEALER, Certified
@@ -66,9 +67,9 @@ def test_tenant_goes_after_its_days_with_a_file_that_brings_it_back(
     assert {name: len(rows) for name, rows in contents_of(owner_engine, done.tenant.id).items()} == {
         name: len(rows) for name, rows in before.items()
     }
-    purging.forget_files(tmp_path, kept=timedelta(days=1))
+    purging.forget_last_files(tmp_path, kept=timedelta(days=1), engine=worker_engine)
     assert len(list(tmp_path.iterdir())) == 2
-    purging.forget_files(tmp_path, kept=timedelta(days=-1))
+    purging.forget_last_files(tmp_path, kept=timedelta(days=-1), engine=worker_engine)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -81,3 +82,72 @@ def test_tenant_whose_file_cannot_be_written_stays(
     before = contents_of(owner_engine, alpha.tenant_id)
     assert purging.purge_due(folder=folder, sealer=SEALER, now=utc_now(), engine=worker_engine) == []
     assert contents_of(owner_engine, alpha.tenant_id) == before
+
+
+def hold(engine: Engine, tenant_id: TenantId) -> int:
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        return holds.set_hold(session, actor=ACTOR, tenant_id=tenant_id, reason="A case").id
+
+
+def test_tenant_under_a_hold_stays_whole_and_can_be_restored(
+    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, full: TenantId, tmp_path: Path
+) -> None:
+    delete(app_engine, full, days=0)
+    hold(app_engine, full)
+    before = contents_of(owner_engine, full)
+    assert purging.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine) == []
+    assert contents_of(owner_engine, full) == before
+    assert list(tmp_path.iterdir()) == []
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        assert tenants.resume_tenant(session, actor=ACTOR, tenant_id=full).status == "active"
+
+
+def test_hold_that_is_set_in_the_middle_keeps_the_rest_and_the_file(
+    app_engine: Engine,
+    worker_engine: Engine,
+    owner_engine: Engine,
+    full: TenantId,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    delete(app_engine, full, days=0)
+    delete_batch, held = purging._delete_batch, []
+
+    def and_then_hold(session: Session, tenant_id: TenantId, name: str) -> int:
+        if name == "endpoints" and not held:
+            held.append(hold(app_engine, full))
+        return delete_batch(session, tenant_id, name)
+
+    def purge() -> list[str]:
+        return purging.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
+
+    monkeypatch.setattr(purging, "_delete_batch", and_then_hold)
+    assert purge() == []
+    assert purge() == []
+    assert contents_of(owner_engine, full)["endpoints"]
+    (path,) = tmp_path.glob("*.zip")
+    whole = path.read_bytes()
+    purging.forget_last_files(tmp_path, kept=timedelta(days=-1), engine=worker_engine)
+    with session_scope(TenantScope(full), engine=app_engine) as session:
+        holds.clear_hold(session, actor=ACTOR, tenant_id=full, hold_id=held[0])
+    assert purge() == ["alpha"]
+    assert [each.read_bytes() for each in tmp_path.glob("*.zip")] == [whole]
+
+
+def test_each_deletion_of_a_tenant_has_a_file_of_its_own(
+    app_engine: Engine, worker_engine: Engine, full: TenantId, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(tenant_id: TenantId, engine: Engine | None) -> None:
+        raise Conflict("It was restored.")
+
+    for days in (-2, -1):
+        with monkeypatch.context() as patch:
+            patch.setattr(purging, "_delete_many", fail)
+            delete(app_engine, full, days=days)
+            purging.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
+        held = hold(app_engine, full)
+        with session_scope(PlatformScope(), engine=app_engine) as session:
+            tenants.resume_tenant(session, actor=ACTOR, tenant_id=full)
+        with session_scope(TenantScope(full), engine=app_engine) as session:
+            holds.clear_hold(session, actor=ACTOR, tenant_id=full, hold_id=held)
+    assert len(list(tmp_path.glob("*.zip"))) == 2

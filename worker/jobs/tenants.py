@@ -9,7 +9,7 @@ from nac.errors import Unavailable
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 from nac.tenant_files.asked import folder_of
-from nac.tenant_files.purging import forget_files, purge_due
+from nac.tenant_files.purging import forget_files, forget_last_files, purge_due
 from nac.tenants.purge import delete_logs as delete_logs_of_purged
 
 # Below the soft time limit; what is left then goes an hour later.
@@ -30,5 +30,6 @@ def purge() -> None:
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
     folder = settings.export_dir / "tenants"
     purge_due(folder=folder, sealer=Sealer(MasterKeyFile(settings.master_key_file)), now=utc_now())
-    for each in (folder, folder_of(settings.export_dir)):
-        forget_files(each, kept=timedelta(days=settings.export_kept_days))
+    kept = timedelta(days=settings.export_kept_days)
+    forget_last_files(folder, kept=kept)
+    forget_files(folder_of(settings.export_dir), kept=kept)

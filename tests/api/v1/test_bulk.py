@@ -7,6 +7,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine, func, select
 
+from nac import groups as all_groups
 from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
 from nac.imports import jobs
@@ -218,3 +219,36 @@ def test_body_that_is_too_large_is_refused(api: httpx.Client) -> None:
         assert (whole.status_code, whole.json()["code"]) == (413, "body-too-large")
         parts = api.post(path, content=(b" " * 65_536 for _ in range(size // 65_536 + 1)))
         assert parts.status_code == 413
+
+
+def test_many_new_groups_are_a_job_with_as_many_statements_as_for_one(
+    api: httpx.Client, app_engine: Engine, tenant_id: TenantId, work: Callable[[], bool]
+) -> None:
+    def rows(groups: int) -> list[dict[str, Any]]:
+        return [each | {"groups": [f"g{i}-{n}" for n in range(groups)]} for i, each in enumerate(items(12))]
+
+    body = {"operation": "put", "make_groups": True}
+    with counted(Engine) as one:  # type: ignore[type-abstract]
+        assert api.post(BULK, json=body | {"items": rows(1)}).status_code == 200
+    with counted(Engine) as many:  # type: ignore[type-abstract]
+        assert api.post(BULK, json=body | {"items": rows(20), "existing": "update"}).status_code == 200
+    assert len(many) < len(one) + 10
+    large = api.post(BULK, json=body | {"items": rows(90), "existing": "update"})
+    assert large.status_code == 202
+    assert work()
+    job = api.get(f"{JOBS}/{large.json()['id']}").json()
+    assert job["state"] == "done", job
+    assert job["result"]["changed"] == 12
+
+
+def test_groups_of_a_tenant_are_bounded(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(all_groups, "MOST_GROUPS", 3)
+    body = {"operation": "put", "make_groups": True, "items": items(1, groups=["a", "b"])}
+    assert api.post(BULK, json=body).status_code == 200
+    refused = api.post(BULK, json=body | {"items": items(1, groups=["c", "d"]), "existing": "update"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "too-many-groups")
+    assert api.post(f"{TENANT}/endpoint-groups", json={"name": "c"}).status_code == 201
+    assert api.post(f"{TENANT}/endpoint-groups", json={"name": "d"}).json()["code"] == "too-many-groups"
+    monkeypatch.setattr(all_groups, "MOST_NEW_GROUPS", 1)
+    refused = api.post(BULK, json=body | {"items": items(1, groups=["e", "f"]), "existing": "update"})
+    assert "At once it may be 1" in refused.text

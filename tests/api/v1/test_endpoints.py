@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+from sqlalchemy import Engine, text
 
 ENDPOINTS = "/v1/tenants/alpha/endpoints"
 PRINTER = "00:00:5e:00:53:01"
@@ -89,3 +90,13 @@ def test_body_that_is_no_json_is_refused(api: httpx.Client) -> None:
     for content in (b"", b"{", b"\xff", b"[" * 5_000):
         answer = api.post(ENDPOINTS, content=content, headers={"Content-Type": "application/json"})
         assert answer.status_code in (400, 422), (content[:10], answer.text)
+
+
+def test_attributes_of_a_file_that_are_no_text_are_shown_as_policies_see_them(
+    api: httpx.Client, owner_engine: Engine
+) -> None:
+    add(api, PRINTER)
+    with owner_engine.begin() as connection:
+        connection.execute(text("UPDATE endpoints SET attributes = jsonb_build_object('floor', 3, 'x', '[1]'::jsonb)"))
+    assert api.get(ENDPOINTS).json()["items"][0]["attributes"] == {"floor": "3", "x": "[1]"}
+    assert "3,[1]" in api.get(f"{ENDPOINTS}.csv").text

@@ -1,17 +1,22 @@
 """Files of tenants asked for through the API, and made by the worker."""
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
+from uuid import UUID
 
 import httpx
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, Table, select, text
 
 from api.main import create_app
+from nac.db import PlatformScope, session_scope
+from nac.jobs import running
 from nac.jobs.running import SeveralTransactions, run_next
-from nac.tenant_files import asked
+from nac.models import AuditEntry, Job
+from nac.tenant_files import asked, writing
 from tests.api.served import served, settings_of_public
 from tests.factories.certificates import SEALER, SIGNING
 from tests.postgres import Database
@@ -62,3 +67,87 @@ def test_tenant_goes_out_as_a_file_and_comes_in_as_another(
     copied = files.get("/v1/tenants/copy/endpoints").json()["items"]
     assert [each["mac"] for each in copied] == ["00:00:5e:00:53:01"]
     assert files.get("/v1/tenants/other").status_code == 404
+
+
+@pytest.fixture
+def asked_for(files: httpx.Client) -> str:
+    """The job of an export of a tenant with some endpoints."""
+    for number in range(4):
+        files.post("/v1/tenants/alpha/endpoints", json={"mac": f"00:00:5e:00:53:{number:02x}"})
+    return str(files.post("/v1/msps/acme/tenants/alpha/export", json={}).json()["id"])
+
+
+@pytest.fixture
+def overdue(owner_engine: Engine) -> Callable[[], None]:
+    def make() -> None:
+        with owner_engine.begin() as connection:
+            connection.execute(text("UPDATE jobs SET due_at = now() - interval '1 second' WHERE state = 'running'"))
+
+    return make
+
+
+def at_row(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], object]) -> None:
+    """Once, while that row of a table is read."""
+    acts = [act]
+    rows_of = writing._Writer.rows_of
+
+    def rows(self: writing._Writer, table: Table) -> Iterator[Mapping[str, object]]:
+        for count, row in enumerate(rows_of(self, table)):
+            if table.name == "endpoints" and count == number and acts:
+                acts.pop()()
+            yield row
+
+    monkeypatch.setattr(running, "_TOLD_SECONDS", 0)
+    monkeypatch.setattr(writing._Writer, "rows_of", rows)
+
+
+def test_long_export_keeps_its_lease(
+    files: httpx.Client,
+    tmp_path: Path,
+    app_engine: Engine,
+    worker_engine: Engine,
+    owner_engine: Engine,
+    asked_for: str,
+    overdue: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_row(monkeypatch, 0, overdue)
+    at_row(monkeypatch, 2, lambda: work(tmp_path, app_engine, worker_engine))
+    work(tmp_path, app_engine, worker_engine)
+    assert files.get(f"/v1/msps/acme/jobs/{asked_for}").json()["state"] == "done"
+    with session_scope(PlatformScope(), engine=owner_engine) as session:
+        assert session.scalars(select(Job.takes)).all() == [1]
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "tenant.export")).one()
+    assert entry.request_id
+
+
+def test_exporter_that_was_taken_over_touches_nothing(
+    files: httpx.Client,
+    tmp_path: Path,
+    app_engine: Engine,
+    worker_engine: Engine,
+    asked_for: str,
+    overdue: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Held up for longer than its lease; meanwhile another makes the file, which nobody gets before it is done."""
+    seen: list[tuple[int, str]] = []
+
+    def stand_still() -> None:
+        overdue()
+        work(tmp_path, app_engine, worker_engine)
+        path = asked.path_of(tmp_path / "exports", UUID(asked_for))
+        seen.append((files.get(f"{FILES}/{asked_for}").status_code, sha256(path.read_bytes()).hexdigest()))
+
+    at_row(monkeypatch, 1, stand_still)
+    work(tmp_path, app_engine, worker_engine)
+    got = files.get(f"{FILES}/{asked_for}")
+    assert seen == [(200, sha256(got.content).hexdigest())]
+    assert [path.name for path in asked.folder_of(tmp_path / "exports").iterdir()] == [f"{asked_for}.zip"]
+
+
+def test_file_of_a_job_that_is_not_done_is_nobodys(files: httpx.Client, tmp_path: Path, asked_for: str) -> None:
+    path = asked.path_of(tmp_path / "exports", UUID(asked_for))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"half")
+    assert files.get(f"{FILES}/{asked_for}").status_code == 404

@@ -137,6 +137,14 @@ def test_deleted_tenant_is_restored_until_its_end(api: httpx.Client) -> None:
     assert api.delete("/v1/msps/acme/tenants/nothing").json()["code"] == "tenant-not-found"
 
 
+def test_days_of_a_deletion_under_way_are_not_changed_unseen(api: httpx.Client) -> None:
+    made = api.delete("/v1/msps/acme/tenants/alpha", params={"days": 9}).json()
+    assert api.delete("/v1/msps/acme/tenants/alpha").json()["purge_at"] == made["purge_at"]
+    refused = api.delete("/v1/msps/acme/tenants/alpha", params={"days": 1})
+    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+    assert "Restore" in refused.text
+
+
 def test_msps_are_made_and_changed(api: httpx.Client, operator: dict[str, str]) -> None:
     made = api.post("/v1/msps", headers=operator, json={"slug": "bolt"})
     assert made.status_code == 201, made.text

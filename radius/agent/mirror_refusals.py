@@ -1,0 +1,85 @@
+"""What stands in the replica for a row that our own code cannot read: never what admits more than the row may say.
+
+Such a row is one tenant's; all others' changes go live.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import lmdb
+import psycopg
+
+from nac.mac import display_mac
+from nac.replica.compile import denied_endpoint
+from nac.replica.files import ReplicaError
+from nac.replica.records import IdentitySourceRecord, UserRecord
+from nac.replica.writer import WriteBatch
+
+Row = tuple[Any, ...]
+StandIn = Callable[[WriteBatch, int, Row], None]
+# Of the whole cell, whichever row was at hand.
+NOT_OF_A_ROW = (lmdb.Error, ReplicaError, psycopg.Error, OSError, MemoryError)
+_SHOWN_CHARACTERS = 80
+
+
+def shown_key(noun: str, key: str) -> str:
+    """For an alarm: a name that came from outside is of any length."""
+    return display_mac(key) if noun == "endpoint" else key[:_SHOWN_CHARACTERS]
+
+
+def _keep_site(batch: WriteBatch, tenant: int, row: Row) -> None:
+    batch.keep_site(tenant, row[0])
+
+
+def _keep_policy(batch: WriteBatch, tenant: int, row: Row) -> None:
+    batch.keep_policy(tenant, row[0])
+
+
+def _block_endpoint(batch: WriteBatch, tenant: int, row: Row) -> None:
+    """The former record could admit what is blocked by now."""
+    batch.put_endpoint(tenant, row[0], denied_endpoint(row[1], row[2]))
+
+
+def _disable_user(batch: WriteBatch, tenant: int, row: Row) -> None:
+    """Not left out: an identity source would be asked for the name."""
+    batch.put_user(tenant, UserRecord(row[0], row[1], True, (), "", b"", 0))
+
+
+def _break_source(batch: WriteBatch, tenant: int, row: Row) -> None:
+    """Not left out: the next source may know another person of that name. Without settings it refuses."""
+    batch.put_identity_source(tenant, IdentitySourceRecord(row[0], row[1], row[2], row[3], row[4], b"", b""))
+
+
+def _leave_out(batch: WriteBatch, tenant: int, row: Row) -> None:
+    """`refresh` has removed a NAS by now; it is one that is not registered."""
+
+
+def _delete_certificate(batch: WriteBatch, tenant: int, row: Row) -> None:
+    batch.delete_certificate(tenant, row[0])
+
+
+def _delete_status(batch: WriteBatch, tenant: int, row: Row) -> None:
+    batch.delete_external_status(tenant, row[0], row[1])
+
+
+def _delete_pool(batch: WriteBatch, tenant: int, row: Row) -> None:
+    batch.delete_pool(tenant, row[0])
+
+
+def _delete_lease(batch: WriteBatch, tenant: int, row: Row) -> None:
+    batch.delete_pool_lease(tenant, row[0], row[1])
+
+
+# By noun: how its row's key is spelled in the feed, what stands in, and that in words.
+STAND_INS: Mapping[str, tuple[Callable[[Row], str], StandIn, str]] = {
+    "site": (lambda row: row[0], _keep_site, "What decided before still decides"),
+    "policy": (lambda row: row[0], _keep_policy, "What decided before still decides"),
+    "nas": (lambda row: row[0], _leave_out, "It counts as not registered"),
+    "endpoint": (lambda row: row[0], _block_endpoint, "It is denied"),
+    "user": (lambda row: row[1], _disable_user, "The user is denied"),
+    "identity-source": (lambda row: row[0], _break_source, "It refuses every login"),
+    "certificate": (lambda row: row[0], _delete_certificate, "It counts as unknown"),
+    "external-status": (lambda row: f"{row[0]}:{row[1]}", _delete_status, "It counts as unknown"),
+    "pool": (lambda row: row[0], _delete_pool, "It gives no addresses"),
+    "pool-lease": (lambda row: f"{row[0]}:{row[1]}", _delete_lease, "The device is given another address"),
+}

@@ -1,0 +1,39 @@
+"""Hashes of passwords that come from outside: never dearer than those made here."""
+
+import pytest
+
+from nac.errors import InvalidInput
+from nac.users import passwords
+from nac.users.passwords import hash_password, is_password, require_stored_hash
+from tests.radius.earlier import earlier_hash
+
+_REST = "$p08hrPR30FzXa4sh8XfU1g$iexKppQir0TJJ3388cOWT9R6eOTWL97s8w2cApGmSc8"
+DEAR = [
+    f"$argon2id$v=19$m={costs}{_REST}"
+    for costs in ("65536,t=150,p=1", "3145728,t=1,p=1", "19456,t=3,p=1", "19456,t=2,p=8", "19457,t=2,p=1")
+]
+NONE = [
+    *("password", "$argon2i$v=19$m=8,t=1,p=1" + _REST, "$argon2id$v=19$m=8,t=1,p=1$x$y", "$6$salt$hash", "\xff"),
+    "HMACSHA2+512://///w==:" + earlier_hash("x").split(":", 2)[2],
+]
+
+
+def test_hashes_made_here_and_earlier_are_taken() -> None:
+    made = hash_password("some password")
+    assert is_password(b"some password", made)
+    for taken in (made, earlier_hash("some password"), ""):
+        assert require_stored_hash(taken.encode()) == taken
+
+
+@pytest.mark.parametrize("dear", DEAR)
+def test_dear_hash_is_refused_and_never_tried(dear: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passwords, "Argon2id", None)
+    assert not is_password(b"some password", dear)
+    with pytest.raises(InvalidInput):
+        require_stored_hash(dear.encode())
+
+
+@pytest.mark.parametrize("none", NONE)
+def test_other_forms_are_refused(none: str) -> None:
+    with pytest.raises(InvalidInput):
+        require_stored_hash(none.encode())
