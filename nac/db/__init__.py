@@ -15,7 +15,7 @@ from nac.db.scope import (
     Scope,
     TenantScope,
 )
-from nac.db.session import become_person, commit_intent, enter_tenant, session_scope
+from nac.db.session import become_person, commit_intent, enter_platform, enter_tenant, session_scope
 
 __all__ = [
     "AuthorityScope",
@@ -31,6 +31,7 @@ __all__ = [
     "by_place",
     "commit_intent",
     "driver_connection",
+    "enter_platform",
     "enter_tenant",
     "make_engine",
     "process_engine",

@@ -14,10 +14,11 @@ from nac.db.engine import process_engine
 from nac.db.failures import translate
 from nac.db.scope import CredentialScope, MspScope, PlatformScope, Scope
 from nac.errors import NotFound, ScopeViolation
-from nac.ids import TenantId
+from nac.ids import MspId, TenantId
 
 _SETTINGS = "admit.settings"
 _TENANTS = table("tenants", column("id"))
+_MSPS = table("msps", column("id"))
 
 
 @lru_cache
@@ -81,6 +82,18 @@ def enter_tenant(session: Session, tenant_id: TenantId) -> None:
     if session.scalar(select(_TENANTS.c.id).where(_TENANTS.c.id == tenant_id)) is None:
         raise NotFound("There is no such tenant.")
     session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.tenant_id": str(tenant_id)}
+    _apply(session.connection(), session.info[_SETTINGS])
+
+
+def enter_platform(session: Session, *, msp_id: MspId | None = None, tenant_id: TenantId | None = None) -> None:
+    """Let a transaction of this MSP or tenant reach what is the platform's, such as a slot of a cell, until the session
+    ends. Whoever calls has checked the permission; that it is the transaction's own place, row-level security answers.
+    """
+    session.flush()
+    row, wanted = (_TENANTS, tenant_id) if msp_id is None else (_MSPS, msp_id)
+    if session.scalar(select(row.c.id).where(row.c.id == wanted)) is None:
+        raise NotFound("There is no such place.")
+    session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.platform": "on"}
     _apply(session.connection(), session.info[_SETTINGS])
 
 

@@ -86,7 +86,7 @@ _TOKEN = {"name": "$new_name", "permissions": ["member.read"], "expires_at": "$s
 _ROLE = {"slug": "$new_slug", "name": "$new_name", "permissions": ["site.read"]}
 _RENAMED = {"name": "$new_name"}
 _CERTIFICATE = {"name": "$new_name", "profile": "eap-client-device", "endpoint": "$mac", "pkcs12": {"password": "hush hush hush"}}
-_RULES = {"two_factors": False}
+_RULES = {"two_factors": True}
 
 GOOD: dict[str, Good] = {
     # People, roles, tokens.
@@ -115,6 +115,9 @@ GOOD: dict[str, Good] = {
     "changeMsp": Good(_RENAMED),
     "changeCell": Good({"labels": ["frankfurt"]}),
     "prepareMove": Good({"cell": "cell-2"}, path={"tenant": "still_tenant"}),
+    # Prepared, and radiusd of the other cell does not run.
+    "switchMove": Good(status=409),
+    "finishMove": Good(status=409),
     "createTenant": Good({"msp": "$msp", "slug": "$new_slug", "name": "$new_name"}),
     "createTenantOfMsp": Good({"slug": "$new_slug", "name": "$new_name"}),
     "changeTenant": Good({"name": "$new_name", "silent_days": 7}),
@@ -174,28 +177,30 @@ GOOD: dict[str, Good] = {
     "rollOverAuthorities": Good({"root": False}),
     "setKeyStore": Good({"store": "sealed"}),
     "exportRootKey": Good(_PASSPHRASE),
-    "importRootKey": Good({"key": "$root_key"} | _PASSPHRASE),
+    "importRootKey": Good({"key": "$root_key"} | _PASSPHRASE, status=409),
     "revokeAuthority": Good({"reason": "superseded"}, path={"authority": "old_authority"}),
     "importAuthorities": Good({"files": [{"name": "root.pem", "content": "$new_root"}]}),
     **dict.fromkeys(("refreshAuthority", "removeAuthority"), Good(path={"authority": "external_authority"})),
     "setAuthoritySources": Good({"crl_url": "http://crl.example/x.crl"}, path={"authority": "external_authority"}),
     "makeEnrolmentLink": Good({"common_name": "$new_name", "endpoint_mac": "$mac"}),
     "makeEnrolmentSecret": Good({"kind": "est", "name": "$new_name", "endpoint_mac": "$mac"}),
+    "getDeviceSetUp": Good(query={"form": "apple"}),
     "setRenewalSettings": Good({"keeps_key": True}),
     "setScepWebhook": Good({"url": "https://mdm.example/$new_name"}),
     # Devices and people of the network.
     "classifyEndpoints": Good({"action": "approve", "macs": ["$found_mac"], "groups": ["$group"]}),
+    "removeEndpoint": Good(path={"mac": "found_mac"}),
     "addEndpoint": Good({"mac": "$new_mac", "name": "$new_name", "groups": ["$group"]}),
     "changeEndpoint": Good({"name": "$new_name", "groups": ["$group"]}),
     "setEndpointPosture": Good({"values": {"mdm.compliant": True}}),
     "setEndpointPassphrase": Good({"passphrase": "correct horse battery"}),
     "addNas": Good({"name": "$new_name", "identifier": "$new_name", "site": "$site"}),
     "changeNas": Good({"name": "$new_name", "site": "$site"}),
-    "getSnippet": Good(query={"site": "$site", "nas": "$nas"}),
+    "getSnippet": Good(query={"site": "$site", "nas": "$nas_name"}),
     "addPool": Good({"name": "$new_name", "ranges": ["$new_range"], "site": "$site"}),
     "releasePoolAddress": Good({"address": "$lease"}),
     "getPool": Good(query={"site": "$site"}),
-    "changePool": Good({"grace_seconds": 60, "reserved": {"$free_address": "$mac"}}, query={"site": "$site"}),
+    "changePool": Good({"grace_seconds": 60, "reserved": {"$mac": "$free_address"}}, query={"site": "$site"}),
     "removePool": Good(query={"site": "$site"}),
     "addUser": Good({"name": "$new_name", "password": "correct horse battery", "groups": ["$user_group"]}),
     "changeUser": Good({"groups": ["$user_group"]}),
@@ -225,13 +230,14 @@ GOOD: dict[str, Good] = {
     "changeNasesInBulk": Good(
         {"operation": "put", "items": [{"name": "$new_name", "identifier": "$new_name", "site": "$site"}]}
     ),
-    "importFile": Good(query={"format": "admit-endpoints"}, content="mac,name,groups\n$new_mac,$new_name,$group\n"),
+    "importFile": Good(query={"format": "endpoints"}, content="mac,name,groups\n$new_mac,$new_name,$group\n"),
     "addEndpointGroup": Good({"name": "$new_name"}),
-    "changeEndpointGroup": Good({"rule": None}),
-    "removeEndpointGroup": Good(path={"group": "idle_group"}),
-    "setEndpointGroupPassphrase": Good({"passphrase": "correct horse battery"}),
+    "changeEndpointGroup": Good({"rule": None}, path={"group": "idle_group_id"}),
+    "removeEndpointGroup": Good(path={"group": "idle_group_id"}),
+    "setEndpointGroupPassphrase": Good({"passphrase": "correct horse battery"}, path={"group": "group_id"}),
+    **dict.fromkeys(("getEndpointGroup", "removeEndpointGroupPassphrase"), Good(path={"group": "group_id"})),
     "addUserGroup": Good({"name": "$new_name"}),
-    **dict.fromkeys(("getUserGroup", "removeUserGroup"), Good(path={"group": "user_group"})),
+    **dict.fromkeys(("getUserGroup", "removeUserGroup"), Good(path={"group": "user_group_id"})),
     # Sessions and logs.
     "addCoaRequests": Good({"kind": "disconnect", "mac": "$mac"}),
     "getRetention": Good(path={"log": "log"}),
@@ -242,13 +248,15 @@ GOOD: dict[str, Good] = {
     "setRetentionHold": Good({"reason": "$new_name", "log": "auth"}),
     "changeRetention": Good({"days": 60}),
     "previewRetention": Good({"days": 60}),
-    "setRetentionLimits": Good({"floor_days": 1, "default_days": 30, "ceiling_days": 400}),
+    "setRetentionLimits": Good({"floor_days": 2, "default_days": 30, "ceiling_days": 400}),
     "startExport": Good({"log": "auth", **_PERIOD}),
     "cancelExport": Good(path={"export": "waiting_export"}),
     "retryExport": Good(path={"export": "failed_export"}),
     "removeExport": Good(path={"export": "failed_export"}),
+    "downloadExportFile": Good(path={"export": "done_export"}),
     "addFeed": Good({"kind": "webhook", "name": "$new_slug", "settings": {"url": "https://siem.example/$new_name"}}),
     "changeFeed": Good({"url": "https://siem.example/$new_name"}),
+    "testFeed": Good(status=503),
     "pauseFeed": Good({"because": "$new_name"}),
     "resumeFeed": Good(path={"feed": "paused_feed"}),
     "replayFeed": Good({"since": "$lately"}),

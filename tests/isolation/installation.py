@@ -20,6 +20,8 @@ from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission, permissions_at
 from nac.accounts.roles import ROLES
 from nac.api_tokens import service as tokens
+from nac.audit.keys import keys
+from nac.audit.sealing import seal_waiting
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import CellScope, MspScope, PlatformScope, Scope, TenantScope, session_scope, use_engine
@@ -116,9 +118,16 @@ class Installation:
         return [place for place in self.places.values() if place.level is level]
 
     def ask(self, route: Route, things: Things, token: str, **more: str) -> Answer:
-        return self.call(
-            route.method, headers={"Authorization": f"Bearer {token}", **more}, **route.good.asked(route.path, things)
-        )
+        headers = {"Authorization": f"Bearer {token}", **more}
+        return self.call(route.method, headers=headers, **route.good.asked(route.path, things))
+
+    def things_of(self, slug: str) -> dict[str, Any]:
+        """Of an MSP and of the platform with those of a tenant, which they are asked about too."""
+        place = self.places[slug]
+        if place.level is Level.TENANT:
+            return self.things[slug]
+        beneath = self.things[f"{slug if place.level is Level.MSP else MSPS[1]}-1"]
+        return beneath | self.things[slug]
 
     def ask_as_person(self, route: Route, things: Things, person: Things) -> Answer:
         headers = {"Cookie": f"admit={person['cookie']}", "Admit-CSRF": person["csrf"]}
@@ -163,9 +172,10 @@ def _fill(made: Installation, engines: Engines) -> None:
         assert answer.status < 300, (name, answer.status, answer.text)
         return answer.json if answer.body else None
 
-    filler = Filler(ask, engines.owner, cell_id)
+    filler = Filler(ask, engines.owner, cell_id, made.app.state.settings.export_dir)
     filler.member("Platform", made.things["platform"])
     filler.jobs(made.things["platform"])
+    ask("setRetentionLimits", made.things["platform"])
     for number, slug in enumerate(MSPS):
         things = made.things[slug] = named(slug, 10 + number) | {"msp": slug}
         msp_id = MspId(UUID(ask("createMsp", things | {"new_slug": slug})["id"]))
@@ -188,9 +198,16 @@ def _fill(made: Installation, engines: Engines) -> None:
         things = made.things[slug]
         things |= {"follower": f"{slug}-1", "second_tenant": f"{slug}-2"}
         filler.msp(things)
+        # What is asked by MSPs and by the platform names tenants and their files.
+        first, second = made.things[f"{slug}-1"], made.things[f"{slug}-2"]
+        ask("prepareMove", {"still_tenant": first["tenant"]})
+        first |= {"still_tenant": second["tenant"], "leaving_tenant": things["leaving_tenant"]}
         things["entry_id"] = ask("listMspAudit", things)["items"][0]["id"]
     things = made.things["platform"]
     things["entry_id"] = ask("listPlatformAudit", things)["items"][0]["id"]
+    with session_scope(PlatformScope(), engine=engines.worker) as session:
+        while seal_waiting(session, keys=keys(session, SEALER), now=utc_now()):
+            pass
 
 
 def _tokens(made: Installation, place: Place) -> None:

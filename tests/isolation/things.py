@@ -2,11 +2,10 @@
 would make them."""
 
 import base64
-import hashlib
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.db.base import Base
+from nac.exports.files import MANIFEST, Folder
 from nac.dictionary import read_dictionary, to_json
 from nac.models import (
     CoaRequest,
@@ -33,6 +33,7 @@ from nac.models import (
     Tenant,
     Trial,
 )
+from nac.tenant_files.asked import path_of
 from nac.sign_in.text import SignInText
 from pki.issuing import issue_root
 from pki.keys import generate_key
@@ -94,7 +95,7 @@ def named(slug: str, number: int) -> dict[str, Any]:
             for name in (
                 *("new_name", "new_slug", "site", "idle_site", "policy", "idle_policy", "drafted_policy", "group"),
                 *("idle_group", "user_group", "feed", "paused_feed", "slug_of_role", "slug_of_idle_role", "template"),
-                *("idle_template", "stopped_template", "user_name"),
+                *("idle_template", "stopped_template", "user_name", "nas_name"),
             )
         },
         "new_email": f"new@{slug}.example",
@@ -105,12 +106,12 @@ def nobodys() -> dict[str, Any]:
     """Such as belong to nobody, under each name that somebody's thing has."""
     ids = (
         *("member_id", "token_id", "sign_on_session", "session_id", "waiting_job", "failed_job", "job_id", "export_job"),
-        *("tenant_id", "rollout_id", "stopped_rollout", "secret", "nas", "user", "source", "authority", "old_authority"),
-        *("external_authority", "pool", "self_test_id", "sign_on_id", "passkey_id"),
+        *("tenant_id", "rollout_id", "stopped_rollout", "secret", "nas", "user", "authority", "old_authority"),
+        *("group_id", "idle_group_id", "user_group_id", "external_authority", "self_test_id", "sign_on_id", "passkey_id"),
     )
     rows = (
         *("entry_id", "session", "request", "failed_request", "redecision", "held_redecision", "hold", "export"),
-        *("waiting_export", "failed_export"),
+        *("waiting_export", "failed_export", "done_export"),
     )
     moment = "1767225600000000-1"
     return {
@@ -124,16 +125,19 @@ def nobodys() -> dict[str, Any]:
         **dict.fromkeys(("still_tenant", "leaving_tenant", "second_tenant", "follower"), "nobody"),
         "tenant_file": base64.b64encode(b"none").decode(),
         "root_key": "none",
+        "source": "source-nobody",
+        "pool": "pool-nobody",
     }
 
 
 class Filler:
     """`ask` as whoever may everything; `owner` reaches each table."""
 
-    def __init__(self, ask: Ask, owner: Engine, cell_id: int) -> None:
+    def __init__(self, ask: Ask, owner: Engine, cell_id: int, exports: Path) -> None:
         self._ask = ask
         self._owner = owner
         self._cell_id = cell_id
+        self._exports = exports
 
     def member(self, level: str, things: dict[str, Any]) -> None:
         """Accounts and what belongs to them."""
@@ -213,6 +217,13 @@ class Filler:
             things[rollout] = self._ask("startRollout", given | {"second_tenant": things[follower]})["id"]
         self._ask("stopRollout", things | {"template": things["stopped_template"], "rollout_id": things["stopped_rollout"]})
         things["export_job"] = self._ask("exportTenant", things | {"tenant": things["follower"]})["id"]
+        path = path_of(self._exports, things["export_job"])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"Files of {things['mark']}")
+        # Of the second one.
+        things["leaving_tenant"] = f"{things['mark']}-3"
+        self._ask("createTenantOfMsp", things | {"new_slug": things["leaving_tenant"]})
+        self._ask("deleteTenant", things | {"tenant": things["leaving_tenant"]})
 
     def tenant(self, things: dict[str, Any]) -> None:
         """Of one that is there."""
@@ -220,18 +231,19 @@ class Filler:
         for name in ("site", "idle_site"):
             ask("addSite", things | {"new_slug": things[name]})
         for name in ("group", "idle_group"):
-            ask("addEndpointGroup", things | {"new_name": things[name]})
-        ask("addUserGroup", things | {"new_name": things["user_group"]})
+            things[f"{name}_id"] = ask("addEndpointGroup", things | {"new_name": things[name]})["id"]
+        things["user_group_id"] = ask("addUserGroup", things | {"new_name": things["user_group"]})["id"]
         for name in ("policy", "idle_policy", "drafted_policy"):
             ask("createPolicy", things | {"new_slug": things[name]})
         for name in ("policy", "drafted_policy"):
             ask("savePolicyDraft", things | {"policy": things[name]})
-        ask("publishPolicy", things | {"drafted_policy": things["policy"]})
-        ask("savePolicyDraft", things)
+        for _ in range(2):
+            ask("publishPolicy", things | {"drafted_policy": things["policy"]})
+            ask("savePolicyDraft", things)
         ask("changeSite", things)
         ask("addEndpoint", things | {"new_mac": things["mac"], "new_name": f"device-{things['mark']}"})
         ask("setEndpointPosture", things)
-        things["nas"] = ask("addNas", things | {"new_name": f"nas-{things['mark']}"})["id"]
+        things["nas"] = ask("addNas", things | {"new_name": things["nas_name"]})["id"]
         things["user"] = ask("addUser", things | {"new_name": things["user_name"]})["id"]
         things["source"] = f"source-{things['mark']}"
         ask("addIdentitySource", things | {"new_name": things["source"]})
@@ -240,13 +252,14 @@ class Filler:
         for name in ("feed", "paused_feed"):
             ask("addFeed", things | {"new_slug": things[name]})
         ask("pauseFeed", things | {"feed": things["paused_feed"]})
-        ask("setScepWebhook", things)
+        for change in ("setScepWebhook", "changeRedecisionSettings", "setKeyStore", "setCertificateProfile", "changeRetention"):
+            ask(change, things)
         things["hold"] = ask("setRetentionHold", things)["id"]
         things["secret"] = ask("makeEnrolmentSecret", things | {"new_name": f"secret-{things['mark']}"})["id"]
         self._certificates(things)
         things["export"] = ask("startExport", things)["id"]
-        things["redecision"] = ask("startRedecision", things)["id"]
         things["self_test_id"] = ask("startSelfTest", things)["id"]
+        things["tenant_file"] = base64.b64encode(f"file of {things['mark']}".encode()).decode()
         self._rows(things)
         things["entry_id"] = ask("listTenantAudit", things)["items"][0]["id"]
 
@@ -289,18 +302,21 @@ class Filler:
             held = Redecision(tenant_id=tenant_id, scope="all", state="waiting", waits_for="preview", cause=mark["mac"])
             period = {"since": now - timedelta(days=1), "until": now, "done_until": now - timedelta(days=1)}
             job = {"tenant_id": tenant_id, "log": "auth", "format": "csv", "asked_by": things["domain"], **period}
-            exports = [ExportJob(**job), ExportJob(**job, state="failed", ended_at=now)]
+            exports = [ExportJob(**job), *(ExportJob(**job, state=state, ended_at=now) for state in ("failed", "done"))]
             session.add_all((waiting, failed, held, *exports))
             session.flush()
             things |= {"session": live.id, "request": waiting.id, "failed_request": failed.id}
-            things |= {"held_redecision": held.id, "waiting_export": exports[0].id, "failed_export": exports[1].id}
+            things |= {"held_redecision": held.id, "redecision": held.id, "waiting_export": exports[0].id, "failed_export": exports[1].id}
+            things["done_export"] = exports[2].id
+            folder = Folder(self._exports).make(tenant_id, exports[2].id)
+            (folder / MANIFEST).write_text(f"Export of {things['mark']}")
             for log, name in (("auth_log", "decision"), ("accounting_log", "record")):
                 row = tables[log]
                 more = {"at": now, "cell_id": self._cell_id, **mark}
                 if log == "auth_log":
                     more |= {"method": "mab", "permitted": True, "reason": "rule-permitted"}
                 else:
-                    more |= {"status_type": "Start", "session_id": live.session_id}
+                    more |= {"status_type": "Start", "session_id": live.session_id, "attributes": []}
                 make_row(session, row, tenant_id, **more)
                 number = session.scalar(select(row.c.id).where(row.c.tenant_id == tenant_id))
                 things[name] = f"{int(now.timestamp() * 1_000_000)}-{number}"
@@ -308,7 +324,7 @@ class Filler:
                 update(tables["pool_addresses"])
                 .where(tables["pool_addresses"].c.tenant_id == tenant_id)
                 .where(tables["pool_addresses"].c.address == things["lease"])
-                .values(state="leased", mac=mac, until=now + timedelta(hours=1), decided_at=now)
+                .values(state="leased", mac=things["found_mac"], until=now + timedelta(hours=1), decided_at=now)
             )
             usage = tables["usage_hours"]
             make_row(session, usage, tenant_id, **({"identity": things["user_name"]} if "identity" in usage.c else {}))
