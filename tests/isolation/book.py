@@ -85,7 +85,12 @@ _MEMBER = {"email": "$new_email", "role": "$slug_of_role"}
 _TOKEN = {"name": "$new_name", "permissions": ["member.read"], "expires_at": "$soon"}
 _ROLE = {"slug": "$new_slug", "name": "$new_name", "permissions": ["site.read"]}
 _RENAMED = {"name": "$new_name"}
-_CERTIFICATE = {"name": "$new_name", "profile": "eap-client-device", "endpoint": "$mac", "pkcs12": {"password": "hush hush hush"}}
+_CERTIFICATE = {
+    "name": "$new_name",
+    "profile": "eap-client-device",
+    "endpoint": "$mac",
+    "pkcs12": {"password": "hush hush hush"},
+}
 _RULES = {"two_factors": True}
 
 GOOD: dict[str, Good] = {
@@ -133,7 +138,13 @@ GOOD: dict[str, Good] = {
     "createTemplate": Good({"slug": "$new_slug"}),
     **dict.fromkeys(
         (
-            *("getTemplate", "listTemplateVersions", "getTemplateVersion", "listTemplateTenants", "releaseFromTemplate"),
+            *(
+                "getTemplate",
+                "listTemplateVersions",
+                "getTemplateVersion",
+                "listTemplateTenants",
+                "releaseFromTemplate",
+            ),
             *("listRollouts", "getRollout", "stopRollout"),
         ),
         Good(path={"slug": "template"}),

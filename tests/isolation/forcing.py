@@ -46,7 +46,7 @@ def forced(scope: Scope) -> Iterator[None]:
 
 
 def seen_of(mark: str, answer: Answer, asked: Any) -> set[str]:
-    """Names and ids of the place with this mark that the answer tells and the request has not told itself."""
+    """Names of the place with this mark (a pattern) that the answer tells and the request has not told itself."""
     said = str(asked)
     found = re.findall(rf"[\w.@-]*\b{mark}\b[\w.@-]*", answer.text)
     return {each for each in found if each not in said}

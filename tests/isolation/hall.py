@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Connection, event, text
 from sqlalchemy.orm import Session
 
 from nac.db import make_engine, use_engine
@@ -36,7 +36,8 @@ class Hall:
         self.connection = self._engine.connect()
         self.connection.connection.driver_connection.prepare_threshold = None
         self._before: dict[str, Rows] = {}
-        self.is_stripped = False
+        # Whether what is asked is to be stripped, and whether it is now.
+        self.strips = self.is_stripped = False
         event.listen(self._engine, "before_cursor_execute", self._strip, retval=True)
 
     def close(self) -> None:
@@ -81,7 +82,9 @@ class Hall:
             tables = sorted(self.connection.scalars(_TOUCHED))
             now = {table: rows_of(self.connection, table) for table in tables}
         return {
-            table: {owner for owner in {*rows, *self._before[table]} if rows.get(owner) != self._before[table].get(owner)}
+            table: {
+                owner for owner in {*rows, *self._before[table]} if rows.get(owner) != self._before[table].get(owner)
+            }
             for table, rows in now.items()
         }
 

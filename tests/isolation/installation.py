@@ -1,6 +1,6 @@
 """One installation for all tests of a process: it is made once, and none of them changes it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -11,7 +11,6 @@ from uuid import UUID
 from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from sqlalchemy import Engine
 
 from api.access import Anyone, Mine, Requires
 from api.main import create_app

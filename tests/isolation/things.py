@@ -10,31 +10,27 @@ from typing import Any
 from uuid import uuid4
 
 from cryptography.hazmat.primitives.serialization import Encoding
-from sqlalchemy import Engine, insert, select, text, update
+from sqlalchemy import Engine, insert, select, update
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.db.base import Base
-from nac.exports.files import MANIFEST, Folder
 from nac.dictionary import read_dictionary, to_json
+from nac.exports.files import MANIFEST, Folder
 from nac.models import (
     CoaRequest,
     Endpoint,
     ExportJob,
-    Feed,
     Job,
     Person,
     RadiusSession,
     Redecision,
-    Rollout,
-    SelfTest,
     SignIn,
     SignUp,
-    Tenant,
     Trial,
 )
-from nac.tenant_files.asked import path_of
 from nac.sign_in.text import SignInText
+from nac.tenant_files.asked import path_of
 from pki.issuing import issue_root
 from pki.keys import generate_key
 from pki.names import subject_name
@@ -42,7 +38,7 @@ from pki.profiles import PROFILES
 from pki.serials import random_serial
 from tests.dictionary.radiusd_library import FOLDER
 from tests.factories.rows import make_row
-from tests.isolation.book import GOOD, POLICY, TEMPLATE, Things
+from tests.isolation.book import Things
 
 # Asks, by the operation of this name, about these things; what a successful answer says.
 Ask = Callable[[str, Things], Any]
@@ -105,9 +101,26 @@ def named(slug: str, number: int) -> dict[str, Any]:
 def nobodys() -> dict[str, Any]:
     """Such as belong to nobody, under each name that somebody's thing has."""
     ids = (
-        *("member_id", "token_id", "sign_on_session", "session_id", "waiting_job", "failed_job", "job_id", "export_job"),
+        *(
+            "member_id",
+            "token_id",
+            "sign_on_session",
+            "session_id",
+            "waiting_job",
+            "failed_job",
+            "job_id",
+            "export_job",
+        ),
         *("tenant_id", "rollout_id", "stopped_rollout", "secret", "nas", "user", "authority", "old_authority"),
-        *("group_id", "idle_group_id", "user_group_id", "external_authority", "self_test_id", "sign_on_id", "passkey_id"),
+        *(
+            "group_id",
+            "idle_group_id",
+            "user_group_id",
+            "external_authority",
+            "self_test_id",
+            "sign_on_id",
+            "passkey_id",
+        ),
     )
     rows = (
         *("entry_id", "session", "request", "failed_request", "redecision", "held_redecision", "hold", "export"),
@@ -158,8 +171,8 @@ class Filler:
         rows = {
             "waiting_job": Job(kind="test.wait", title=title, asked_by="x", input_sealed=b"x", **owner),
             "failed_job": Job(
-                **{"kind": "test.fail", "title": title, "asked_by": "x", "input_sealed": b"x", "state": "failed"},
-                **{"started_at": now, "ended_at": now, "problem": {"code": "x", "title": "x"}},
+                kind="test.fail", title=title, asked_by="x", input_sealed=b"x", state="failed",
+                started_at=now, ended_at=now, problem={"code": "x", "title": "x"},
                 **owner,
             ),
         }
@@ -178,8 +191,8 @@ class Filler:
             person = session.scalars(select(Person).where(Person.email == mail)).one()
             rows = [
                 SignIn(
-                    **{"public_id": text_.public_id, "secret_sha256": text_.digest(), "person_id": person.id},
-                    **{"factors": ["password", "totp"], "expires_at": until, "user_agent": mail},
+                    public_id=text_.public_id, secret_sha256=text_.digest(), person_id=person.id,
+                    factors=["password", "totp"], expires_at=until, user_agent=mail,
                     **more,
                 )
                 for text_, more in (
@@ -215,7 +228,9 @@ class Filler:
             self._ask("saveTemplateVersion", given)
             self._ask("followTemplate", given | {"second_tenant": things[follower]})
             things[rollout] = self._ask("startRollout", given | {"second_tenant": things[follower]})["id"]
-        self._ask("stopRollout", things | {"template": things["stopped_template"], "rollout_id": things["stopped_rollout"]})
+        self._ask(
+            "stopRollout", things | {"template": things["stopped_template"], "rollout_id": things["stopped_rollout"]}
+        )
         things["export_job"] = self._ask("exportTenant", things | {"tenant": things["follower"]})["id"]
         path = path_of(self._exports, things["export_job"])
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -252,7 +267,13 @@ class Filler:
         for name in ("feed", "paused_feed"):
             ask("addFeed", things | {"new_slug": things[name]})
         ask("pauseFeed", things | {"feed": things["paused_feed"]})
-        for change in ("setScepWebhook", "changeRedecisionSettings", "setKeyStore", "setCertificateProfile", "changeRetention"):
+        for change in (
+            "setScepWebhook",
+            "changeRedecisionSettings",
+            "setKeyStore",
+            "setCertificateProfile",
+            "changeRetention",
+        ):
             ask(change, things)
         things["hold"] = ask("setRetentionHold", things)["id"]
         things["secret"] = ask("makeEnrolmentSecret", things | {"new_name": f"secret-{things['mark']}"})["id"]
@@ -265,7 +286,9 @@ class Filler:
 
     def _certificates(self, things: dict[str, Any]) -> None:
         ask = self._ask
-        things["serial"] = ask("issueCertificate", things | {"new_name": f"cert-{things['mark']}"})["certificate"]["serial"]
+        things["serial"] = ask("issueCertificate", things | {"new_name": f"cert-{things['mark']}"})["certificate"][
+            "serial"
+        ]
         suspended = ask("issueCertificate", things | {"new_name": f"idle-{things['mark']}"})["certificate"]["serial"]
         ask("suspendCertificate", things | {"serial": suspended})
         things["suspended_serial"] = suspended
@@ -288,14 +311,14 @@ class Filler:
             for status, found in (("discovered", things["found_mac"]),):
                 session.add(Endpoint(tenant_id=tenant_id, mac=found, name=f"found-{things['domain']}", status=status))
             live = RadiusSession(
-                **{"tenant_id": tenant_id, "nas_key": "n", "session_id": f"s-{things['domain']}", "mac_key": mac},
+                tenant_id=tenant_id, nas_key="n", session_id=f"s-{things['domain']}", mac_key=mac,
                 **{"started_at": now, "updated_at": now, "nas_id": things["nas"], "nas_port": "1", **mark},
             )
             session.add(live)
             session.flush()
             asked = {
-                **{"tenant_id": tenant_id, "session_row": live.id, "session_id": live.session_id, "mac": mac},
-                **{"reason": "requested", "nas_id": things["nas"], "identity": things["user_name"]},
+                "tenant_id": tenant_id, "session_row": live.id, "session_id": live.session_id, "mac": mac,
+                "reason": "requested", "nas_id": things["nas"], "identity": things["user_name"],
                 "expires_at": now + timedelta(hours=1),
             }
             waiting, failed = CoaRequest(**asked), CoaRequest(**asked, state="refused", kind="bounce")
@@ -306,7 +329,12 @@ class Filler:
             session.add_all((waiting, failed, held, *exports))
             session.flush()
             things |= {"session": live.id, "request": waiting.id, "failed_request": failed.id}
-            things |= {"held_redecision": held.id, "redecision": held.id, "waiting_export": exports[0].id, "failed_export": exports[1].id}
+            things |= {
+                "held_redecision": held.id,
+                "redecision": held.id,
+                "waiting_export": exports[0].id,
+                "failed_export": exports[1].id,
+            }
             things["done_export"] = exports[2].id
             folder = Folder(self._exports).make(tenant_id, exports[2].id)
             (folder / MANIFEST).write_text(f"Export of {things['mark']}")
@@ -329,15 +357,15 @@ class Filler:
             usage = tables["usage_hours"]
             make_row(session, usage, tenant_id, **({"identity": things["user_name"]} if "identity" in usage.c else {}))
             sign_up = SignUp(
-                **{"email": f"trial@{things['domain']}", "domain": things["domain"], "state": "done"},
-                **{"organisation": things["domain"], "expires_at": now},
+                email=f"trial@{things['domain']}", domain=things["domain"], state="done",
+                organisation=things["domain"], expires_at=now,
             )
             session.add(sign_up)
             session.flush()
             session.add(
                 Trial(
-                    **{"tenant_id": tenant_id, "sign_up_id": sign_up.id, "organisation": things["domain"]},
-                    **{"email": sign_up.email, "ends_at": now + timedelta(days=9), "most_endpoints": 9},
-                    **{"purged_at": now + timedelta(days=30), "most_authentications": 9},
+                    tenant_id=tenant_id, sign_up_id=sign_up.id, organisation=things["domain"],
+                    email=sign_up.email, ends_at=now + timedelta(days=9), most_endpoints=9,
+                    purged_at=now + timedelta(days=30), most_authentications=9,
                 )
             )
