@@ -105,7 +105,7 @@ def test_without_row_level_security_lost_narrowing_is_noticed(world: Installatio
                     found.add(route.name)
     finally:
         bare_hall.strips = False
-    assert {"listSites", "listEndpoints", "listPolicies", "listNases", "listTenantTokens", "listFeeds"} <= found
+    assert {"listSites", "listEndpoints", "listPolicies", "listNases", "listFeeds"} <= found
 
 
 def test_places_in_lists_of_another_show_nothing_of_it(world: Installation, hall: Hall) -> None:

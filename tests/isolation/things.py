@@ -171,8 +171,14 @@ class Filler:
         rows = {
             "waiting_job": Job(kind="test.wait", title=title, asked_by="x", input_sealed=b"x", **owner),
             "failed_job": Job(
-                kind="test.fail", title=title, asked_by="x", input_sealed=b"x", state="failed",
-                started_at=now, ended_at=now, problem={"code": "x", "title": "x"},
+                kind="test.fail",
+                title=title,
+                asked_by="x",
+                input_sealed=b"x",
+                state="failed",
+                started_at=now,
+                ended_at=now,
+                problem={"code": "x", "title": "x"},
                 **owner,
             ),
         }
@@ -191,8 +197,14 @@ class Filler:
             person = session.scalars(select(Person).where(Person.email == mail)).one()
             rows = [
                 SignIn(
-                    public_id=text_.public_id, secret_sha256=text_.digest(), person_id=person.id,
-                    factors=["password", "totp"], expires_at=until, user_agent=mail,
+                    # Whoever shows it is not noted as seen later.
+                    last_seen_at=until,
+                    public_id=text_.public_id,
+                    secret_sha256=text_.digest(),
+                    person_id=person.id,
+                    factors=["password", "totp"],
+                    expires_at=until,
+                    user_agent=mail,
                     **more,
                 )
                 for text_, more in (
@@ -311,14 +323,22 @@ class Filler:
             for status, found in (("discovered", things["found_mac"]),):
                 session.add(Endpoint(tenant_id=tenant_id, mac=found, name=f"found-{things['domain']}", status=status))
             live = RadiusSession(
-                tenant_id=tenant_id, nas_key="n", session_id=f"s-{things['domain']}", mac_key=mac,
+                tenant_id=tenant_id,
+                nas_key="n",
+                session_id=f"s-{things['domain']}",
+                mac_key=mac,
                 **{"started_at": now, "updated_at": now, "nas_id": things["nas"], "nas_port": "1", **mark},
             )
             session.add(live)
             session.flush()
             asked = {
-                "tenant_id": tenant_id, "session_row": live.id, "session_id": live.session_id, "mac": mac,
-                "reason": "requested", "nas_id": things["nas"], "identity": things["user_name"],
+                "tenant_id": tenant_id,
+                "session_row": live.id,
+                "session_id": live.session_id,
+                "mac": mac,
+                "reason": "requested",
+                "nas_id": things["nas"],
+                "identity": things["user_name"],
                 "expires_at": now + timedelta(hours=1),
             }
             waiting, failed = CoaRequest(**asked), CoaRequest(**asked, state="refused", kind="bounce")
@@ -357,15 +377,23 @@ class Filler:
             usage = tables["usage_hours"]
             make_row(session, usage, tenant_id, **({"identity": things["user_name"]} if "identity" in usage.c else {}))
             sign_up = SignUp(
-                email=f"trial@{things['domain']}", domain=things["domain"], state="done",
-                organisation=things["domain"], expires_at=now,
+                email=f"trial@{things['domain']}",
+                domain=things["domain"],
+                state="done",
+                organisation=things["domain"],
+                expires_at=now,
             )
             session.add(sign_up)
             session.flush()
             session.add(
                 Trial(
-                    tenant_id=tenant_id, sign_up_id=sign_up.id, organisation=things["domain"],
-                    email=sign_up.email, ends_at=now + timedelta(days=9), most_endpoints=9,
-                    purged_at=now + timedelta(days=30), most_authentications=9,
+                    tenant_id=tenant_id,
+                    sign_up_id=sign_up.id,
+                    organisation=things["domain"],
+                    email=sign_up.email,
+                    ends_at=now + timedelta(days=9),
+                    most_endpoints=9,
+                    purged_at=now + timedelta(days=30),
+                    most_authentications=9,
                 )
             )
