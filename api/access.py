@@ -158,10 +158,6 @@ class Access:
     def signing(self) -> Signing:
         return signing_of(self.asked.request)
 
-    def as_platform(self) -> "Access":
-        """For what reaches beyond the asker's own rows, such as a slot of a cell; its permission has been checked."""
-        return replace(self, scope=PlatformScope())
-
     @contextmanager
     def read(self) -> Iterator[Session]:
         with session_scope(self.scope) as session:

@@ -16,7 +16,7 @@ from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.audit.service import Origin
 from nac.cells import service as cells
-from nac.db import Scope, session_scope
+from nac.db import Scope, TenantScope, session_scope
 from nac.errors import AdmitError, NotLiveYet
 from nac.idempotency import service as idempotency
 from nac.idempotency.service import Answer, Named
@@ -136,7 +136,7 @@ def changing(
             answer = Answer(status, dict(response.headers), change.body)
             idempotency.finish(session, named, answer, seal=sealer.seal)
     if change.tenant_id is not None:
-        live = _is_live(scope, change.tenant_id, response.headers["Admit-Position"], wait=wait)
+        live = _is_live(change.tenant_id, response.headers["Admit-Position"], wait=wait)
         response.headers["Admit-Live"] = "true" if live else "false"
 
 
@@ -160,10 +160,10 @@ def _session(scope: Scope, named: Named | None) -> Iterator[Session]:
         raise
 
 
-def _is_live(scope: Scope, tenant_id: TenantId, xact: str, *, wait: bool) -> bool:
+def _is_live(tenant_id: TenantId, xact: str, *, wait: bool) -> bool:
     seconds = _LIVE_SECONDS if wait else 0.0
     try:
-        cells.wait_until_live(scope, tenant_id=tenant_id, xact=xact, timeout_seconds=seconds)
+        cells.wait_until_live(TenantScope(tenant_id), tenant_id=tenant_id, xact=xact, timeout_seconds=seconds)
     except NotLiveYet:
         return False
     return True

@@ -12,7 +12,7 @@ from api.change import Change
 from api.state import settings_of, signing_of
 from api.v1.inputs import Input
 from nac.accounts.permissions import Permission
-from nac.db import enter_tenant
+from nac.db import enter_platform, enter_tenant
 from nac.ids import TenantId
 from nac.tenants import moving
 from nac.tenants.moving import MoveStatus
@@ -72,8 +72,9 @@ _TOLD = {
 @router.get("/tenants/{tenant}/move", operation_id="getOwnMove")
 def get_own_move(access: ReadsOwn) -> OwnMove:
     """The last one, and what has to be done at NASes."""
-    with access.as_platform().read() as session:
-        enter_tenant(session, access.tenant_id)
+    with access.read() as session:
+        # Both cells are shown.
+        enter_platform(session, tenant_id=access.tenant_id)
         status = moving.require_move(session, tenant_id=access.tenant_id)
         return access.shown(OwnMove(**_shown(access, status)))
 

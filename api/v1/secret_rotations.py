@@ -11,6 +11,7 @@ from api.v1.inputs import Input
 from api.v1.paging import Page, Paging
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
+from nac.db import enter_platform
 from nac.secret_rotations import service as rotations
 from nac.secret_rotations.plan import Way, advise, steps
 from nac.secret_rotations.repository import Concerned
@@ -83,7 +84,8 @@ class RotatingNas(BaseModel):
 def begin_rotation(access: Rotates, body: NewRotation) -> Rotation:
     """From when it is `open` both secrets work, each NAS with the one that it has. What the new one is tells
     revealRadiusSecret, with `next`."""
-    with access.as_platform().change() as change:
+    with access.change() as change:
+        enter_platform(change.session, tenant_id=access.tenant_id)
         status = rotations.begin(
             change.session,
             actor=access.actor,
@@ -124,7 +126,8 @@ def list_nases(
 @router.post("/finish", operation_id="finishSecretRotation")
 def finish_rotation(access: Rotates, body: Ending) -> Rotation:
     """The new secret alone, from now on."""
-    with access.as_platform().change() as change:
+    with access.change() as change:
+        enter_platform(change.session, tenant_id=access.tenant_id)
         status = rotations.finish(
             change.session,
             actor=access.actor,
@@ -138,7 +141,8 @@ def finish_rotation(access: Rotates, body: Ending) -> Rotation:
 @router.post("/cancel", operation_id="cancelSecretRotation")
 def cancel_rotation(access: Rotates, body: Ending) -> Rotation:
     """The old secret alone, as before."""
-    with access.as_platform().change() as change:
+    with access.change() as change:
+        enter_platform(change.session, tenant_id=access.tenant_id)
         status = rotations.cancel(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
         return change.answer(_shown(status))
 

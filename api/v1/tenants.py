@@ -16,7 +16,7 @@ from nac.accounts.permissions import Permission
 from nac.accounts.places import find_tenant
 from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import enter_tenant
+from nac.db import enter_platform, enter_tenant
 from nac.ids import TenantId
 from nac.methods import Offer, parse_offer
 from nac.models import Tenant as TenantRow
@@ -141,7 +141,9 @@ def create_tenant_of_msp(request: Request, access: Creates, body: NewTenant) -> 
 
 
 def _create(request: Request, access: Access, body: NewTenant) -> WholeTenant:
-    with access.as_platform().change() as change:
+    with access.change() as change:
+        # It takes a slot of a cell.
+        enter_platform(change.session, msp_id=access.msp_id)
         row = provision_tenant(
             change.session,
             actor=access.actor,

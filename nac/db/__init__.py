@@ -17,7 +17,7 @@ from nac.db.scope import (
     Scope,
     TenantScope,
 )
-from nac.db.session import become_person, commit_intent, enter_person, enter_tenant, session_scope
+from nac.db.session import become_person, commit_intent, enter_person, enter_platform, enter_tenant, session_scope
 
 # Of whoever works with the database. The usual 700 new objects are a hundredth of what one answer takes, and nothing of
 # what the next imports make is garbage: to look for some in it takes a fifth of a process's start.
@@ -39,6 +39,7 @@ __all__ = [
     "commit_intent",
     "driver_connection",
     "enter_person",
+    "enter_platform",
     "enter_tenant",
     "make_engine",
     "process_engine",

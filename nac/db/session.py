@@ -14,10 +14,11 @@ from nac.db.engine import process_engine
 from nac.db.failures import translate
 from nac.db.scope import CredentialScope, MspScope, PlatformScope, Scope
 from nac.errors import NotFound, ScopeViolation
-from nac.ids import TenantId
+from nac.ids import MspId, TenantId
 
 _SETTINGS = "admit.settings"
 _TENANTS = table("tenants", column("id"))
+_MSPS = table("msps", column("id"))
 
 
 @lru_cache
@@ -85,7 +86,10 @@ def commit_intent(session: Session) -> None:
 
 
 def enter_tenant(session: Session, tenant_id: TenantId) -> None:
-    """Let a platform or MSP transaction act on the rows of one tenant that it may see, until the session ends."""
+    """Let a platform or MSP transaction act on the rows of one tenant that it may see, until the session ends. The
+    tenant's own does so anyway."""
+    if session.info.get("scope") == TenantScope(tenant_id):
+        return
     if not isinstance(session.info.get("scope"), PlatformScope | MspScope):
         raise ScopeViolation("Only a platform or MSP scope can enter a tenant.")
     session.flush()
@@ -102,6 +106,18 @@ def enter_person(session: Session, person_id: UUID) -> None:
         raise ScopeViolation("Only the platform can enter an account.")
     session.flush()
     session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.person_id": str(person_id)}
+    _apply(session.connection(), session.info[_SETTINGS])
+
+
+def enter_platform(session: Session, *, msp_id: MspId | None = None, tenant_id: TenantId | None = None) -> None:
+    """Let a transaction of this MSP or tenant reach what is the platform's, such as a slot of a cell, until the session
+    ends. Whoever calls has checked the permission; that it is the transaction's own place, row-level security answers.
+    """
+    session.flush()
+    row, wanted = (_TENANTS, tenant_id) if msp_id is None else (_MSPS, msp_id)
+    if session.scalar(select(row.c.id).where(row.c.id == wanted)) is None:
+        raise NotFound("There is no such place.")
+    session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.platform": "on"}
     _apply(session.connection(), session.info[_SETTINGS])
 
 

@@ -1,0 +1,117 @@
+"""What could lead past row-level security: what roles may, functions with their owner's rights, loose references."""
+
+import psycopg
+import pytest
+
+from nac.db.base import Base
+from tests.postgres import Database
+
+ROLES = ("admit_app", "admit_cell", "admit_worker")
+# What the application may call that sees more than its scope, and why that tells nothing of a tenant's.
+DOORS = {
+    "begin_sign_in_attempt(bytea[],integer[])": "counts digests of what was tried",
+    "forgive_sign_in_attempt(bytea[],bytea[])": "as above",
+    "spend_challenge(bytea,timestamp with time zone)": "keeps digests of what was used",
+    "certificate_statuses(uuid,bytea[])": "what OCSP tells everybody who has a certificate",
+    "enrolment_authorities()": "certificates of authorities, by which devices are known before their tenant is",
+    "status_work(timestamp with time zone,interval,uuid)": "ids of authorities whose public lists are due",
+    "is_made_here(bytea)": "whether a key is one of ours, so that no tenant brings another's along",
+    "ensure_person(text,text)": "the account of an address; who invites learns nothing of whether there was one",
+    "person_of_email(text)": "as above, for whoever signs in",
+    "find_msp(text)": "the id of a slug",
+    "find_tenant(text)": "the id of a slug, and whose it is",
+    "places_of_person(uuid,uuid,text,integer)": "of the person in scope",
+    "wants_two_factors(uuid,uuid)": "whether a place asks for two factors",
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_role_cannot_step_around_row_level_security(database: Database, role: str) -> None:
+    with psycopg.connect(database.superuser_url) as connection:
+        attributes = connection.execute(
+            "SELECT rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication FROM pg_roles"
+            " WHERE rolname = %s",
+            [role],
+        ).fetchone()
+        assert attributes == (False,) * 5
+        # Nor become somebody who can.
+        assert connection.execute(
+            "SELECT count(*) FROM pg_auth_members WHERE member = %s::regrole", [role]
+        ).fetchone() == (0,)
+        owned = connection.execute(
+            "SELECT count(*) FROM pg_class WHERE relowner = %s::regrole"
+            " UNION ALL SELECT count(*) FROM pg_proc WHERE proowner = %s::regrole",
+            [role, role],
+        ).fetchall()
+        assert owned == [(0,), (0,)]
+    with psycopg.connect(database.url(role)) as connection:
+        for statement in ("SET ROLE admit_owner", "SET SESSION AUTHORIZATION postgres", f"ALTER ROLE {role} BYPASSRLS"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement)
+            connection.rollback()
+        # It does not switch them off: a statement that they would narrow is an error then.
+        connection.execute("SET row_security = off")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            connection.execute("SELECT count(id) FROM tenants")
+
+
+def test_functions_with_their_owners_rights_are_known(database: Database) -> None:
+    with psycopg.connect(database.superuser_url) as connection:
+        found = connection.execute(
+            "SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace"
+            " AND p.prosecdef AND p.prorettype <> 'trigger'::regtype"
+            " AND has_function_privilege('admit_app', p.oid, 'EXECUTE')"
+        ).fetchall()
+        views = connection.execute(
+            "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('v', 'm')"
+            " AND NOT coalesce('security_invoker=true' = ANY (reloptions), false)"
+        ).fetchone()
+    assert {name for (name,) in found} == DOORS.keys()
+    # A view reads with its owner's rights where it does not say otherwise.
+    assert views == (0,)
+
+
+def test_tables_of_tenants_and_msps_have_policies_that_name_a_scope(database: Database) -> None:
+    owned = {
+        table.name
+        for table in Base.metadata.tables.values()
+        if {"tenant_id", "msp_id"} & set(table.columns.keys()) or table.name in ("tenants", "msps")
+    }
+    with psycopg.connect(database.superuser_url) as connection:
+        walled = connection.execute(
+            "SELECT relname FROM pg_class WHERE relrowsecurity AND relnamespace = 'public'::regnamespace"
+        ).fetchall()
+        policies = connection.execute(
+            "SELECT tablename, policyname, qual, with_check FROM pg_policies WHERE permissive = 'PERMISSIVE'"
+        ).fetchall()
+    assert owned <= {name for (name,) in walled}
+    open_ones = [
+        (table, name)
+        for table, name, *terms in policies
+        if table in owned and not all("scope_" in term or term == "false" for term in terms if term)
+    ]
+    assert set(open_ones) == BY_WHAT_IS_SEEN.keys()
+
+
+# Policies that name no scope themselves.
+BY_WHAT_IS_SEEN = {("membership_tenants", "member_scope"): "of memberships that are seen, which are in scope"}
+# References without the tenant, and what holds them instead.
+LOOSE = {
+    "membership_tenants.membership_id": "the policy asks for a membership of the MSP in scope",
+    "memberships.msp_id,custom_role_id": "the MSP's; the tenant's has a reference of its own",
+    "pool_addresses.pool_id": "made with their pool, by one service that has just read it in the tenant's scope",
+}
+
+
+def test_no_reference_leads_from_one_tenants_row_to_anothers() -> None:
+    """Row-level security does not reach foreign keys: those between tenants' tables hold the tenant themselves."""
+    loose = set()
+    for table in Base.metadata.tables.values():
+        if "tenant_id" not in table.columns:
+            continue
+        for constraint in table.foreign_key_constraints:
+            there = constraint.referred_table
+            is_of_tenant = "tenant_id" in there.columns and there.name != "tenants"
+            if is_of_tenant and "tenant_id" not in constraint.columns:
+                loose.add(f"{table.name}.{','.join(constraint.columns.keys())}")
+    assert loose == LOOSE.keys()

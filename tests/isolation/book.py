@@ -1,0 +1,275 @@
+"""For each route a request that is good: what its path, its query and its body say, with `$names` for what belongs to
+whoever is asked about (tests.isolation.things)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_NAME = re.compile(r"\$(\w+)")
+_PARAMETER = re.compile(r"\{(\w+)\}")
+
+Things = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Good:
+    """`path` says which thing a parameter is, where that is not the one of the same name."""
+
+    body: Any = None
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, Any] = field(default_factory=dict)
+    content: str = ""
+    # Where what is there does not let it be done: what is told instead.
+    status: int = 0
+
+    def names(self, path: str) -> list[str]:
+        """Of the things that it names, those of the path first."""
+        found = [self.path.get(name, name) for name in _PARAMETER.findall(path)]
+        _collect([self.body, dict(self.query), self.content], found)
+        return list(dict.fromkeys(found))
+
+    def asked(self, path: str, things: Things) -> dict[str, Any]:
+        """As a `Caller` takes it."""
+        filled = _PARAMETER.sub(lambda found: str(things[self.path.get(found[1], found[1])]), path)
+        asked: dict[str, Any] = {"path": f"/v1{filled}"}
+        if self.body is not None:
+            asked["body"] = _fill(self.body, things)
+        if self.content:
+            asked["content"] = str(_fill(self.content, things)).encode()
+        if self.query:
+            asked["query"] = _fill(dict(self.query), things)
+        return asked
+
+
+def _collect(value: Any, found: list[str]) -> None:
+    match value:
+        case str():
+            found += _NAME.findall(value)
+        case list():
+            for each in value:
+                _collect(each, found)
+        case dict():
+            for name, each in value.items():
+                _collect([name, each], found)
+
+
+def _fill(value: Any, things: Things) -> Any:
+    match value:
+        case str():
+            whole = _NAME.fullmatch(value)
+            return things[whole[1]] if whole else _NAME.sub(lambda name: str(things[name[1]]), value)
+        case list():
+            return [_fill(each, things) for each in value]
+        case dict():
+            return {_fill(name, things): _fill(each, things) for name, each in value.items()}
+    return value
+
+
+_WHEN = "2026-01-31T08:00:00Z"
+_ALL = {"attribute": "endpoint.group", "operator": "equals", "value": "$group"}
+POLICY = {
+    "rules": [{"id": "printers", "name": "Printers", "when": _ALL, "then": {"verdict": "permit", "vlan": "10"}}],
+    "fallback": {"verdict": "deny"},
+}
+TEMPLATE = {
+    "endpoint_groups": ["$group"],
+    "policies": [{"slug": "office", "document": POLICY}],
+    "sites": [{"slug": "main", "time_zone": "Europe/Berlin", "policy": "office"}],
+}
+_PASSPHRASE = {"passphrase": "correct horse battery staple"}
+_PERIOD = {"since": _WHEN}
+_JOINS = [{"domain": "$domain", "role": "$slug_of_role"}]
+_SIGN_ON = {"issuer": "https://login.$domain", "client_id": "admit", "client_secret": "hush", "joins": _JOINS}
+_MEMBER = {"email": "$new_email", "role": "$slug_of_role"}
+_TOKEN = {"name": "$new_name", "permissions": ["member.read"], "expires_at": "$soon"}
+_ROLE = {"slug": "$new_slug", "name": "$new_name", "permissions": ["site.read"]}
+_RENAMED = {"name": "$new_name"}
+_CERTIFICATE = {
+    "name": "$new_name",
+    "profile": "eap-client-device",
+    "endpoint": "$mac",
+    "pkcs12": {"password": "hush hush hush"},
+}
+_RULES = {"two_factors": True}
+
+GOOD: dict[str, Good] = {
+    # People, roles, tokens.
+    **{
+        f"{verb}{level}{noun}": good
+        for level in ("Tenant", "Msp", "Platform")
+        for (verb, noun), good in {
+            ("add", "Member"): Good(_MEMBER),
+            ("change", "Member"): Good({"role": "auditor"}),
+            ("remove", "Member"): Good(),
+            ("create", "Role"): Good(_ROLE),
+            ("change", "Role"): Good(_RENAMED, path={"slug": "slug_of_role"}),
+            ("remove", "Role"): Good(path={"slug": "slug_of_idle_role"}),
+            ("make", "Token"): Good(_TOKEN),
+            ("revoke", "Token"): Good(),
+            ("setUp", "SignOn"): Good(_SIGN_ON),
+            ("end", "SignOnSession"): Good(path={"session_id": "sign_on_session"}),
+            ("cancel", "Job"): Good(path={"job_id": "waiting_job"}),
+            ("retry", "Job"): Good(path={"job_id": "failed_job"}),
+            ("change", "SignInRules"): Good(_RULES),
+        }.items()
+    },
+    "changePlatformMember": Good({"role": "auditor"}),
+    # Tenants.
+    "createMsp": Good({"slug": "$new_slug", "name": "$new_name"}),
+    "changeMsp": Good(_RENAMED),
+    "changeCell": Good({"labels": ["frankfurt"]}),
+    "prepareMove": Good({"cell": "cell-2"}, path={"tenant": "still_tenant"}),
+    # Prepared, and radiusd of the other cell does not run.
+    "switchMove": Good(status=409),
+    "finishMove": Good(status=409),
+    "createTenant": Good({"msp": "$msp", "slug": "$new_slug", "name": "$new_name"}),
+    "createTenantOfMsp": Good({"slug": "$new_slug", "name": "$new_name"}),
+    "changeTenant": Good({"name": "$new_name", "silent_days": 7}),
+    "deleteTenant": Good(query={"days": 3}),
+    "restoreTenant": Good(path={"tenant": "leaving_tenant"}),
+    "exportTenant": Good({"logs": False} | _PASSPHRASE),
+    "importTenant": Good({"file": "$tenant_file", "slug": "$new_slug"} | _PASSPHRASE),
+    "getTenantFile": Good(path={"job": "export_job"}),
+    "resumeTenant": Good(),
+    "convertTrial": Good({"msp": "$msp"}),
+    "extendTrial": Good({"days": 14}),
+    # Templates.
+    "createTemplate": Good({"slug": "$new_slug"}),
+    **dict.fromkeys(
+        (
+            *(
+                "getTemplate",
+                "listTemplateVersions",
+                "getTemplateVersion",
+                "listTemplateTenants",
+                "releaseFromTemplate",
+            ),
+            *("listRollouts", "getRollout", "stopRollout"),
+        ),
+        Good(path={"slug": "template"}),
+    ),
+    "removeTemplate": Good(path={"slug": "idle_template"}),
+    "saveTemplateVersion": Good({"document": TEMPLATE, "comment": "$new_name"}, path={"slug": "template"}),
+    "followTemplate": Good(
+        {"overrides": ["site:main.time_zone"]}, path={"slug": "stopped_template", "follower": "second_tenant"}
+    ),
+    "startRollout": Good(
+        {"version": 1, "stages": [{"tenants": ["$second_tenant"], "minutes": 5}]}, path={"slug": "stopped_template"}
+    ),
+    "goOnWithRollout": Good(path={"slug": "stopped_template", "rollout_id": "stopped_rollout"}),
+    "rollBackRollout": Good(path={"slug": "stopped_template", "rollout_id": "stopped_rollout"}),
+    # Sites, policies.
+    "revealRadiusSecret": Good({"snippet": "cisco-iosxe-ibns2", "site": "$site"}),
+    "addSite": Good({"slug": "$new_slug", "name": "$new_name"}),
+    "changeSite": Good({"time_zone": "Asia/Tokyo", "policy": "$policy"}),
+    "removeSite": Good(path={"site": "idle_site"}),
+    "createPolicy": Good({"slug": "$new_slug", "name": "$new_name"}),
+    "removePolicy": Good(path={"policy": "idle_policy"}),
+    "savePolicyDraft": Good(POLICY, query={"comment": "$new_name"}),
+    "publishPolicy": Good({}, path={"policy": "drafted_policy"}),
+    "rollBackPolicy": Good({"version": "$version", "comment": "$new_name"}),
+    "checkPolicy": Good({"document": POLICY}),
+    "testPolicy": Good({"policy": "$policy", "version": "$version"}),
+    "simulatePolicy": Good({"policy": "$policy", "site": "$site", "request": {"mac": "$mac", "method": "mab"}}),
+    "replayPolicy": Good({"policy": "$policy", "site": "$site", "days": 7}),
+    # Certificates.
+    "issueCertificate": Good(_CERTIFICATE),
+    "renewCertificate": Good({"pkcs12": {"password": "hush hush hush"}}),
+    "revokeCertificate": Good({"reason": "superseded"}),
+    "reinstateCertificate": Good(path={"serial": "suspended_serial"}),
+    "revokeCertificatesOfHolder": Good({"endpoint": "$mac"}),
+    "suspendCertificatesOfHolder": Good({"endpoint": "$mac"}),
+    "reinstateCertificatesOfHolder": Good({"endpoint": "$mac"}),
+    "getCertificateProfile": Good(path={"name": "profile"}),
+    "setCertificateProfile": Good({"validity_days": 30}, path={"name": "profile"}),
+    "issueServerCertificate": Good({"names": ["radius.$domain"]}),
+    "presentServerCertificate": Good(path={"serial": "server_serial"}),
+    "rollOverAuthorities": Good({"root": False}),
+    "setKeyStore": Good({"store": "sealed"}),
+    "exportRootKey": Good(_PASSPHRASE),
+    "importRootKey": Good({"key": "$root_key"} | _PASSPHRASE, status=409),
+    "revokeAuthority": Good({"reason": "superseded"}, path={"authority": "old_authority"}),
+    "importAuthorities": Good({"files": [{"name": "root.pem", "content": "$new_root"}]}),
+    **dict.fromkeys(("refreshAuthority", "removeAuthority"), Good(path={"authority": "external_authority"})),
+    "setAuthoritySources": Good({"crl_url": "http://crl.example/x.crl"}, path={"authority": "external_authority"}),
+    "makeEnrolmentLink": Good({"common_name": "$new_name", "endpoint_mac": "$mac"}),
+    "makeEnrolmentSecret": Good({"kind": "est", "name": "$new_name", "endpoint_mac": "$mac"}),
+    "getDeviceSetUp": Good(query={"form": "apple"}),
+    "setRenewalSettings": Good({"keeps_key": True}),
+    "setScepWebhook": Good({"url": "https://mdm.example/$new_name"}),
+    # Devices and people of the network.
+    "classifyEndpoints": Good({"action": "approve", "macs": ["$found_mac"], "groups": ["$group"]}),
+    "removeEndpoint": Good(path={"mac": "found_mac"}),
+    "addEndpoint": Good({"mac": "$new_mac", "name": "$new_name", "groups": ["$group"]}),
+    "changeEndpoint": Good({"name": "$new_name", "groups": ["$group"]}),
+    "setEndpointPosture": Good({"values": {"mdm.compliant": True}}),
+    "setEndpointPassphrase": Good({"passphrase": "correct horse battery"}),
+    "addNas": Good({"name": "$new_name", "identifier": "$new_name", "site": "$site"}),
+    "changeNas": Good({"name": "$new_name", "site": "$site"}),
+    "getSnippet": Good(query={"site": "$site", "nas": "$nas_name"}),
+    "addPool": Good({"name": "$new_name", "ranges": ["$new_range"], "site": "$site"}),
+    "releasePoolAddress": Good({"address": "$lease"}),
+    "getPool": Good(query={"site": "$site"}),
+    "changePool": Good({"grace_seconds": 60, "reserved": {"$mac": "$free_address"}}, query={"site": "$site"}),
+    "removePool": Good(query={"site": "$site"}),
+    "addUser": Good({"name": "$new_name", "password": "correct horse battery", "groups": ["$user_group"]}),
+    "changeUser": Good({"groups": ["$user_group"]}),
+    "changeUserPassword": Good({"password": "another horse battery"}),
+    "addIdentitySource": Good(
+        {
+            "kind": "ldap",
+            "name": "$new_name",
+            "secret": "hush",
+            "settings": {
+                "urls": ["ldaps://ldap.example"],
+                "base_dn": "ou=people,dc=example,dc=net",
+                "bind_dn": "cn=admit,dc=example,dc=net",
+            },
+        }
+    ),
+    "changeIdentitySource": Good({"position": 3}),
+    "testIdentitySource": Good({"user": "ann", "password": "hush"}),
+    "changeEndpointsInBulk": Good({"operation": "join-groups", "macs": ["$mac"], "groups": ["$group"]}),
+    "changeUsersInBulk": Good(
+        {
+            "operation": "put",
+            "existing": "update",
+            "items": [{"name": "$user_name", "password": "correct horse battery", "groups": ["$user_group"]}],
+        }
+    ),
+    "changeNasesInBulk": Good(
+        {"operation": "put", "items": [{"name": "$new_name", "identifier": "$new_name", "site": "$site"}]}
+    ),
+    "importFile": Good(query={"format": "endpoints"}, content="mac,name,groups\n$new_mac,$new_name,$group\n"),
+    "addEndpointGroup": Good({"name": "$new_name"}),
+    "changeEndpointGroup": Good({"rule": None}, path={"group": "idle_group_id"}),
+    "removeEndpointGroup": Good(path={"group": "idle_group_id"}),
+    "setEndpointGroupPassphrase": Good({"passphrase": "correct horse battery"}, path={"group": "group_id"}),
+    **dict.fromkeys(("getEndpointGroup", "removeEndpointGroupPassphrase"), Good(path={"group": "group_id"})),
+    "addUserGroup": Good({"name": "$new_name"}),
+    **dict.fromkeys(("getUserGroup", "removeUserGroup"), Good(path={"group": "user_group_id"})),
+    # Sessions and logs.
+    "addCoaRequests": Good({"kind": "disconnect", "mac": "$mac"}),
+    "getRetention": Good(path={"log": "log"}),
+    "retryCoaRequest": Good(path={"request": "failed_request"}),
+    "previewRedecision": Good({"policy": "$policy", "version": "$version"}),
+    "changeRedecisionSettings": Good({"mode": "preview"}),
+    "approveRedecision": Good(path={"redecision": "held_redecision"}),
+    "setRetentionHold": Good({"reason": "$new_name", "log": "auth"}),
+    "changeRetention": Good({"days": 60}),
+    "previewRetention": Good({"days": 60}),
+    "setRetentionLimits": Good({"floor_days": 2, "default_days": 30, "ceiling_days": 400}),
+    "startExport": Good({"log": "auth", **_PERIOD}),
+    "cancelExport": Good(path={"export": "waiting_export"}),
+    "retryExport": Good(path={"export": "failed_export"}),
+    "removeExport": Good(path={"export": "failed_export"}),
+    "downloadExportFile": Good(path={"export": "done_export"}),
+    "addFeed": Good({"kind": "webhook", "name": "$new_slug", "settings": {"url": "https://siem.example/$new_name"}}),
+    "changeFeed": Good({"url": "https://siem.example/$new_name"}),
+    "testFeed": Good(status=503),
+    "pauseFeed": Good({"because": "$new_name"}),
+    "resumeFeed": Good(path={"feed": "paused_feed"}),
+    "replayFeed": Good({"since": "$lately"}),
+    "rotateFeedSecret": Good({}),
+}

@@ -1,0 +1,52 @@
+"""Without the service layer's scope: whoever asks may everything everywhere, and services are told to be the place that
+is asked for; what the database lets be seen is still what belongs to the asker."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from api.access import Access, Asked, Requires
+from nac.accounts.grants import Grant, Principal
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import Permission
+from nac.db import Scope
+from tests.isolation.calls import Answer
+
+_EVERYTHING = frozenset(Permission)
+
+
+@contextmanager
+def forced(scope: Scope) -> Iterator[None]:
+    """Each route is run in this scope, as if it were that of the tenant, the MSP or the platform that it is about."""
+
+    def access(asked: Asked, owner: Owner) -> Access:
+        principal = Principal(asked.principal.actor, (Grant(_EVERYTHING),))
+        return Access(replace(asked, principal=principal), _EVERYTHING, scope, owner)
+
+    def on_tenant(self: Requires, asked: Asked) -> Access:
+        assert asked.tenant is not None
+        return access(asked, Owner(tenant_id=asked.tenant.tenant_id))
+
+    def on_msp(self: Requires, asked: Asked) -> Access:
+        assert asked.msp_id is not None
+        return access(asked, Owner(asked.msp_id))
+
+    def on_platform(self: Requires, asked: Asked) -> Access:
+        return access(asked, Owner())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Requires, "_on_tenant", on_tenant)
+        patch.setattr(Requires, "_on_msp", on_msp)
+        patch.setattr(Requires, "_on_platform", on_platform)
+        yield
+
+
+def seen_of(mark: str, answer: Answer, asked: Any) -> set[str]:
+    """Names of the place with this mark (a pattern) that the answer tells and the request has not told itself."""
+    said = str(asked)
+    found = re.findall(rf"[\w.@-]*\b{mark}\b[\w.@-]*", answer.text)
+    return {each for each in found if each not in said}

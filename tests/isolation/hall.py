@@ -1,0 +1,136 @@
+"""The database as requests find it who see one installation each, for themselves alone: what they do is looked at, and
+then it was not.
+
+All happens on one connection, in one transaction that is rolled back; sessions commit savepoints of it.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, event, text
+from sqlalchemy.orm import Session
+
+from nac.db import make_engine, use_engine
+from tests.postgres import Database
+
+_SCOPES = ("tenant_id", "msp_id", "platform", "cell_id", "authority_id", "enrolment_id", "person_id", "credential_id")
+_NO_SCOPE = text("SELECT " + ", ".join(f"set_config('admit.{name}', '', true)" for name in _SCOPES))
+_TOUCHED = text(
+    "SELECT DISTINCT coalesce(p.inhparent, s.relid)::regclass::text FROM pg_stat_xact_user_tables s"
+    " LEFT JOIN pg_inherits p ON p.inhrelid = s.relid WHERE n_tup_ins + n_tup_upd + n_tup_del > 0"
+)
+# What narrows a statement to the tenant or MSP that the service was given.
+_NARROWING = re.compile(r"(?:\b\w+\.)?\b(?:tenant_id|msp_id) = (%\(\w+\)s(?:::UUID)?)")
+
+Rows = dict[str, str]
+
+
+class Hall:
+    """`behind_walls`: with row-level security, as it is. Else the application's role steps around it."""
+
+    def __init__(self, database: Database, *, behind_walls: bool) -> None:
+        self.behind_walls = behind_walls
+        self._engine = make_engine(database.superuser_url)
+        self.connection = self._engine.connect()
+        self.connection.connection.driver_connection.prepare_threshold = None
+        self._before: dict[str, Rows] = {}
+        # Whether what is asked is to be stripped, and whether it is now.
+        self.strips = self.is_stripped = False
+        event.listen(self._engine, "before_cursor_execute", self._strip, retval=True)
+
+    def close(self) -> None:
+        self.connection.close()
+        self._engine.dispose()
+
+    def _strip(self, connection, cursor, statement, parameters, context, executemany):
+        # What a statement writes stays as it is.
+        if self.is_stripped and not statement.startswith("INSERT"):
+            statement = _NARROWING.sub(r"\1 IS NOT NULL", statement)
+        return statement, parameters
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Requests of this block meet each other; nobody else meets them."""
+        connection = self.connection
+        outer = connection.begin()
+        if not self.behind_walls:
+            connection.exec_driver_sql("ALTER ROLE admit_app BYPASSRLS")
+        connection.exec_driver_sql("SET SESSION AUTHORIZATION admit_app")
+        connection.begin_nested()
+        use_engine(connection)  # type: ignore[arg-type]
+        event.listen(Session, "after_begin", _forget_scope, insert=True)
+        try:
+            yield
+        finally:
+            self.is_stripped = False
+            event.remove(Session, "after_begin", _forget_scope)
+            use_engine(None)
+            outer.rollback()
+            connection.exec_driver_sql("RESET SESSION AUTHORIZATION")
+            connection.rollback()
+
+    def touched(self) -> list[str]:
+        """Tables, of the open block."""
+        with self._as_superuser():
+            return sorted(self.connection.scalars(_TOUCHED))
+
+    def changed(self) -> dict[str, set[str]]:
+        """Whose rows the open block has changed, by table; "" where they are nobody's."""
+        with self._as_superuser():
+            tables = sorted(self.connection.scalars(_TOUCHED))
+            now = {table: rows_of(self.connection, table) for table in tables}
+        return {
+            table: {
+                owner for owner in {*rows, *self._before[table]} if rows.get(owner) != self._before[table].get(owner)
+            }
+            for table, rows in now.items()
+        }
+
+    def remember(self) -> None:
+        """How all is before."""
+        for table in self.connection.scalars(
+            text(
+                "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+                " AND relkind IN ('r', 'p') AND NOT relispartition"
+            )
+        ).all():
+            self._before[table] = rows_of(self.connection, table)
+        self.connection.rollback()
+
+    @contextmanager
+    def _as_superuser(self) -> Iterator[None]:
+        self.connection.exec_driver_sql("RESET SESSION AUTHORIZATION")
+        yield
+        self.connection.exec_driver_sql("SET SESSION AUTHORIZATION admit_app")
+
+
+def _forget_scope(session: Session, transaction: Any, connection: Connection) -> None:
+    """Another transaction's, which here ends with a savepoint; the session's own is set after this."""
+    connection.execute(_NO_SCOPE)
+
+
+# How the owner of a row is found where no column says it.
+_OWNERS = {
+    "tenants": "t.id",
+    "msps": "t.id",
+    "people": "t.id",
+    **dict.fromkeys(("sign_ins", "passkeys", "totps", "recovery_codes", "password_links"), "t.person_id"),
+}
+
+
+def rows_of(connection: Connection, table: str) -> Rows:
+    """A digest of each owner's rows."""
+    columns = set(
+        connection.scalars(
+            text("SELECT attname FROM pg_attribute WHERE attrelid = CAST(:name AS regclass) AND attnum > 0"),
+            {"name": table},
+        )
+    )
+    of = [f"t.{name}::text" for name in ("tenant_id", "msp_id") if name in columns]
+    owner = _OWNERS.get(table, f"coalesce({', '.join(of)}, '')" if of else "''")
+    found = connection.execute(
+        text(f"SELECT {owner}::text, md5(string_agg(md5(t::text), '' ORDER BY md5(t::text))) FROM {table} t GROUP BY 1")
+    )
+    return {row[0]: row[1] for row in found}

@@ -1,0 +1,225 @@
+"""One installation for all tests of a process: it is made once, and none of them changes it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+
+from api.access import Anyone, Mine, Requires
+from api.main import create_app
+from api.v1.routers import V1
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import Level, Permission, permissions_at
+from nac.accounts.roles import ROLES
+from nac.api_tokens import service as tokens
+from nac.audit.keys import keys
+from nac.audit.sealing import seal_waiting
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.db import CellScope, MspScope, PlatformScope, Scope, TenantScope, session_scope, use_engine
+from nac.ids import MspId, TenantId
+from tests.api.served import settings_of_public
+from tests.factories.certificates import SEALER
+from tests.factories.tenancy import ACTOR, make_cell
+from tests.isolation.book import GOOD, Good, Things
+from tests.isolation.calls import Answer, Caller
+from tests.isolation.things import MSPS, TENANTS, Filler, dictionary, named
+from tests.postgres import Database, Engines
+
+Asked = Requires | Mine | Anyone
+
+
+class Route(NamedTuple):
+    method: str
+    path: str
+    name: str
+    asks: Asked
+
+    @property
+    def level(self) -> Level | None:
+        return self.asks.level if isinstance(self.asks, Requires) else None
+
+    @property
+    def good(self) -> Good:
+        return GOOD.get(self.name, Good())
+
+    @property
+    def is_write(self) -> bool:
+        return self.method != "GET"
+
+
+def _asks(dependant: Dependant) -> Iterator[Asked]:
+    if isinstance(dependant.call, Asked):
+        yield dependant.call
+    for part in dependant.dependencies:
+        yield from _asks(part)
+
+
+def _routes() -> Iterator[tuple[str, list[Route]]]:
+    for router in V1:
+        found = []
+        for route in router.routes:
+            assert isinstance(route, APIRoute)
+            asks = list(_asks(route.dependant))
+            assert len(asks) == 1, f"{route.path} names no permission, or several"
+            found += [Route(method, route.path, str(route.operation_id), asks[0]) for method in sorted(route.methods)]
+        yield ",".join(map(str, router.tags)), found
+
+
+ROUTES = dict(_routes())
+BY_NAME = {route.name: route for routes in ROUTES.values() for route in routes}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A tenant or an MSP, or the platform, by the slug that paths name it with."""
+
+    slug: str
+    owner: Owner
+    # The MSP that a tenant is of.
+    msp: str = ""
+
+    @property
+    def level(self) -> Level:
+        return self.owner.level
+
+    @property
+    def id(self) -> UUID | None:
+        return self.owner.tenant_id or self.owner.msp_id
+
+    @property
+    def scope(self) -> Scope:
+        if self.owner.tenant_id is not None:
+            return TenantScope(self.owner.tenant_id)
+        return PlatformScope() if self.owner.msp_id is None else MspScope(self.owner.msp_id)
+
+    def covers(self, other: "Place") -> bool:
+        return self.level is Level.PLATFORM or self == other or self.slug == other.msp
+
+
+@dataclass
+class Installation:
+    app: FastAPI
+    call: Caller
+    places: dict[str, Place] = field(default_factory=dict)
+    things: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # By the place and role that each is of.
+    tokens: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def of_level(self, level: Level | None) -> list[Place]:
+        return [place for place in self.places.values() if place.level is level]
+
+    def ask(self, route: Route, things: Things, token: str, **more: str) -> Answer:
+        headers = {"Authorization": f"Bearer {token}", **more}
+        return self.call(route.method, headers=headers, **route.good.asked(route.path, things))
+
+    def things_of(self, slug: str) -> dict[str, Any]:
+        """Of an MSP and of the platform with those of a tenant, which they are asked about too."""
+        place = self.places[slug]
+        if place.level is Level.TENANT:
+            return self.things[slug]
+        beneath = self.things[f"{slug if place.level is Level.MSP else MSPS[1]}-1"]
+        return beneath | self.things[slug]
+
+    def ask_as_person(self, route: Route, things: Things, person: Things) -> Answer:
+        headers = {"Cookie": f"admit={person['cookie']}", "Admit-CSRF": person["csrf"]}
+        return self.call(route.method, headers=headers, **route.good.asked(route.path, things))
+
+
+def may(place: Place, role: str, permission: Permission, at: Place) -> bool:
+    """As the roles are documented, worked out apart from the code under test."""
+    return place.covers(at) and permission in ROLES[role].permissions
+
+
+@contextmanager
+def installed(database: Database, folder: Path) -> Iterator[Installation]:
+    engines = Engines(database)
+    own = {"ADMIT_EXPORT_DIR": str(folder / "exports")}
+    made = Installation(app := create_app(settings_of_public(database, folder, **own)), Caller(app))
+    use_engine(engines.app)
+    try:
+        _fill(made, engines)
+        use_engine(None)
+        yield made
+    finally:
+        use_engine(None)
+        made.call.close()
+        app.state.engine.dispose()
+        app.state.redis.close()
+        engines.dispose()
+
+
+def _fill(made: Installation, engines: Engines) -> None:
+    cell_id = make_cell(engines.cell, slots=20, seal_with=SEALER.seal)
+    make_cell(engines.cell, name="cell-2", slots=4, first_port=19000, seal_with=SEALER.seal)
+    with session_scope(CellScope(cell_id), engine=engines.cell) as session:
+        cells.upload_dictionary(session, cell_id=cell_id, content=dictionary(), server_version="3.2.7")
+    platform = made.places["platform"] = Place("platform", Owner())
+    made.things["platform"] = named("platform", 1)
+    _tokens(made, platform)
+    token = made.tokens["platform", "platform-operator"]
+
+    def ask(name: str, things: Things) -> Any:
+        answer = made.ask(BY_NAME[name], things, token)
+        assert answer.status < 300, (name, answer.status, answer.text)
+        return answer.json if answer.body else None
+
+    filler = Filler(ask, engines.owner, cell_id, made.app.state.settings.export_dir)
+    filler.member("Platform", made.things["platform"])
+    filler.jobs(made.things["platform"])
+    ask("setRetentionLimits", made.things["platform"])
+    for number, slug in enumerate(MSPS):
+        things = made.things[slug] = named(slug, 10 + number) | {"msp": slug}
+        msp_id = MspId(UUID(ask("createMsp", things | {"new_slug": slug})["id"]))
+        _tokens(made, place := Place(slug, Owner(msp_id)))
+        made.places[slug] = place
+        filler.member("Msp", things)
+        filler.jobs(things, msp_id=msp_id)
+        filler.person(things, via_msp_id=msp_id)
+    for number, (slug, msp) in enumerate(TENANTS.items()):
+        things = made.things[slug] = named(slug, 20 + number) | {"tenant": slug, "msp": msp}
+        tenant_id = TenantId(UUID(ask("createTenant", things | {"new_slug": slug})["id"]))
+        place = made.places[slug] = Place(slug, Owner(tenant_id=tenant_id), msp)
+        _tokens(made, place)
+        things["tenant_id"] = str(tenant_id)
+        filler.member("Tenant", things)
+        filler.jobs(things, tenant_id=tenant_id)
+        filler.person(things, via_tenant_id=tenant_id)
+        filler.tenant(things)
+    for slug in MSPS:
+        things = made.things[slug]
+        things |= {"follower": f"{slug}-1", "second_tenant": f"{slug}-2"}
+        filler.msp(things)
+        # What is asked by MSPs and by the platform names tenants and their files.
+        first, second = made.things[f"{slug}-1"], made.things[f"{slug}-2"]
+        ask("prepareMove", {"still_tenant": first["tenant"]})
+        first |= {"still_tenant": second["tenant"], "leaving_tenant": things["leaving_tenant"]}
+        things["entry_id"] = ask("listMspAudit", things)["items"][0]["id"]
+    things = made.things["platform"]
+    things["entry_id"] = ask("listPlatformAudit", things)["items"][0]["id"]
+    with session_scope(PlatformScope(), engine=engines.worker) as session:
+        while seal_waiting(session, keys=keys(session, SEALER), now=utc_now()):
+            pass
+
+
+def _tokens(made: Installation, place: Place) -> None:
+    for role in ROLES.values():
+        if place.level not in role.levels:
+            continue
+        with session_scope(place.scope) as session:
+            made.tokens[place.slug, role.slug] = tokens.make_token(
+                session,
+                actor=ACTOR,
+                held=permissions_at(place.level),
+                owner=place.owner,
+                name=role.slug,
+                permissions=role.at(place.level),
+                expires_at=utc_now() + timedelta(days=1),
+            ).text

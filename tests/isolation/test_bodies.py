@@ -1,0 +1,144 @@
+"""Good requests at one's own place that name, one at a time, what belongs to another: in the path, the query and the
+body. They are answered as if there were no such thing, and with the service layer's narrowing taken out of each
+statement they still reach nothing."""
+
+from typing import Any
+
+import pytest
+
+from nac.accounts.permissions import Level
+from tests.isolation.calls import Answer
+from tests.isolation.forcing import seen_of
+from tests.isolation.hall import Hall
+from tests.isolation.installation import ROUTES, Installation, Place, Route
+from tests.isolation.things import nobodys
+
+# Who asks, and whose thing is named.
+PAIRS = {Level.TENANT: ("acme-1", "tenant-admin", "bolt-1"), Level.MSP: ("acme", "msp-admin", "bolt")}
+# A tenant's and an MSP's slug is in the names of the network: there is one of each.
+ONE_OF_ALL = {("createTenant", "new_slug"), ("createTenantOfMsp", "new_slug")}
+# Whose place it is, the tests of routes ask.
+_PLACES = {"tenant": Level.TENANT, "msp": Level.MSP}
+
+
+def _tries(world: Installation, noun: str) -> list[tuple[Route, str]]:
+    return [
+        (route, name)
+        for route in ROUTES[noun]
+        if route.level in PAIRS
+        for name in route.good.names(route.path)
+        if _PLACES.get(name) is not route.level and len({world.things_of(slug).get(name) for slug in _pair(route)}) > 1
+    ]
+
+
+def _pair(route: Route) -> tuple[str, str]:
+    asker, _, other = PAIRS[route.level]  # type: ignore[index]
+    return asker, other
+
+
+def _ask(world: Installation, hall: Hall, route: Route, things: dict[str, Any]) -> tuple[Answer, dict[str, set[str]]]:
+    slug, role, _ = PAIRS[route.level]  # type: ignore[index]
+    asker: Place = world.places[slug]
+    own = {"", *(str(place.id) for place in world.places.values() if asker.covers(place))}
+    with hall.open():
+        is_stripped, hall.is_stripped = hall.strips, hall.strips
+        try:
+            answer = world.ask(route, things, world.tokens[slug, role])
+        except Exception:
+            assert is_stripped
+            answer = Answer(500, {}, b"")
+        hall.is_stripped = False
+        return answer, {table: owners - own for table, owners in hall.changed().items() if owners - own}
+
+
+@pytest.mark.parametrize("noun", ROUTES)
+def test_things_of_another_are_answered_as_things_that_there_are_not(
+    world: Installation, hall: Hall, noun: str
+) -> None:
+    for route, name in _tries(world, noun):
+        slug, other = _pair(route)
+        mine, theirs, no_ones = world.things_of(slug), world.things_of(other), nobodys()
+        told = {}
+        for of, things in (("theirs", theirs), ("no one's", no_ones)):
+            given = mine | {name: things[name]}
+            answer, changed = _ask(world, hall, route, given)
+            where = (route.name, name, of, answer.status, answer.text[:500], changed)
+            known = {str(world.places[each].id) for each in world.places}
+            assert not {owner for owners in changed.values() for owner in owners} & known, where
+            assert not seen_of(other, answer, route.good.asked(route.path, given)), where
+            told[of] = (answer.status, answer.text.replace(str(things[name]), "") if answer.status >= 400 else "")
+        if (route.name, name) not in ONE_OF_ALL:
+            assert told["theirs"] == told["no one's"], (route.name, name)
+
+
+@pytest.mark.parametrize("noun", ROUTES)
+def test_statements_that_lost_their_narrowing_reach_nothing_of_another(
+    world: Installation, hall: Hall, noun: str
+) -> None:
+    hall.strips = True
+    try:
+        for route in ROUTES[noun]:
+            if route.level not in PAIRS:
+                continue
+            slug, other = _pair(route)
+            mine, theirs = world.things_of(slug), world.things_of(other)
+            names = [name for each, name in _tries(world, noun) if each is route]
+            for given in (mine, *(mine | {name: theirs[name]} for name in names)):
+                answer, changed = _ask(world, hall, route, given)
+                where = (route.name, answer.status, answer.text[:500], changed)
+                known = {str(world.places[each].id) for each in world.places}
+                assert not {owner for owners in changed.values() for owner in owners} & known, where
+                assert not seen_of(other, answer, route.good.asked(route.path, given)), where
+    finally:
+        hall.strips = False
+
+
+def test_without_row_level_security_lost_narrowing_is_noticed(world: Installation, bare_hall: Hall) -> None:
+    bare_hall.strips = True
+    found = set()
+    try:
+        for route in (route for routes in ROUTES.values() for route in routes):
+            if route.level is Level.TENANT and route.name.startswith("list"):
+                slug, other = _pair(route)
+                answer, _ = _ask(world, bare_hall, route, world.things_of(slug))
+                if seen_of(other, answer, ""):
+                    found.add(route.name)
+    finally:
+        bare_hall.strips = False
+    assert {"listSites", "listEndpoints", "listPolicies", "listNases", "listFeeds"} <= found
+
+
+def test_places_in_lists_of_another_show_nothing_of_it(world: Installation, hall: Hall) -> None:
+    found = 0
+    for route in (route for routes in ROUTES.values() for route in routes):
+        if route.level is not Level.TENANT or not route.name.startswith("list"):
+            continue
+        with hall.open():
+            things = world.things_of("bolt-1")
+            asked = route.good.asked(route.path, things) | {"query": {"limit": 1}}
+            token = world.tokens["bolt-1", "tenant-admin"]
+            page = world.call(route.method, headers={"Authorization": f"Bearer {token}"}, **asked)
+            after = page.json.get("next") if page.status == 200 else None
+            if after is None:
+                continue
+            found += 1
+            asked = route.good.asked(route.path, world.things_of("acme-1")) | {"query": {"after": after}}
+            token = world.tokens["acme-1", "tenant-admin"]
+            answer = world.call(route.method, headers={"Authorization": f"Bearer {token}"}, **asked)
+            assert answer.status in (200, 422), (route.name, answer.text)
+            assert not seen_of("bolt-1", answer, ""), (route.name, answer.text)
+    assert found > 5
+
+
+def test_idempotency_keys_of_another_answer_nothing(world: Installation, hall: Hall) -> None:
+    (route,) = (route for routes in ROUTES.values() for route in routes if route.name == "addSite")
+    with hall.open():
+        answers = [
+            world.ask(
+                route, world.things_of(slug), world.tokens[slug, "tenant-admin"], **{"Idempotency-Key": "the-same"}
+            )
+            for slug in ("bolt-1", "acme-1", "acme-1")
+        ]
+    assert [answer.status for answer in answers] == [201, 201, 201], [answer.text for answer in answers]
+    assert ["idempotency-replayed" in answer.headers for answer in answers] == [False, False, True]
+    assert not seen_of("bolt-1", answers[1], "")
