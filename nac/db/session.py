@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, SessionTransaction
 
 from nac.db.engine import process_engine
 from nac.db.failures import translate
-from nac.db.scope import CredentialScope, MspScope, PlatformScope, Scope
+from nac.db.scope import CredentialScope, MspScope, PlatformScope, Scope, TenantScope
 from nac.errors import NotFound, ScopeViolation
 from nac.ids import MspId, TenantId
 
