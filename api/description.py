@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from api.described.examples import tell_examples
 from api.described.headers import components as headers
-from api.described.headers import tell_headers, tell_if_match
+from api.described.headers import of_refusal, tell_headers, tell_if_match
 from api.described.info import tell_info, tell_security
 from api.described.names import rename
 from api.described.permissions import tell_permission
@@ -59,6 +59,7 @@ _WHEN = {
     503: "A part that this needs does not answer.",
 }
 
+
 def describe(app: FastAPI) -> None:
     """Of all routes, whoever made them."""
     plain = app.openapi
@@ -84,7 +85,7 @@ def _complete(document: dict[str, Any], routes: Mapping[tuple[str, str], Told]) 
             told = routes[path, method]
             for status in _refusals(path, method, operation):
                 if status == HTTPStatus.UNPROCESSABLE_ENTITY or str(status) not in operation["responses"]:
-                    operation["responses"][str(status)] = _answer(status)
+                    operation["responses"][str(status)] = {"$ref": f"#/components/responses/Refused{status}"}
             tell_if_match(operation, told)
             tell_headers(operation, told)
             tell_words(operation)
@@ -94,6 +95,9 @@ def _complete(document: dict[str, Any], routes: Mapping[tuple[str, str], Told]) 
     tell_fields(components["schemas"])
     tell_examples(document)
     components["headers"] = headers()
+    components["responses"] = {
+        f"Refused{status}": _answer(status) | {"headers": of_refusal(status)} for status in _WHEN
+    }
     tell_security(document)
     tell_info(document)
 

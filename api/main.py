@@ -1,12 +1,13 @@
 """The API's application, as uvicorn starts it: `uvicorn --factory api.main:create_app`."""
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from api.application import make_application
 from api.change import DoneBefore, answer_again
 from api.deprecation import DeprecationHeaders
 from api.description import describe
 from api.json_input import JsonInput, exceptions
+from api.query import known_query
 from api.rates import Rates
 from api.request_ids import RequestIds
 from api.sign_up import routes as sign_up_pages
@@ -20,7 +21,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE"))
     app = make_application(settings, title="Admit", name="admit-api")
     for router in V1:
-        app.include_router(router, prefix="/v1")
+        app.include_router(router, prefix="/v1", dependencies=[Depends(known_query)])
     app.include_router(sign_up_pages.router)
     describe(app)
     prepare_enrolling(app, settings)

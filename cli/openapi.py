@@ -20,11 +20,15 @@ REMEDY = ".venv/bin/python -m cli.openapi --write, and --breaking where docs/api
 
 def description() -> dict[str, Any]:
     """As /openapi.json tells of /v1, without an installation."""
+    return application().openapi()
+
+
+def application() -> FastAPI:
     app = FastAPI(title="Admit")
     for router in V1:
         app.include_router(router, prefix="/v1")
     describe(app)
-    return app.openapi()
+    return app
 
 
 def text(document: dict[str, Any]) -> str:

@@ -112,6 +112,8 @@ def _fits(schema: Mapping[str, Any], value: object) -> bool:
     kind = kinds.get(schema.get("type", ""))
     if kind is None or schema.keys() & {"format", "enum", "const"} or isinstance(value, bool) != (kind is bool):
         return False
+    if "properties" in schema or "$ref" in schema or "$ref" in schema.get("items", {}):
+        return False
     if isinstance(value, list) and value:
         return _fits(schema.get("items", {}), value[0])
     if isinstance(value, dict) and value and isinstance(schema.get("additionalProperties"), dict):

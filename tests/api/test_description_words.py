@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from api.described.sets import SETS
-from cli import openapi
+from cli import openapi, permissions
 
 _REMEDY = "add a description to the field, or to a file of api/described/"
 
@@ -39,7 +39,8 @@ def test_everything_is_told_in_words(described: dict[str, Any]) -> None:
     assert missing == [], _REMEDY
     tags = {tag["name"] for tag in described["tags"]}
     assert {tag for _, _, operation in _operations(described) for tag in operation["tags"]} == tags
-    assert described["info"]["description"] and described["info"]["license"] and described["servers"]
+    assert all(described["info"][name] for name in ("summary", "description", "license"))
+    assert described["servers"]
 
 
 def test_each_operation_names_its_permission(described: dict[str, Any]) -> None:
@@ -52,11 +53,17 @@ def test_each_operation_names_its_permission(described: dict[str, Any]) -> None:
     assert listing["post"]["security"] == [{"bearer": []}, {"cookie": [], "csrf": []}]
 
 
+def test_page_of_permissions_is_what_the_code_says() -> None:
+    told = permissions.PAGE.read_text(encoding="utf-8")
+    assert told == permissions.page(), f"permissions or routes have changed: {permissions.REMEDY}"
+
+
 def test_headers_are_told_where_they_occur(described: dict[str, Any]) -> None:
     known = described["components"]["headers"].keys()
     for path, method, operation in _operations(described):
         for status, answer in operation["responses"].items():
-            told = answer["headers"].keys()
+            name = answer.get("$ref", "").rpartition("/")[2]
+            told = (described["components"]["responses"][name] if name else answer)["headers"].keys()
             assert told <= known, (method, path, status)
             assert "X-Request-Id" in told
     endpoint = described["paths"]["/v1/tenants/{tenant}/endpoints/{mac}"]
