@@ -47,7 +47,7 @@ _HEADERS = {"idempotency-key": "Idempotency-Key", "if-match": "If-Match"}
 
 
 def mistakes_of(errors: Iterable[Mapping[str, Any]], *, body: object, expects: object) -> Iterator[dict[str, str]]:
-    """`expects` is the type that the body is read as. Of the ways in which one value could be right only one is told."""
+    """`expects` is the type that the body is read as. Of several ways to be right one is told."""
     told = set()
     for error in errors:
         keys = tuple(_keys(error["loc"], body))
@@ -76,16 +76,20 @@ class _Given(dict[str, object]):
 
 def _keys(loc: Sequence[str | int], body: object) -> Iterator[str | int]:
     """What of it leads into the body: pydantic names the ways of a union as well."""
-    value = body
+    value: Any = body
     for number, part in enumerate(loc[1:], 2):
-        if (isinstance(value, list) and isinstance(part, int) and part < len(value)) or (
-            isinstance(value, dict) and part in value
-        ):
+        if _has(value, part):
             value = value[part]
             yield part
         elif isinstance(value, dict) and number == len(loc):
             # It is missing.
             yield part
+
+
+def _has(value: object, part: str | int) -> bool:
+    if isinstance(value, list):
+        return isinstance(part, int) and part < len(value)
+    return isinstance(value, dict) and part in value
 
 
 def _place(loc: Sequence[str | int], keys: Sequence[str | int]) -> str:
@@ -97,7 +101,7 @@ def _place(loc: Sequence[str | int], keys: Sequence[str | int]) -> str:
 
 def _fields_at(expects: object, keys: Sequence[str | int]) -> list[str]:
     """Names of fields that there may be there."""
-    found = [kind for kind in _kinds(expects)]
+    found = list(_kinds(expects))
     for key in keys:
         found = [kind for outer in found for kind in _kinds(_inside(outer, key))]
     models = (kind for kind in found if isinstance(kind, type) and issubclass(kind, BaseModel))

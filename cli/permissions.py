@@ -18,8 +18,8 @@ _WORDS = Path(routes.__file__).with_name("permissions.toml")
 _LEVELS = {Level.TENANT: "tenant", Level.MSP: "MSP", Level.PLATFORM: "platform"}
 _HEAD = """\
 # Permissions
-Each operation of the API asks for one permission, on the tenant, the MSP or the platform that its path names. What anybody
-has comes from his roles (as a member) or from a token.
+Each operation of the API asks for one permission, on the tenant, the MSP or the platform that its path names. What
+anybody has comes from his roles (as a member) or from a token.
 
 This page is made by `python -m cli.permissions --write`. A role or token gives a permission on its own place and on all
 below it: an MSP's on its tenants, the platform's everywhere.

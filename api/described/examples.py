@@ -98,9 +98,10 @@ class _Maker:
 
 
 def _number(schema: Mapping[str, Any]) -> float:
-    least = schema.get("minimum", schema.get("exclusiveMinimum", 0))
-    most = schema.get("maximum", 1_000_000)
-    return min(max(least, 1), most) if schema["type"] == "integer" else min(max(least, 0.5), most)
+    whole = schema["type"] == "integer"
+    least: float = schema.get("minimum", schema.get("exclusiveMinimum", 0))
+    most: float = schema.get("maximum", 1_000_000)
+    return min(max(least, 1 if whole else 0.5), most)
 
 
 def _fits(schema: Mapping[str, Any], value: object) -> bool:

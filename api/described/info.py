@@ -12,13 +12,13 @@ SUMMARY: Final = "Network access control for many tenants: devices, policies, ce
 DESCRIPTION: Final = """\
 Admit decides which devices get onto the networks of many tenants, and how. Everything that it keeps is a noun below.
 
-* **Who asks**: an API token (`Authorization: Bearer admit_...`), or a person's sign-in by cookie, whose changes carry the
-  sign-in's token as `Admit-CSRF`. Each operation names its permission (`x-permission`).
+* **Who asks**: an API token (`Authorization: Bearer admit_...`), or a person's sign-in by cookie, whose changes carry
+  the sign-in's token as `Admit-CSRF`. Each operation names its permission (`x-permission`).
 * **Lists** are pages: `limit`, and `after`, which is `next` of the page before.
 * **Changes** can be named by `Idempotency-Key`, then they are done once; `If-Match` refuses what was changed meanwhile.
   Of a tenant's change `Admit-Live` tells whether its cell decides by it already; `wait=live` waits for that.
-* **Refusals** are problem details (RFC 9457): `code` is for programs and stays. A field or a query parameter that there is
-  none of is refused.
+* **Refusals** are problem details (RFC 9457): `code` is for programs and stays. A field or a query parameter that
+  there is none of is refused.
 * **Moments** are RFC 3339 with an offset, told in UTC. null means that there is none; "" is text that is empty.
 """
 

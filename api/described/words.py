@@ -1,4 +1,4 @@
-"""What fields, parameters and operations are, where the code does not say it: plain English, kept in the files beside."""
+"""What fields, parameters and operations are, where the code does not say it: in the files beside."""
 
 import re
 import tomllib
