@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from api import cookies
 from api.change import Body, Change, changing, etag, request_sha256
+from api.query import require_known_query
 from api.rates import note_good
 from api.request_ids import request_id_of
 from api.state import signing_of
@@ -69,9 +70,7 @@ class Asked:
             raise SecondFactorNeeded(remedy="Sign in with two factors; GET /v1/me tells which you have.")
 
 
-def asked_of(
-    request: Request, response: Response, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> Asked:
+def asked_of(request: Request, response: Response, shown: HTTPAuthorizationCredentials | None) -> Asked:
     """By a token or else by a browser's cookie. Raises NotSignedIn, TokenRefused, SignInOver, CrossSite and
     CsrfTokenMissing."""
     if shown is None:
@@ -111,7 +110,15 @@ def _places(session: Session, request: Request) -> tuple[TenantPlace | None, Msp
     return find_tenant(session, tenant) if tenant else None, find_msp(session, msp) if msp else None
 
 
-_Asks = Annotated[Asked, Depends(asked_of)]
+def _asked_in_full(
+    request: Request, response: Response, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> Asked:
+    asked = asked_of(request, response, shown)
+    require_known_query(request)
+    return asked
+
+
+_Asks = Annotated[Asked, Depends(_asked_in_full)]
 _Digest = Annotated[bytes, Depends(request_sha256)]
 _Tenant = Annotated[str, _KEY]
 _Msp = Annotated[str, _KEY]
@@ -311,5 +318,5 @@ class Anyone:
     def __init__(self, reason: str) -> None:
         self.reason = reason
 
-    async def __call__(self) -> None:
-        return None
+    async def __call__(self, request: Request) -> None:
+        require_known_query(request)

@@ -1,10 +1,20 @@
-"""What /openapi.json says beyond the routes: each refusal that there may be, and the headers of answers."""
+"""What /openapi.json says beyond the routes: each refusal that there may be, and all of api.described."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI
+
+from api.described.examples import tell_examples
+from api.described.headers import components as headers
+from api.described.headers import of_refusal, tell_headers, tell_if_match
+from api.described.info import tell_info, tell_security
+from api.described.names import rename
+from api.described.permissions import tell_permission
+from api.described.routes import Told, routes_of
+from api.described.sets import tell_sets
+from api.described.words import tell_fields, tell_words
 
 _PROBLEM = "Problem"
 _SCHEMA: dict[str, Any] = {
@@ -37,6 +47,7 @@ _WHEN = {
     401: "No token, or one that is not valid.",
     403: "The permission is missing.",
     404: "There is no such thing, or it is another's.",
+    405: "The path has other methods.",
     408: "The body did not come in time.",
     409: "It does not go with what is there.",
     410: "It was good once, or for a time, and is no more.",
@@ -46,13 +57,6 @@ _WHEN = {
     422: "The input is not valid, or the Idempotency-Key was given with another request.",
     429: "Too much was asked; Retry-After says when to ask again.",
     503: "A part that this needs does not answer.",
-}
-_IF_MATCH = {
-    "name": "If-Match",
-    "in": "header",
-    "required": False,
-    "schema": {"type": "string", "maxLength": 1000},
-    "description": "The ETag of the state that is changed: refused with 412 where it is another by now.",
 }
 
 
@@ -64,31 +68,44 @@ def describe(app: FastAPI) -> None:
         made = app.openapi_schema is None
         document = plain()
         if made:
-            _complete(document)
+            _complete(document, routes_of(app))
         return document
 
     app.openapi = described  # type: ignore[method-assign]
 
 
-def _complete(document: dict[str, Any]) -> None:
-    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+def _complete(document: dict[str, Any], routes: Mapping[tuple[str, str], Told]) -> None:
+    components = document.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
     schemas[_PROBLEM] = _SCHEMA
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            responses = operation["responses"]
-            for status in _refusals(path, method, operation):
-                if status == HTTPStatus.UNPROCESSABLE_ENTITY or str(status) not in responses:
-                    responses[str(status)] = _answer(status)
-            if method in _CHANGES and "{" in path:
-                operation.setdefault("parameters", []).append(_IF_MATCH)
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            told = routes[path, method]
+            for status in _refusals(path, method, operation):
+                if status == HTTPStatus.UNPROCESSABLE_ENTITY or str(status) not in operation["responses"]:
+                    operation["responses"][str(status)] = {"$ref": f"#/components/responses/Refused{status}"}
+            tell_if_match(operation, told)
+            tell_headers(operation, told)
+            tell_words(operation)
+            tell_permission(operation, told)
+    rename(document)
+    tell_sets(components["schemas"])
+    tell_fields(components["schemas"])
+    tell_examples(document)
+    components["headers"] = headers()
+    components["responses"] = {
+        f"Refused{status}": _answer(status) | {"headers": of_refusal(status)} for status in _WHEN
+    }
+    tell_security(document)
+    tell_info(document)
 
 
 def _refusals(path: str, method: str, operation: dict[str, Any]) -> Iterator[int]:
     if not path.startswith("/v1"):
         return
-    yield from (400, 404, 422, 429, 503)
+    yield from (400, 404, 405, 422, 429, 503)
     if operation.get("security"):
         yield from (401, 403)
     if method in _CHANGES:
@@ -102,10 +119,7 @@ def refuses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def _answer(status: int) -> dict[str, Any]:
     reference = {"$ref": f"#/components/schemas/{_PROBLEM}"}
-    answer: dict[str, Any] = {
+    return {
         "description": _WHEN[status],
         "content": {"application/problem+json": {"schema": reference}},
     }
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
-        answer["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}}
-    return answer

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 
+from api.sentences import mistakes_of
 from nac.db.failures import translate
 from nac.errors import AdmitError, problem_of
 from nac.rows import MOST_TOLD
@@ -69,14 +70,15 @@ def _driver(request: Request, exc: Exception) -> JSONResponse:
 
 def _invalid(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, RequestValidationError)
-    found = exc.errors()
-    mistakes = [{"place": ".".join(map(str, error["loc"])), "detail": error["msg"]} for error in found[:MOST_TOLD]]
+    field = getattr(request.scope.get("route"), "body_field", None)
+    expects = None if field is None else field.field_info.annotation
+    found = list(mistakes_of(exc.errors(), body=exc.body, expects=expects))
     return problem(
         status=422,
         code="invalid-input",
         title="The input is not valid.",
         detail=f"{len(found)} mistakes." if len(found) > 1 else "One mistake.",
-        mistakes=mistakes,
+        mistakes=found[:MOST_TOLD],
     )
 
 

@@ -21,10 +21,14 @@ REMEDY = ".venv/bin/python -m cli.openapi --write, and --breaking where docs/api
 
 def description() -> dict[str, Any]:
     """As /openapi.json tells of /v1, without an installation."""
+    return application().openapi()
+
+
+def application() -> FastAPI:
     app = FastAPI(title="Admit")
     add_routes(app, ROUTES)
     describe(app)
-    return app.openapi()
+    return app
 
 
 def text(document: dict[str, Any]) -> str:

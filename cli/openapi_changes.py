@@ -77,6 +77,7 @@ class _Comparison:
         yield from self._contents(place, old, new, given=True)
 
     def _contents(self, place: str, old: Mapping[str, Any], new: Mapping[str, Any], *, given: bool) -> Iterator[Change]:
+        old, new = _resolved(self._old, old), _resolved(self._new, new)
         before, after = old.get("content", {}), new.get("content", {})
         for kind in sorted(before.keys() | after.keys()):
             if kind not in after:
@@ -158,5 +159,6 @@ def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping
     reference = schema.get("$ref")
     if reference is None:
         return schema
-    found: Mapping[str, Any] = document["components"]["schemas"][reference.rpartition("/")[2]]
+    _, _, kind, name = reference.split("/")
+    found: Mapping[str, Any] = document["components"][kind][name]
     return found

@@ -11,7 +11,7 @@ from api.access import Access, ChangesMsp, ReadsMsp
 from api.json_input import takes
 from api.state import signing_of
 from api.v1.inputs import Input, Slug
-from api.v1.jobs import Job, shown
+from api.v1.jobs import Job, accepted
 from nac.accounts.permissions import Permission
 from nac.accounts.places import find_tenant
 from nac.errors import NotFound
@@ -65,8 +65,7 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Expo
             input={"tenant_id": str(place.tenant_id), **body.model_dump()},
             seal=signing_of(request).sealer.seal,
         )
-        change.located(row.id, at="jobs")
-        return change.answer(shown(row))
+        return change.answer(accepted(access, change.response, row))
 
 
 @router.get("/msps/{msp}/tenant-files/{job}", operation_id="getTenantFile", response_class=FileResponse)
@@ -95,5 +94,4 @@ def import_tenant(request: Request, access: Imports, body: Import) -> Job:
             input=given,
             seal=signing_of(request).sealer.seal,
         )
-        change.located(row.id, at="jobs")
-        return change.answer(shown(row))
+        return change.answer(accepted(access, change.response, row))

@@ -138,7 +138,7 @@ def test_invalid_body_names_every_mistake(app: FastAPI, client: httpx.Client):
 
     reply = client.post("/ports", json=[{"port": "x"}, {"port": 1}, {}])
     assert reply.status_code == 422
-    assert [mistake["place"] for mistake in reply.json()["mistakes"]] == ["body.0.port", "body.2.port"]
+    assert [mistake["place"] for mistake in reply.json()["mistakes"]] == ["[0].port", "[2].port"]
 
 
 def test_unforeseen_error_tells_the_caller_nothing_of_it(app: FastAPI, client: httpx.Client):

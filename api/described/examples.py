@@ -1,0 +1,127 @@
+"""An example of each body and each success answer: made of the fields' own examples, and of examples.toml by name."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+_JSON = "application/json"
+_FILE = Path(__file__).with_name("examples.toml")
+_DEEPEST = 8
+_FORMATS: Final[dict[str, Any]] = {
+    "uuid": "0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10",
+    "date-time": "2027-01-31T18:00:00Z",
+    "date": "2027-01-31",
+}
+_NULL = object()
+
+
+def tell_examples(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    maker = _Maker(schemas)
+    for schema in schemas.values():
+        for field, told in schema.get("properties", {}).items():
+            if "examples" not in told and "$ref" not in told and "example" not in told:
+                value = maker.of(told, field, schema.get("title", ""))
+                if value is not None:
+                    told["examples"] = [value]
+    for path in document["paths"].values():
+        for operation in path.values():
+            _tell(operation, maker)
+
+
+def _tell(operation: dict[str, Any], maker: "_Maker") -> None:
+    contents = [operation.get("requestBody", {})]
+    contents += [answer for status, answer in operation["responses"].items() if status < "4"]
+    for content in contents:
+        media = content.get("content", {}).get(_JSON)
+        if media is not None and media.get("schema"):
+            media["example"] = maker.of(media["schema"])
+    for parameter in operation.get("parameters", ()):
+        if "example" not in parameter and parameter.get("required"):
+            parameter["example"] = maker.of(parameter["schema"], parameter["name"], "parameter")
+
+
+class _Maker:
+    def __init__(self, schemas: Mapping[str, Any]) -> None:
+        self._schemas = schemas
+
+    def of(self, schema: Mapping[str, Any], name: str = "", owner: str = "", depth: int = 0) -> Any:  # noqa: ANN401 -- JSON
+        """None where there is null alone, or no end to it."""
+        if "$ref" in schema:
+            name_of = schema["$ref"].rpartition("/")[2]
+            if depth > _DEEPEST:
+                return None
+            return self.of(self._schemas[name_of], name, name_of, depth + 1)
+        given = self._given(schema, name, owner)
+        if given is not _NULL:
+            return given
+        for choices in ("anyOf", "oneOf"):
+            ways = [way for way in schema.get(choices, ()) if way.get("type") != "null"]
+            if ways:
+                return self.of(ways[0], name, owner, depth)
+        return self._made(schema, name, owner, depth)
+
+    def _given(self, schema: Mapping[str, Any], name: str, owner: str) -> Any:  # noqa: ANN401 -- JSON
+        if schema.get("examples"):
+            return schema["examples"][0]
+        if "example" in schema:
+            return schema["example"]
+        if "const" in schema:
+            return schema["const"]
+        if schema.get("enum"):
+            return next((value for value in schema["enum"] if value != ""), "")
+        words = _words()
+        for value in (words.get(owner, {}).get(name, _NULL), words["any"].get(name, _NULL)):
+            if value is not _NULL and _fits(schema, value):
+                return value
+        return _NULL
+
+    def _made(self, schema: Mapping[str, Any], name: str, owner: str, depth: int) -> Any:  # noqa: ANN401 -- JSON
+        kind = schema.get("type")
+        if kind == "object" or "properties" in schema:
+            told: dict[str, Any] = {
+                field: self.of(part, field, schema.get("title") or owner, depth + 1)
+                for field, part in schema.get("properties", {}).items()
+            }
+            return told
+        if kind == "array":
+            item = self.of(schema.get("items", {}), name, owner, depth + 1)
+            return [] if item is None else [item] * max(1, schema.get("minItems", 1))
+        if kind == "string":
+            return _FORMATS.get(schema.get("format", ""), "text")
+        if kind in ("integer", "number"):
+            return _number(schema)
+        return {"boolean": False}.get(str(kind))
+
+
+def _number(schema: Mapping[str, Any]) -> float:
+    whole = schema["type"] == "integer"
+    least: float = schema.get("minimum", schema.get("exclusiveMinimum", 0))
+    most: float = schema.get("maximum", 1_000_000)
+    return min(max(least, 1 if whole else 0.5), most)
+
+
+def _fits(schema: Mapping[str, Any], value: object) -> bool:
+    """By type and pattern: a test looks closer."""
+    ways = schema.get("anyOf") or schema.get("oneOf")
+    if ways:
+        return any(_fits(way, value) for way in ways)
+    kinds = {"string": str, "boolean": bool, "array": list, "object": dict, "number": int | float, "integer": int}
+    kind = kinds.get(schema.get("type", ""))
+    if kind is None or schema.keys() & {"format", "enum", "const"} or isinstance(value, bool) != (kind is bool):
+        return False
+    if "properties" in schema or "$ref" in schema or "$ref" in schema.get("items", {}):
+        return False
+    if isinstance(value, list) and value:
+        return _fits(schema.get("items", {}), value[0])
+    if isinstance(value, dict) and value and isinstance(schema.get("additionalProperties"), dict):
+        return _fits(schema["additionalProperties"], next(iter(value.values())))
+    return isinstance(value, kind) and (kind is not str or re.search(schema.get("pattern", ""), str(value)) is not None)
+
+
+@cache
+def _words() -> Mapping[str, Any]:
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))

@@ -1,0 +1,61 @@
+"""The routes behind an application's description, and what each asks of who calls it."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import iter_route_contexts
+
+from api.access import Anyone, Mine, Requires
+from nac.accounts.permissions import Level
+
+Asks = Requires | Mine | Anyone
+
+
+class Told(NamedTuple):
+    method: str
+    path: str
+    operation_id: str
+    asks: Asks | None
+    # Names that its code uses: which answers have an ETag is said nowhere else.
+    uses: frozenset[str]
+
+
+def routes_of(app: FastAPI) -> dict[tuple[str, str], Told]:
+    """By path and method, as the description has them."""
+    found = {}
+    for route in iter_route_contexts(app.routes):
+        dependant: Dependant | None = getattr(route, "dependant", None)
+        if dependant is None:
+            continue
+        for method in route.methods or ():
+            told = Told(
+                method.lower(),
+                route.path_format or "",
+                route.operation_id or "",
+                next(asks_of(dependant), None),
+                frozenset(_names_in(route.endpoint)),
+            )
+            found[told.path, told.method] = told
+    return found
+
+
+def _names_in(endpoint: Any) -> Iterator[str]:  # noqa: ANN401 -- what a router was given
+    """Those of helpers in its own module as well."""
+    for name in endpoint.__code__.co_names:
+        yield name
+        helper = endpoint.__globals__.get(name)
+        if getattr(helper, "__module__", "") == endpoint.__module__ and hasattr(helper, "__code__"):
+            yield from helper.__code__.co_names
+
+
+def asks_of(dependant: Dependant) -> Iterator[Asks]:
+    if isinstance(dependant.call, Asks):
+        yield dependant.call
+    for part in dependant.dependencies:
+        yield from asks_of(part)
+
+
+def level_of(asks: Requires) -> str:
+    return {Level.TENANT: "the tenant", Level.MSP: "the MSP", Level.PLATFORM: "the platform"}[asks.level]

@@ -1,0 +1,33 @@
+"""Sets of values that are closed, where the code's models say only that it is text."""
+
+from typing import Any, Final, get_args
+
+from nac.cells.operating import CellStatus
+from nac.engine.outcome import Verdict
+from nac.models.tenant import TenantStatus
+from nac.tenants.moving import MoveState
+
+_TENANT, _VERDICT, _MOVE = get_args(TenantStatus), get_args(Verdict), get_args(MoveState)
+_MEMBER = ("active", "disabled")
+
+# By schema and property.
+SETS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+    ("Tenant", "status"): _TENANT,
+    ("WholeTenant", "status"): _TENANT,
+    ("Member", "status"): _MEMBER,
+    ("Cell", "status"): (*get_args(CellStatus), "retired"),
+    ("CellStatus", "status"): (*get_args(CellStatus), "retired"),
+    ("Decision", "verdict"): _VERDICT,
+    ("WholeDecision", "verdict"): _VERDICT,
+    ("RecordedDecision", "verdict"): _VERDICT,
+    ("Move", "state"): _MOVE,
+    ("OwnMove", "state"): _MOVE,
+    ("PoolLease", "state"): ("leased", "quarantined"),
+}
+
+
+def tell_sets(schemas: dict[str, Any]) -> None:
+    for (name, field), values in SETS.items():
+        told = schemas.get(name, {}).get("properties", {}).get(field)
+        if told is not None:
+            told["enum"] = list(values)

@@ -1,0 +1,82 @@
+"""What fields, parameters and operations are, where the code does not say it: in the files beside."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_HERE = Path(__file__).parent
+_SENTENCE = re.compile(r"(?P<first>.+?)[.;:](?:\s|$)", re.DOTALL)
+_LONGEST_SUMMARY = 100
+_WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
+_SPELT = {"msp": "MSP", "nas": "NAS", "nases": "NASes", "coa": "CoA", "totp": "TOTP", "scep": "SCEP", "msps": "MSPs"}
+_STAYS = "stays as it is"
+
+
+def tell_words(operation: dict[str, Any]) -> None:
+    """Its description and summary, and what its parameters are."""
+    name = operation.get("operationId", "")
+    told = operation.setdefault("description", _operations().get(name, ""))
+    operation["summary"] = _summary(name, told)
+    words = _parameters()
+    for parameter in operation.get("parameters", ()):
+        own = words.get(name, {})
+        if not parameter.get("description"):
+            parameter["description"] = own.get(parameter["name"]) or words.get(parameter["name"], "")
+
+
+def _summary(name: str, told: str) -> str:
+    """Docstrings go on from the name: "By MAC address" says little without "List endpoints"."""
+    spelt = _WORD_START.sub(" ", name).lower()
+    for wrong, right in _SPELT.items():
+        spelt = re.sub(rf"\b{wrong}\b", right, spelt)
+    spelt = spelt[:1].upper() + spelt[1:]
+    first = _SENTENCE.match(told)
+    sentence = " ".join(first["first"].split()) if first else ""
+    if name in _operations():
+        return sentence or spelt
+    if not sentence or len(sentence) > _LONGEST_SUMMARY:
+        return spelt
+    lower = sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() or sentence[1:2] == " " else sentence
+    return f"{spelt}: {lower}"
+
+
+def tell_fields(schemas: Mapping[str, Any]) -> None:
+    general, special = _fields(), _read("fields/schemas.toml")
+    for name, schema in schemas.items():
+        own = special.get(name, {})
+        changes = schema.get("additionalProperties") is False and name.endswith("Change")
+        for field, told in schema.get("properties", {}).items():
+            text = told.get("description") or own.get(field) or general.get(field, "")
+            told["description"] = _with_absence(text, told, changes=changes)
+
+
+def _with_absence(text: str, told: Mapping[str, Any], *, changes: bool) -> str:
+    """What null means, and what becomes of what is left out of a change."""
+    nullable = {"type": "null"} in told.get("anyOf", ())
+    if not text or not nullable:
+        return text
+    if changes:
+        return text if _STAYS in text else f"{text} Left out: {_STAYS}."
+    return text if "null" in text else f"{text} null where there is none."
+
+
+@cache
+def _fields() -> Mapping[str, str]:
+    return {name: told for part in ("a-c", "d-m", "n-z") for name, told in _read(f"fields/{part}.toml").items()}
+
+
+@cache
+def _parameters() -> Mapping[str, Any]:
+    return _read("parameters.toml")
+
+
+@cache
+def _operations() -> Mapping[str, str]:
+    return _read("operations.toml")
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((_HERE / name).read_text(encoding="utf-8"))

@@ -1,0 +1,66 @@
+"""What is wrong with an input is said in plain words, with a place that people can find."""
+
+import httpx
+import pytest
+
+ENDPOINTS = "/v1/tenants/alpha/endpoints"
+
+
+@pytest.mark.parametrize(
+    ("path", "place", "remedy"),
+    [
+        (f"{ENDPOINTS}?bogus=1", "bogus", "There are: after, "),
+        (f"{ENDPOINTS}?limt=5&status=active", "limt", "Did you mean limit?"),
+        (f"{ENDPOINTS}?wait=live", "wait", "There are: "),
+        ("/v1/me?x=", "x", "Leave it out."),
+        ("/v1/tenants/alpha/audit?x%5B0%5D=1", "x[0]", "There are: "),
+    ],
+)
+def test_unknown_query_parameter_is_refused(api: httpx.Client, path: str, place: str, remedy: str) -> None:
+    answer = api.get(path)
+    assert answer.status_code == 422, answer.text
+    (mistake,) = answer.json()["mistakes"]
+    assert (mistake["place"], mistake["detail"]) == (place, "There is no such query parameter.")
+    assert mistake["remedy"].startswith(remedy)
+
+
+def test_parameters_of_dependencies_are_known(api: httpx.Client) -> None:
+    body = {"mac": "00:00:5e:00:53:01"}
+    assert api.post(f"{ENDPOINTS}?wait=live", json=body).status_code == 201
+    assert api.get(f"{ENDPOINTS}?limit=1&vendor=x&status=active&status=blocked").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({}, {"mac": ("This is needed.", "Give it.")}),
+        ({"mac": "a", "nmae": "x"}, {"nmae": ("There is no such field.", "Did you mean name?")}),
+        ({"mac": "a", "name": 5}, {"name": ("It must be text.", "Write it in quotes.")}),
+        (
+            {"mac": "a", "valid_until": "soon"},
+            {"valid_until": ("It must be a moment.", "Write it as 2027-01-31T18:00:00+01:00.")},
+        ),
+        ({"mac": "a", "groups": ["x", 1]}, {"groups[1]": ("It must be text.", "Write it in quotes.")}),
+        ([], {"": ("It must be an object.", None)}),
+    ],
+)
+def test_mistake_is_told_in_plain_words(api: httpx.Client, body: object, told: dict[str, tuple[str, str]]) -> None:
+    answer = api.post(ENDPOINTS, json=body)
+    assert answer.status_code == 422
+    found = {each.get("place", ""): (each["detail"], each.get("remedy")) for each in answer.json()["mistakes"]}
+    assert found == told
+
+
+def test_each_row_of_a_bulk_is_told_of(api: httpx.Client) -> None:
+    rows = [{"mac": "a"}, {"mac": "b", "ower": "x"}, {"name": "c"}, {"mac": "d", "status": "bad"}]
+    answer = api.post(f"{ENDPOINTS}/bulk", json={"operation": "put", "items": rows})
+    found = {each["place"]: each.get("remedy", "") for each in answer.json()["mistakes"]}
+    assert found.keys() == {"items[1].ower", "items[2].mac", "items[3].status"}
+    assert found["items[1].ower"] == "Did you mean owner?"
+
+
+def test_path_and_parameters_are_named_alone(api: httpx.Client) -> None:
+    answer = api.get(f"{ENDPOINTS}?limit=0")
+    assert answer.json()["mistakes"] == [{"place": "limit", "detail": "It must be at least 1."}]
+    answer = api.get("/v1/tenants/alpha/jobs/x")
+    assert answer.json()["mistakes"][0]["place"] == "job_id"
