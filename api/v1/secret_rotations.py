@@ -11,7 +11,6 @@ from api.v1.inputs import Input
 from api.v1.paging import Page, Paging
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
-from nac.db import enter_platform
 from nac.secret_rotations import service as rotations
 from nac.secret_rotations.plan import Way, advise, steps
 from nac.secret_rotations.repository import Concerned
@@ -85,7 +84,6 @@ def begin_rotation(access: Rotates, body: NewRotation) -> Rotation:
     """From when it is `open` both secrets work, each NAS with the one that it has. What the new one is tells
     revealRadiusSecret, with `next`."""
     with access.change() as change:
-        enter_platform(change.session, tenant_id=access.tenant_id)
         status = rotations.begin(
             change.session,
             actor=access.actor,
@@ -127,7 +125,6 @@ def list_nases(
 def finish_rotation(access: Rotates, body: Ending) -> Rotation:
     """The new secret alone, from now on."""
     with access.change() as change:
-        enter_platform(change.session, tenant_id=access.tenant_id)
         status = rotations.finish(
             change.session,
             actor=access.actor,
@@ -142,7 +139,6 @@ def finish_rotation(access: Rotates, body: Ending) -> Rotation:
 def cancel_rotation(access: Rotates, body: Ending) -> Rotation:
     """The old secret alone, as before."""
     with access.change() as change:
-        enter_platform(change.session, tenant_id=access.tenant_id)
         status = rotations.cancel(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
         return change.answer(_shown(status))
 

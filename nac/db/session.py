@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, SessionTransaction
 
 from nac.db.engine import process_engine
 from nac.db.failures import translate
-from nac.db.scope import CredentialScope, MspScope, PlatformScope, Scope, TenantScope
+from nac.db.scope import CredentialScope, MspScope, PlatformScope, Scope
 from nac.errors import NotFound, ScopeViolation
 from nac.ids import MspId, TenantId
 
@@ -86,10 +86,7 @@ def commit_intent(session: Session) -> None:
 
 
 def enter_tenant(session: Session, tenant_id: TenantId) -> None:
-    """Let a platform or MSP transaction act on the rows of one tenant that it may see, until the session ends. The
-    tenant's own does so anyway."""
-    if session.info.get("scope") == TenantScope(tenant_id):
-        return
+    """Let a platform or MSP transaction act on the rows of one tenant that it may see, until the session ends."""
     if not isinstance(session.info.get("scope"), PlatformScope | MspScope):
         raise ScopeViolation("Only a platform or MSP scope can enter a tenant.")
     session.flush()

@@ -1,4 +1,5 @@
-"""Secrets change over: a tenant's, or that of a NAS which has one of its own. In PlatformScope, or as is said.
+"""Secrets change over: a tenant's, or that of a NAS which has one of its own. In PlatformScope or TenantScope, or as is
+said.
 
 From `begin` on radiusd takes both from every NAS, and answers each with the one that it has proven
 (radius/module/secret_lookup.py). `finish` leaves the new one alone, `cancel` the old one.
@@ -17,7 +18,7 @@ from nac.audit import service as audit
 from nac.cells import repository as slots
 from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import enter_tenant
+from nac.db import TenantScope, enter_tenant
 from nac.errors import Conflict, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import Nas, SecretRotation, Tenant
@@ -174,7 +175,8 @@ def stage_of(rotation: SecretRotation, now: datetime) -> Stage:
 
 
 def _enter(session: Session, tenant_id: TenantId) -> Tenant:
-    enter_tenant(session, tenant_id)
+    if not isinstance(session.info["scope"], TenantScope):
+        enter_tenant(session, tenant_id)
     tenant = session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update())
     if tenant is None:
         raise TenantNotFound

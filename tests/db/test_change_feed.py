@@ -99,7 +99,7 @@ READ_BY_CELLS = {
     "set_profile": "camera",
     "os": "Linux",
     "first_seen_at": "2020-01-01",
-    "posture": '{"ok": true}',
+    "posture": '{"mdm.compliant": {"value": "true", "until": 1}}',
     "psk_sealed": "\\x01",
 }
 OTHERS = {

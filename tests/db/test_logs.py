@@ -47,7 +47,7 @@ def test_row_of_stray_time_goes_to_default_partition_and_moves_when_its_day_is_m
     with owner_engine.begin() as connection:
         partition = f"auth_log_{days[1]}"
         assert connection.scalar(_PARTITION_OF_ROW) == partition
-        assert connection.scalar(text(f"SELECT count(*) FROM pg_indexes WHERE tablename = '{partition}'")) == 3
+        assert connection.scalar(text(f"SELECT count(*) FROM pg_indexes WHERE tablename = '{partition}'")) == 6
         for day in days:
             _drop_partitions(connection, day)
 

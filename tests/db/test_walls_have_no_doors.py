@@ -21,6 +21,13 @@ DOORS = {
     "find_msp(text)": "the id of a slug",
     "find_tenant(text)": "the id of a slug, and whose it is",
     "places_of_person(uuid,uuid,text,integer)": "of the person in scope",
+    "able_to_sign_in(uuid[],uuid,uuid)": "of ids that are known: whether they have a means to sign in",
+    "memberships_behind(api_tokens)": "of a token that is shown: where its maker is a member",
+    "accept_memberships(uuid[])": "of the person in scope",
+    "revoke_tokens_of(uuid,timestamp with time zone)": "what a token that is revoked has made; tells how many",
+    "hold_token(uuid)": "locks a token and what it has made, and tells nothing",
+    "ask_for_link(text,boolean,inet,text)": "writes down that a link was asked for, and tells nothing",
+    "note_sign_in_failure(uuid,text,inet,inet,text,text)": "counts a failure, and tells nothing",
     "wants_two_factors(uuid,uuid)": "whether a place asks for two factors",
 }
 
@@ -99,6 +106,8 @@ BY_WHAT_IS_SEEN = {("membership_tenants", "member_scope"): "of memberships that 
 LOOSE = {
     "membership_tenants.membership_id": "the policy asks for a membership of the MSP in scope",
     "memberships.msp_id,custom_role_id": "the MSP's; the tenant's has a reference of its own",
+    "api_tokens.parent_id": "an MSP's token makes tokens of its tenants; set from the token that asks",
+    "secret_sightings.rotation_id": "written by the cell of a rotation that it has read in its tenant's slot",
     "pool_addresses.pool_id": "made with their pool, by one service that has just read it in the tenant's scope",
 }
 

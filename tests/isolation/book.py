@@ -102,6 +102,7 @@ GOOD: dict[str, Good] = {
             ("add", "Member"): Good(_MEMBER),
             ("change", "Member"): Good({"role": "auditor"}),
             ("remove", "Member"): Good(),
+            ("invite", "Member"): Good(),
             ("create", "Role"): Good(_ROLE),
             ("change", "Role"): Good(_RENAMED, path={"slug": "slug_of_role"}),
             ("remove", "Role"): Good(path={"slug": "slug_of_idle_role"}),
@@ -114,6 +115,9 @@ GOOD: dict[str, Good] = {
             ("change", "SignInRules"): Good(_RULES),
         }.items()
     },
+    "addPerson": Good({"email": "$new_email"}),
+    "changePerson": Good({"status": "disabled"}),
+    "makePasswordLink": Good({"mail": False}),
     "changePlatformMember": Good({"role": "auditor"}),
     # Tenants.
     "createMsp": Good({"slug": "$new_slug", "name": "$new_name"}),
@@ -161,6 +165,10 @@ GOOD: dict[str, Good] = {
     "rollBackRollout": Good(path={"slug": "stopped_template", "rollout_id": "stopped_rollout"}),
     # Sites, policies.
     "revealRadiusSecret": Good({"snippet": "cisco-iosxe-ibns2", "site": "$site"}),
+    # The window is yet to open, and one at a time.
+    "beginSecretRotation": Good({"hours": 24}, status=409),
+    "finishSecretRotation": Good({}),
+    "cancelSecretRotation": Good({}),
     "addSite": Good({"slug": "$new_slug", "name": "$new_name"}),
     "changeSite": Good({"time_zone": "Asia/Tokyo", "policy": "$policy"}),
     "removeSite": Good(path={"site": "idle_site"}),

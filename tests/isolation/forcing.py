@@ -39,9 +39,9 @@ def forced(scope: Scope) -> Iterator[None]:
         return access(asked, Owner())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Requires, "_on_tenant", on_tenant)
-        patch.setattr(Requires, "_on_msp", on_msp)
-        patch.setattr(Requires, "_on_platform", on_platform)
+        patch.setattr(Requires, "on_tenant", on_tenant)
+        patch.setattr(Requires, "on_msp", on_msp)
+        patch.setattr(Requires, "on_platform", on_platform)
         yield
 
 

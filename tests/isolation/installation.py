@@ -203,6 +203,7 @@ def _fill(made: Installation, engines: Engines) -> None:
         first |= {"still_tenant": second["tenant"], "leaving_tenant": things["leaving_tenant"]}
         things["entry_id"] = ask("listMspAudit", things)["items"][0]["id"]
     things = made.things["platform"]
+    things["person_id"] = made.things[MSPS[0]]["person_id"]
     things["entry_id"] = ask("listPlatformAudit", things)["items"][0]["id"]
     with session_scope(PlatformScope(), engine=engines.worker) as session:
         while seal_waiting(session, keys=keys(session, SEALER), now=utc_now()):

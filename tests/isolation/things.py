@@ -120,6 +120,7 @@ def nobodys() -> dict[str, Any]:
             "self_test_id",
             "sign_on_id",
             "passkey_id",
+            "person_id",
         ),
     )
     rows = (
@@ -255,6 +256,7 @@ class Filler:
     def tenant(self, things: dict[str, Any]) -> None:
         """Of one that is there."""
         ask = self._ask
+        ask("beginSecretRotation", things)
         for name in ("site", "idle_site"):
             ask("addSite", things | {"new_slug": things[name]})
         for name in ("group", "idle_group"):

@@ -131,6 +131,8 @@ def test_last_operator_stays_and_shows_who_it_is(
 ) -> None:
     with within(Owner()) as session:
         members.add_member(session, **whole(Owner()), email=EMAIL, role="platform-operator")
+    with owner_engine.begin() as connection:
+        connection.execute(text("UPDATE memberships SET accepted_at = now()"))
     disable = ("PATCH", f"/{ann.id}", {"status": "disabled"})
     assert ask(*disable).json()["code"] == "last-manager"
     bob = make_person("bob@example.com")

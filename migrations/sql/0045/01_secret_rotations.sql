@@ -47,6 +47,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON secret_rotations, secret_sightings TO ad
 GRANT SELECT ON secret_rotations TO admit_cell;
 GRANT UPDATE (opened_at) ON secret_rotations TO admit_cell;
 GRANT SELECT, INSERT, UPDATE ON secret_sightings TO admit_cell;
+-- Of a tenant's own slot, and of one that it is moving to.
+CREATE POLICY own_reserved ON slots FOR SELECT TO admit_app USING (reserved_for = scope_tenant_id());
+CREATE POLICY own_secret ON slots FOR UPDATE TO admit_app
+    USING (scope_tenant_id() IN (tenant_id, reserved_for)) WITH CHECK (scope_tenant_id() IN (tenant_id, reserved_for));
 -- Of tenants that are about to come, too: radiusd is configured ahead.
 CREATE POLICY cell_scope ON secret_rotations TO admit_cell USING (tenant_id IN (
     SELECT unnest(ARRAY[s.tenant_id, s.reserved_for]) FROM slots s WHERE s.cell_id = scope_cell_id()

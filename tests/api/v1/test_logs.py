@@ -89,15 +89,21 @@ def test_filters_find_what_fits(api: httpx.Client, write) -> None:
         assert "".join(each["user"] for each in page.json()["items"]) == found, wanted
 
 
-@pytest.mark.parametrize(("table", "path"), [("auth_log", "decisions"), ("accounting_log", "accounting")])
-def test_search_goes_on_where_it_ended(api: httpx.Client, write, monkeypatch, table: str, path: str) -> None:
+@pytest.mark.parametrize(
+    ("table", "path", "wanted"),
+    [("auth_log", "decisions", {"nas": "ann"}), ("accounting_log", "accounting", {"user": "ann"})],
+)
+def test_search_goes_on_where_it_ended(
+    api: httpx.Client, write, monkeypatch, table: str, path: str, wanted: dict[str, str]
+) -> None:
     monkeypatch.setattr(log_search, "SLICE_ROWS", 2)
     monkeypatch.setattr(log_search, "BUDGET_SECONDS", 0)
     for number in range(7):
-        write(table, number, identity="ann" if number == 6 else "bob")
+        name = "ann" if number == 6 else "bob"
+        write(table, number, **({"nas_identifier": name} if "nas" in wanted else {"identity": name}))
     pages, after = [], ""
     while after is not None:
-        answer = api.get(f"{TENANT}/{path}", params={"user": "ann", "after": after})
+        answer = api.get(f"{TENANT}/{path}", params=wanted | {"after": after})
         assert answer.status_code == 200, answer.text
         pages.append(answer.json())
         after = pages[-1]["next"]
