@@ -45,6 +45,7 @@ NEEDED_BY_TESTS = (
     Package("strongswan-pki", "a strict client of EST and SCEP, for tests"),
     Package("libstrongswan-extra-plugins", "what it speaks HTTP with"),
     Package("libstrongswan-standard-plugins", "its cryptography"),
+    Package("chromium", "a browser that has passkeys, for tests"),
     Package("curl", "a client of EST, for tests"),
     Package("jq", "reads an export of the audit log with nothing of ours, for tests"),
     Package("network-manager", "its parser, for tests", unit="NetworkManager.service"),
