@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 
+from api.remedies import told_by_the_api
 from api.sentences import mistakes_of
 from nac.db.failures import translate
 from nac.errors import AdmitError, problem_of
@@ -34,7 +35,7 @@ def retry_headers(exc: AdmitError) -> dict[str, str]:
 
 
 def render(exc: AdmitError) -> JSONResponse:
-    return problem(status=exc.status, headers=retry_headers(exc), **problem_of(exc))
+    return problem(status=exc.status, headers=retry_headers(exc), **told_by_the_api(problem_of(exc)))
 
 
 def told(request: Request, exc: AdmitError) -> AdmitError:

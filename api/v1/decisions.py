@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
+from api.remedies import of_the_api
 from api.v1.keys import Mac, SiteSlug, moment_key
 from api.v1.log_pages import LogPage, Since, Until, first_key, log_page, require_period
 from api.v1.paging import Paging
@@ -157,7 +158,7 @@ def _shown(logged: LoggedDecision) -> dict[str, Any]:
         "reason": log.reason,
         "title": reason.title,
         "detail": log.detail,
-        "remedy": reason.advice if logged.verdict == "deny" else "",
+        "remedy": of_the_api(reason.advice) if logged.verdict == "deny" else "",
         "rule": log.rule_name,
         "policy_version": log.policy_version,
         "vlan": log.vlan,

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
+from api.remedies import of_the_api
 from api.v1.inputs import Input, Slug
 from nac.accounts.permissions import Permission
 from nac.audit import service as audit
@@ -157,7 +158,7 @@ def test_source(access: Tries, source: _Source, body: Question) -> TestAnswer:
         verified=answer.verified,
         reason=answer.reason,
         detail=answer.detail,
-        advice=reason.advice if reason else "",
+        advice=of_the_api(reason.advice) if reason else "",
         name=answer.name,
         groups=list(answer.groups),
         attributes={name: list(values) for name, values in answer.attributes.items()},

@@ -1,0 +1,92 @@
+"""Remedies name commands, as whoever runs Admit types them; answers of the API name its operations instead."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+OPERATIONS: Mapping[str, str] = {
+    "ca import": "importAuthorities",
+    "ca import-root-key": "importRootKey",
+    "ca list": "listAuthorities",
+    "ca rollover": "rollOverAuthorities",
+    "ca show": "getAuthority",
+    "cell list": "listCells",
+    "cert issue": "issueCertificate",
+    "cert list": "listCertificates",
+    "cert revoke": "revokeCertificatesOfHolder",
+    "coa list": "listCoaRequests",
+    "decisions": "listDecisions",
+    "endpoint add": "addEndpoint",
+    "endpoint block": "blockEndpoint",
+    "endpoint classify": "classifyEndpoints",
+    "endpoint inbox": "listDiscoveredEndpoints",
+    "endpoint list": "listEndpoints",
+    "endpoint set": "changeEndpoint",
+    "endpoint show": "getEndpoint",
+    "endpoint unblock": "unblockEndpoint",
+    "endpoint-group add": "addEndpointGroup",
+    "endpoint-group list": "listEndpointGroups",
+    "enrol list": "listEnrolmentSecrets",
+    "export list": "listExports",
+    "export remove": "removeExport",
+    "feed list": "listFeeds",
+    "identity-source list": "listIdentitySources",
+    "identity-source test": "testIdentitySource",
+    "msp list": "listMsps",
+    "nas list": "listNases",
+    "nas remove": "removeNas",
+    "nas vendors": "listVendors",
+    "policy assign": "changeSite",
+    "policy list": "listPolicies",
+    "policy publish": "publishPolicy",
+    "policy save": "savePolicyDraft",
+    "policy show": "getPolicyVersion",
+    "pool add": "addPool",
+    "pool leases": "listPoolLeases",
+    "pool list": "listPools",
+    "pool release": "releasePoolAddress",
+    "pool remove": "removePool",
+    "pool set": "changePool",
+    "pool show": "getPool",
+    "redecide list": "listRedecisions",
+    "redecide show": "getRedecision",
+    "retention hold clear": "clearRetentionHold",
+    "retention hold list": "listRetentionHolds",
+    "retention limits set": "setRetentionLimits",
+    "retention set": "changeRetention",
+    "retention trust-clock": "trustClock",
+    "scep webhook": "setScepWebhook",
+    "session disconnect": "disconnectSession",
+    "session list": "listSessions",
+    "site add": "addSite",
+    "site list": "listSites",
+    "site make-default": "changeSite",
+    "site set": "changeSite",
+    "snippet list": "listSnippets",
+    "status": "getPlatformStatus",
+    "tenant list": "listTenants",
+    "tenant set": "changeTenant",
+    "tenant-file import": "importTenant",
+    "user list": "listUsers",
+    "user password": "changeUserPassword",
+    "user set": "changeUser",
+    "user show": "getUser",
+    "user-group add": "addUserGroup",
+    "user-group list": "listUserGroups",
+}
+_NAMES = "|".join(sorted(map(re.escape, OPERATIONS), key=len, reverse=True))
+# With the options behind it: what they are called is another matter.
+COMMAND = re.compile(rf"\./admit (?P<name>{_NAMES})(?![a-z-])(?: --?[a-z][a-z-]*(?: [A-Z]+\b)?| [A-Z]+\b)*")
+_TELLING = ("remedy", "detail")
+
+
+def of_the_api(text: str) -> str:
+    return COMMAND.sub(lambda found: OPERATIONS[found["name"]], text) if "./admit" in text else text
+
+
+def told_by_the_api(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """A problem (RFC 9457) with all its mistakes."""
+    told: dict[str, Any] = {name: of_the_api(value) if name in _TELLING else value for name, value in problem.items()}
+    if "mistakes" in told:
+        told["mistakes"] = [told_by_the_api(each) for each in told["mistakes"]]
+    return told
