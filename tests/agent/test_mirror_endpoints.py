@@ -131,12 +131,17 @@ def test_passphrase_that_does_not_open_is_told_and_the_device_stays(sealed, chan
     stranger = Sealer(MasterKeyFile.create(tmp_path / "stranger.key"))
     change(passphrases.set_endpoint_psk, mac=MAC, passphrase="some passphrase", seal=stranger.seal)
     assert passphrase() == ""
-    (alarm,) = alarms.standing()
+    (alarm,) = _of_endpoints(alarms)
     assert "00:1b:a9:01:02:03" in alarm.detail
     assert owner.execute("SELECT id FROM tenants WHERE number = %s", [alarm.tenant]).fetchone() == (alpha.id,)
     assert "some passphrase" not in alarm.detail
     change(passphrases.set_endpoint_psk, mac=MAC, passphrase="another passphrase", seal=master.seal)
     assert passphrase() == "another passphrase"
-    assert alarms.standing() == []
+    assert _of_endpoints(alarms) == []
     with pytest.raises(SealedForAnotherKey):
         master.open(stranger.seal(b"x", "c"), "c")
+
+
+def _of_endpoints(alarms: Alarms):
+    """The tenant's slot was sealed with another key than the replica's."""
+    return [alarm for alarm in alarms.standing() if not alarm.code.startswith("slot-")]
