@@ -105,6 +105,7 @@ def test_without_row_level_security_the_same_requests_find_what_is_anothers(
             told = _told(world, bare_hall, route, pairs[0])
             found["seen"] += bool(told.seen)
             found["changed"] += bool(told.changed)
-            if route.name.startswith("list"):
+            # A roll-out names nobody.
+            if route.name.startswith("list") and route.name != "listRollouts":
                 assert told.seen, (route.name, str(told))
     assert min(found.values()) > 20, found

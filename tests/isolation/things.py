@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine, insert, select, update
@@ -245,6 +245,8 @@ class Filler:
             "stopRollout", things | {"template": things["stopped_template"], "rollout_id": things["stopped_rollout"]}
         )
         things["export_job"] = self._ask("exportTenant", things | {"tenant": things["follower"]})["id"]
+        with Session(self._owner) as session, session.begin():
+            session.execute(update(Job).where(Job.id == UUID(things["export_job"])).values(state="done"))
         path = path_of(self._exports, things["export_job"])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"Files of {things['mark']}")
