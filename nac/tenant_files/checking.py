@@ -65,6 +65,8 @@ def _check_endpoint(values: Mapping[str, Any]) -> None:
     if notes := values.get("notes"):
         endpoints.require_notes(notes)
     if attributes := values.get("attributes"):
+        if not isinstance(attributes, dict) or not all(isinstance(text, str) for text in attributes.values()):
+            raise ValueError("attributes is no object of texts")
         endpoints.require_attributes(attributes)
 
 

@@ -114,7 +114,7 @@ class TenantFile:
     def _row(self, table: Table, document: Any) -> Row:  # noqa: ANN401 -- whatever a file holds
         if not isinstance(document, dict):
             raise ValueError("it is no row")
-        columns = {column.name: column for column in table.columns if column.name != "tenant_id"}
+        columns = {column.name: column for column in tables.stored_columns(table)}
         unknown = document.keys() - columns.keys()
         if unknown:
             raise ValueError(f"there is no column {sorted(unknown)[0][:40]!r}")

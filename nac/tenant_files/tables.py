@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Table
+from sqlalchemy import Column, Table
 
 from nac.db.base import Base
 from nac.ids import TenantId
@@ -126,6 +126,11 @@ def tenant_tables() -> dict[str, Table]:
 def contents() -> list[Table]:
     """In an order in which each row's references are there before it."""
     return [table for table in Base.metadata.sorted_tables if table.name in CONTENTS]
+
+
+def stored_columns(table: Table) -> list[Column[Any]]:
+    """All but the tenant's id and what PostgreSQL computes."""
+    return [column for column in table.columns if column.name != "tenant_id" and column.computed is None]
 
 
 def sealed_columns(table: Table) -> dict[str, Context]:

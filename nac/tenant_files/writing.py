@@ -146,7 +146,7 @@ class _Writer:
                 yield self._written(table, row)
 
     def _select(self, table: Table) -> Iterator[dict[str, Any]]:
-        columns = [column for column in table.columns if column.name != "tenant_id"]
+        columns = tables.stored_columns(table)
         order = list(table.primary_key.columns) or columns[:1]
         query = select(*columns).where(table.c.tenant_id == self._tenant.id).order_by(*order)
         with self._session.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}) as found:

@@ -84,7 +84,7 @@ def test_without_a_good_token_nothing_is_answered(world: Installation, hall: Hal
     for route in ROUTES[noun]:
         if isinstance(route.asks, Anyone):
             continue
-        asked = route.good.asked(route.path, world.things_of("acme-1"))
+        asked = route.good.asked(route.path, world.things_of("acme") | world.things_of("acme-1"))
         for headers in _BAD:
             with hall.open():
                 answer = world.call(route.method, headers=headers, **asked)

@@ -113,6 +113,7 @@ HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
     "refused by the database": (with_row("pools", lambda row: row | {"stock": 0}), "refuses|stock"),
     "posture without its value": (with_row("endpoints", lambda row: row | {"posture": {"disk": {}}}), "posture"),
     "attributes that are a list": (with_row("endpoints", lambda row: row | {"attributes": [1]}), "attributes"),
+    "attributes that are numbers": (with_row("endpoints", lambda row: row | {"attributes": {"a": 1}}), "attributes"),
     "fallback that is a word": (with_row("sites", lambda row: row | {"fallback": "permit"}), "fallback"),
     "key twice": (doubled("sites"), "Another row"),
     "secret of another row": (
@@ -176,7 +177,7 @@ def test_wrong_and_missing_passphrases_are_refused(
     for wrong in ("", "another passphrase", "short"):
         with pytest.raises(PassphraseRefused):
             imported(app_engine, platform, packed(parts), passphrase=wrong)
-    with pytest.raises(PassphraseRefused, match="fit"):
+    with pytest.raises(PassphraseRefused, match="12 to"):
         exported(app_engine, alpha.tenant_id, passphrase="short")
 
 

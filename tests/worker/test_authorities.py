@@ -32,7 +32,7 @@ def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
 def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
     monkeypatch.setenv("ADMIT_OUTBOUND_NETWORKS", "127.0.0.0/8")
-    monkeypatch.setattr(authorities, "_TENANT_SECONDS", 0.5)
+    monkeypatch.setattr(authorities, "_TENANT_SECONDS", 2.0)
     use_engine(worker_engine)
     yield
     use_engine(None)
@@ -78,7 +78,7 @@ def test_server_that_never_answers_holds_up_its_own_tenant_alone(
     numbers = [trusts("alpha", silent), trusts("bravo", publisher.url("/corp.crl")), trusts("charlie", silent)]
     began = time.monotonic()
     authorities.refresh_status()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert [number() is not None for number in numbers] == [False, True, False]
 
 
