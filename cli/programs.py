@@ -72,6 +72,7 @@ def programs(layout: Layout, settings: Settings) -> list[Program]:
                 *(*python, "uvicorn", "--factory", "api.main:create_app", "--http=api.connections:HttpWithFiles"),
                 *("--no-access-log", "--no-server-header"),
                 *(f"--host={settings.listen_address}", f"--port={settings.api_port}"),
+                f"--workers={settings.api_processes}",
                 f"--forwarded-allow-ips={settings.trusted_proxies}",
             ),
             CHECKOUT,

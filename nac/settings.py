@@ -80,6 +80,8 @@ class Settings:
     enrolment_key_file: Path
     # Of one address to `public_port`; 0 for no limit.
     public_requests_per_second: int
+    # That answer at `api_port`; each has rate limits of its own.
+    api_processes: int
     # Of one credential, or one address without any, to `api_port`, and of credentials of one address that are not good;
     # 0 for no limit.
     api_requests_per_minute: int
@@ -347,6 +349,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         enrolment_key_file=reader.folder("ENROLMENT_KEY_FILE", var_dir / "keys" / "enrolment.key"),
         # A whole site may be behind one address, and its devices come back at once after a power cut.
         public_requests_per_second=reader.number("PUBLIC_REQUESTS_PER_SECOND", 200, 0, 1_000_000),
+        api_processes=reader.number("API_PROCESSES", 1, 1, 64),
         api_requests_per_minute=reader.number("API_REQUESTS_PER_MINUTE", 6_000, 0, 1_000_000),
         # Whole companies are behind one address: no good credential is refused for the others' sake.
         api_failures_per_minute=reader.number("API_FAILURES_PER_MINUTE", 60, 0, 1_000_000),

@@ -166,13 +166,13 @@ def _explaining(each: Bench) -> Iterator[Callable[[str, TenantId], plans.Asked]]
 
 
 def _listener(port: int) -> int:
-    """The process that listens there (/proc/net/tcp, proc(5))."""
+    """The process that listens there, the parent if there are several (/proc/net/tcp, proc(5))."""
     inodes = {
         fields[9]
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
         if (fields := line.split())[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port
     }
-    for process in Path("/proc").glob("[0-9]*"):
+    for process in sorted(Path("/proc").glob("[0-9]*"), key=lambda found: int(found.name)):
         try:
             if any(link.readlink().name[8:-1] in inodes for link in (process / "fd").iterdir()):
                 return int(process.name)
