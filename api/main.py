@@ -12,6 +12,7 @@ from api.json_input import JsonInput, exceptions
 from api.new_password import routes as new_password_pages
 from api.rates import Rates
 from api.request_ids import RequestIds
+from api.route_index import RouteIndex
 from api.routes import add_routes
 from api.sign_up import routes as sign_up_pages
 from api.start import routes as start_pages
@@ -44,4 +45,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.add_middleware(AnswerHeaders)
     app.add_middleware(RequestIds)
+    # Last: of all routes that there are.
+    app.router.routes.insert(0, RouteIndex(app.router.routes))
     return app
