@@ -51,7 +51,7 @@ class RouteIndex(BaseRoute):
             for _, route in sorted(self._root.found(scope["path"].split("/"))):
                 match, child_scope = route.matches(scope)
                 if match is Match.FULL:
-                    return match, child_scope | {"route": route}
+                    return match, {**child_scope, "route": route}
         return Match.NONE, {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
