@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 from cli import environment
 from cli.fail import Refused
 from cli.layout import NothingRuns, require_layout
-from cli.output import pages
 from cli.supervisor import Supervisor
 from nac.cells import service as cells
 from nac.certificates.signing import Signing
@@ -69,9 +68,7 @@ class Domain:
     def slugs(self) -> list[str]:
         """Of every tenant that is not being deleted."""
         with self.platform() as session:
-            found = pages(
-                lambda after: tenants.list_tenants(session, after_slug=after), lambda tenant: tenant.slug, first=""
-            )
+            found = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
             return [tenant.slug for page in found for tenant in page if tenant.status != "deleting"]
 
     @contextmanager

@@ -14,7 +14,9 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_skip
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from nac.audit import service as audit
+from nac.db.orders import Orders, Span
 from nac.db.sets import among
+from nac.db.texts import has_part
 from nac.engine.references import ReferenceKind
 from nac.errors import AlreadyExists, Conflict, NotFound
 from nac.ids import TenantId
@@ -127,12 +129,16 @@ class Groups(Generic[GroupT]):
         query = select(self.group).where(self.group.tenant_id == tenant_id).order_by(self.group.name)
         return session.scalars(query).all()
 
+    @property
+    def orders(self) -> Orders:
+        return Orders({"name": (self.group.name,)})
+
     def list_page(
-        self, session: Session, *, tenant_id: TenantId, after_name: str = "", limit: int = 1000
+        self, session: Session, *, tenant_id: TenantId, span: Span | None = None, text: str = ""
     ) -> Sequence[GroupT]:
-        """By name; page on with the last one's."""
-        query = select(self.group).where(self.group.tenant_id == tenant_id, self.group.name > after_name)
-        return session.scalars(query.order_by(self.group.name).limit(limit)).all()
+        """`text` is a part of the name."""
+        query = (span or self.orders.first()).of(select(self.group).where(self.group.tenant_id == tenant_id))
+        return session.scalars(query.where(has_part(text, self.group.name)) if text else query).all()
 
     def require_by_id(self, session: Session, *, tenant_id: TenantId, group_id: UUID, lock: bool = False) -> GroupT:
         query = select(self.group).where(self.group.tenant_id == tenant_id, self.group.id == group_id)

@@ -3,10 +3,12 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from sqlalchemy.orm import Session
 
 from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db.orders import Span
 from nac.errors import Conflict, Unavailable
 from nac.ids import TenantId
 from nac.models import Tenant
@@ -17,14 +19,12 @@ _log = logging.getLogger(__name__)
 
 def all_tenants() -> Iterator[Tenant]:
     """By slug; each page is read in a transaction of its own."""
-    after = ""
-    while True:
-        with session_scope(PlatformScope()) as session:
-            page = service.list_tenants(session, after_slug=after)
-        yield from page
-        if not page:
-            return
-        after = page[-1].slug
+    return chain.from_iterable(service.ORDERS.pages(_page))
+
+
+def _page(span: Span) -> Sequence[Tenant]:
+    with session_scope(PlatformScope()) as session:
+        return service.list_tenants(session, span=span)
 
 
 def take_turns(

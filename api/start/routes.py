@@ -122,7 +122,7 @@ def _tenant(request: Request, server: RadiusServer | None = None) -> Response:
     assert access.asked.signed_in is not None
     with access.read() as session:
         row = tenants.require(session, tenant_id=access.tenant_id)
-        found = self_tests.list_self_tests(session, tenant_id=access.tenant_id, limit=1)
+        found = self_tests.list_self_tests(session, tenant_id=access.tenant_id, span=self_tests.ORDERS.first(1))
         if server is None:
             slot = cells.require_slot(session, tenant_id=access.tenant_id)
             address = cells.told_address(session, slot=slot, usual=settings_of(request).radius_host)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.v1.inputs import Input, Slug
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.cells import operating
 from nac.cells.operating import CellState, CellStatus
@@ -55,12 +55,10 @@ class CellChange(Input):
 
 
 @router.get("", operation_id="listCells")
-def list_cells(access: Reads, paging: Annotated[Paging, Depends()]) -> Page[Cell]:
-    """By name."""
-    after = paging.after()
+def list_cells(access: Reads, paging: Annotated[Ordered, Depends(sorted_by(operating.ORDERS))]) -> Page[Cell]:
     with access.read() as session:
-        states = operating.list_states(session, after_name=after, limit=paging.limit + 1)
-        return paging.page(states, lambda state: state.cell.name, _cell)
+        states = operating.list_states(session, span=paging.span)
+        return paging.ordered(states, _cell, entity=lambda state: state.cell)
 
 
 @router.get("/{cell}", operation_id="getCell")

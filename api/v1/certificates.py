@@ -24,12 +24,13 @@ from api.v1.certificate_shapes import (
     signing_request,
 )
 from api.v1.inputs import Input
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.certificates import revoking
 from nac.certificates import service as certificates
 from nac.certificates.holders import find_holder
 from nac.certificates.naming import with_dns_name
+from nac.certificates.repository import ORDERS
 from nac.certificates.service import IssuedCertificate, RevocationReason
 from nac.clock import utc_now
 from nac.enrolment.enrolling import renew, require_held
@@ -76,15 +77,13 @@ class Done(BaseModel):
 @router.get("", operation_id="listCertificates")
 def list_certificates(
     access: Reads,
-    paging: Annotated[Paging, Depends()],
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
     status: Status | None = None,
     profile: Annotated[str, Query(max_length=100, description="Such as eap-client-device.")] = "",
     name: Annotated[str, Query(max_length=200, description="What the common name begins with.")] = "",
     endpoint: Annotated[str | None, Query(max_length=40, description="Issued to this device.")] = None,
     user: Annotated[str | None, Query(max_length=256, description="Issued to this user.")] = None,
 ) -> Page[Certificate]:
-    """By serial number."""
-    after = paging.after()
     with access.read() as session:
         which = None
         if endpoint is not None or user is not None:
@@ -96,10 +95,9 @@ def list_certificates(
             profile=profile,
             name=name,
             which=which,
-            after_serial=after,
-            limit=paging.limit + 1,
+            span=paging.span,
         )
-        return paging.page(rows, lambda row: row.serial.hex(), in_short)
+        return paging.ordered(rows, in_short)
 
 
 @router.post("", status_code=201, operation_id="issueCertificate")

@@ -8,10 +8,11 @@ from pydantic import Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.coa_rows import CoaRequest, CoaRequests, shown_request
 from api.v1.inputs import Input
-from api.v1.keys import Mac, RowId, RowNumber, User, number_key
-from api.v1.paging import Page, Paging
+from api.v1.keys import Mac, RowId, RowNumber, User
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.coa_requests import service as coa_requests
+from nac.coa_requests.repository import ORDERS
 from nac.models.coa_request import CoaKind, CoaState
 
 router = APIRouter(prefix="/tenants/{tenant}/coa-requests", tags=["CoA requests"])
@@ -43,7 +44,7 @@ class NewCoaRequests(Input):
 @router.get("", operation_id="listCoaRequests")
 def list_coa_requests(
     access: Reads,
-    paging: Annotated[Paging, Depends()],
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
     state: Annotated[list[CoaState] | None, Query()] = None,
     session: Annotated[RowNumber | None, Query(description="About the session of this id.")] = None,
     mac: Mac = "",
@@ -51,8 +52,6 @@ def list_coa_requests(
     reason: Annotated[str, Query(max_length=100, description="Such as requested or endpoint-blocked.")] = "",
     redecision: Annotated[RowNumber | None, Query(description="That follow from the re-decision of this id.")] = None,
 ) -> Page[CoaRequest]:
-    """The newest first."""
-    before = number_key(paging.after())
     with access.read() as opened:
         rows = coa_requests.list_requests(
             opened,
@@ -63,10 +62,9 @@ def list_coa_requests(
             user=user,
             reason=reason,
             redecision=redecision,
-            before_id=before,
-            limit=paging.limit + 1,
+            span=paging.span,
         )
-        return paging.page(rows, lambda row: str(row.id), shown_request)
+        return paging.ordered(rows, shown_request)
 
 
 @router.post("", status_code=202, operation_id="addCoaRequests")

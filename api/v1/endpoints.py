@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.v1.inputs import GroupNames, Input
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.endpoints import service as endpoints
-from nac.endpoints.repository import Filter
+from nac.endpoints.repository import ORDERS, Filter
 from nac.endpoints.rules import attributes_of
 from nac.groups import ENDPOINT_GROUPS
 from nac.mac import display_mac, is_random_mac
@@ -112,30 +112,23 @@ class EndpointFilter:
 @router.get("", operation_id="listEndpoints")
 def list_endpoints(
     access: Reads,
-    paging: Annotated[Paging, Depends()],
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
     asked: Annotated[EndpointFilter, Depends()],
     status: Annotated[list[Status] | None, Query()] = None,
     group: Annotated[str, Query(max_length=200)] = "",
 ) -> Page[Endpoint]:
-    """By MAC address."""
     wanted = asked.filter(statuses=tuple(status or ()), group=group)
-    after = paging.after()
     with access.read() as session:
         rows = endpoints.list_endpoints(
             session,
             tenant_id=access.tenant_id,
             wanted=wanted,
-            after_mac=endpoints.after_key(after) if after else "",
-            limit=paging.limit + 1,
+            span=paging.span,
         )
         groups = ENDPOINT_GROUPS.names_of(
             session, tenant_id=access.tenant_id, member_ids=[endpoint.id for endpoint, _ in rows]
         )
-        return paging.page(
-            rows,
-            lambda row: row[0].mac,
-            lambda row: _endpoint(*row, groups.get(row[0].id, ())),
-        )
+        return paging.ordered(rows, lambda row: _endpoint(*row, groups.get(row[0].id, ())), entity=lambda row: row[0])
 
 
 @router.post("", status_code=201, operation_id="addEndpoint")

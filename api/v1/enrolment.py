@@ -11,11 +11,12 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.certificate_settings import Manages
 from api.v1.certificate_shapes import Sans
 from api.v1.inputs import Input, Text
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.certificates.issuing import ClientProfile
 from nac.clock import utc_now
 from nac.enrolment import service as enrolment
+from nac.enrolment.repository import ORDERS
 from nac.models import EnrolmentSecret
 from nac.models.enrolment import EnrolmentKind
 from nac.scep.service import address_of
@@ -106,14 +107,11 @@ class SetUp(BaseModel):
 
 
 @router.get("/enrolment-secrets", operation_id="listEnrolmentSecrets")
-def list_secrets(access: Reads, paging: Annotated[Paging, Depends()]) -> Page[Secret]:
-    """Secrets and links, by id."""
-    after = paging.after()
+def list_secrets(access: Reads, paging: Annotated[Ordered, Depends(sorted_by(ORDERS))]) -> Page[Secret]:
+    """Secrets and links."""
     with access.read() as session:
-        rows = enrolment.list_secrets(
-            session, tenant_id=access.tenant_id, after_public_id=after, limit=paging.limit + 1
-        )
-        return paging.page(rows, lambda row: row.public_id, _secret)
+        rows = enrolment.list_secrets(session, tenant_id=access.tenant_id, span=paging.span)
+        return paging.ordered(rows, _secret)
 
 
 @router.get("/enrolment-secrets/{secret}", operation_id="getEnrolmentSecret")

@@ -10,12 +10,13 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.inputs import Input
-from api.v1.keys import Moment, RowId, number_key
-from api.v1.paging import Page, Paging
+from api.v1.keys import Moment, RowId
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.exports import service as exports
 from nac.exports.files import MANIFEST, Folder
+from nac.exports.repository import ORDERS
 from nac.models import ExportJob
 from nac.models.export import ExportFormat, ExportState
 
@@ -71,19 +72,18 @@ class NewExport(Input):
 
 @router.get("", operation_id="listExports")
 def list_exports(
-    access: Reads, paging: Annotated[Paging, Depends()], state: Annotated[list[ExportState] | None, Query()] = None
+    access: Reads,
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    state: Annotated[list[ExportState] | None, Query()] = None,
 ) -> Page[Export]:
-    """The newest first."""
-    before = number_key(paging.after())
     with access.read() as session:
         rows = exports.list_jobs(
             session,
             tenant_id=access.tenant_id,
             states=tuple(state or ()),
-            before_id=before,
-            limit=paging.limit + 1,
+            span=paging.span,
         )
-        return paging.page(rows, lambda job: str(job.id), _export)
+        return paging.ordered(rows, _export)
 
 
 @router.post("", status_code=202, operation_id="startExport")

@@ -3,13 +3,13 @@
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import Input, Name
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, sorted_by
 from api.v1.passphrases import NewPassphrase, Passphrase
 from nac.accounts.permissions import Permission
 from nac.endpoints import passphrases
@@ -56,13 +56,15 @@ class EndpointGroupChange(Input):
 
 
 @of_endpoints.get("", operation_id="listEndpointGroups")
-def list_endpoint_groups(access: ReadsEndpoints, paging: Annotated[Paging, Depends()]) -> Page[EndpointGroup]:
+def list_endpoint_groups(
+    access: ReadsEndpoints,
+    paging: Annotated[Ordered, Depends(sorted_by(ENDPOINT_GROUPS.orders))],
+    text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+) -> Page[EndpointGroup]:
     """By name."""
     with access.read() as session:
-        rows = ENDPOINT_GROUPS.list_page(
-            session, tenant_id=access.tenant_id, after_name=paging.after(), limit=paging.limit + 1
-        )
-        return paging.page(rows, lambda row: row.name, _endpoint_group)
+        rows = ENDPOINT_GROUPS.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text)
+        return paging.ordered(rows, _endpoint_group)
 
 
 @of_endpoints.post("", status_code=201, operation_id="addEndpointGroup")
@@ -116,13 +118,15 @@ def remove_passphrase(access: ChangesEndpoints, group: _Id) -> None:
 
 
 @of_users.get("", operation_id="listUserGroups")
-def list_user_groups(access: ReadsUsers, paging: Annotated[Paging, Depends()]) -> Page[UserGroup]:
+def list_user_groups(
+    access: ReadsUsers,
+    paging: Annotated[Ordered, Depends(sorted_by(USER_GROUPS.orders))],
+    text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+) -> Page[UserGroup]:
     """By name."""
     with access.read() as session:
-        rows = USER_GROUPS.list_page(
-            session, tenant_id=access.tenant_id, after_name=paging.after(), limit=paging.limit + 1
-        )
-        return paging.page(rows, lambda row: row.name, _user_group)
+        rows = USER_GROUPS.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text)
+        return paging.ordered(rows, _user_group)
 
 
 @of_users.post("", status_code=201, operation_id="addUserGroup")

@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.endpoints import EndpointFilter
 from api.v1.inputs import GroupNames, Input
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.endpoints import inbox
 from nac.endpoints import service as endpoints
-from nac.endpoints.repository import Filter, Listed
+from nac.endpoints.repository import ORDERS, Filter, Listed
 from nac.errors import InvalidInput
 from nac.mac import display_mac, is_random_mac
 from nac.sites import service as sites
@@ -83,20 +83,17 @@ class Classified(BaseModel):
 
 @router.get("/inbox", operation_id="listDiscoveredEndpoints")
 def list_inbox(
-    access: Reads, paging: Annotated[Paging, Depends()], asked: Annotated[EndpointFilter, Depends()]
+    access: Reads, paging: Annotated[Ordered, Depends(sorted_by(ORDERS))], asked: Annotated[EndpointFilter, Depends()]
 ) -> Page[Seen]:
-    """By MAC address."""
-    after = paging.after()
     with access.read() as session:
         rows = endpoints.list_endpoints(
             session,
             tenant_id=access.tenant_id,
             wanted=asked.filter(statuses=("discovered",)),
-            after_mac=endpoints.after_key(after) if after else "",
-            limit=paging.limit + 1,
+            span=paging.span,
         )
         shown = {seen.mac: seen for seen in _seen(session, access, rows)}
-        return paging.page(rows, lambda row: row[0].mac, lambda row: shown[display_mac(row[0].mac)])
+        return paging.ordered(rows, lambda row: shown[display_mac(row[0].mac)], entity=lambda row: row[0])
 
 
 @router.post("/classify", operation_id="classifyEndpoints")

@@ -9,9 +9,10 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, Requires
 from api.v1.owners import of_every_owner
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.jobs import service as jobs
+from nac.jobs.repository import ORDERS
 from nac.models import Job as JobRow
 
 router = APIRouter(tags=["jobs"])
@@ -72,17 +73,14 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.get(f"{prefix}/jobs", operation_id=f"list{noun}Jobs")
     def list_jobs(
         access: Annotated[Access, read],
-        paging: Annotated[Paging, Depends()],
+        paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
         state: Annotated[list[State] | None, Query()] = None,
         kind: Annotated[str, Query(max_length=100)] = "",
     ) -> Page[Job]:
-        """Newest first; those that ended are forgotten after 30 days."""
-        before = jobs.parse_place(paging.after())
+        """Those that ended are forgotten after 30 days."""
         with access.read() as session:
-            rows = jobs.list_jobs(
-                session, owner=access.owner, states=state or (), kind=kind, before=before, limit=paging.limit + 1
-            )
-            return paging.page(rows, jobs.place_of, shown)
+            rows = jobs.list_jobs(session, owner=access.owner, states=state or (), kind=kind, span=paging.span)
+            return paging.ordered(rows, shown)
 
     @router.get(f"{prefix}/jobs/{{job_id}}", operation_id=f"get{noun}Job")
     def get_job(access: Annotated[Access, read], job_id: UUID) -> Job:

@@ -4,16 +4,17 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, Requires
 from api.v1.inputs import Input, Slug
 from api.v1.owners import of_every_owner
-from api.v1.paging import Page, Paging, uuid_key
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.account_mails import service as account_mails
 from nac.accounts.permissions import Permission
 from nac.members import service as members
+from nac.members.repository import ORDERS
 from nac.members.service import Member as MemberRow
 
 router = APIRouter(tags=["members"])
@@ -51,11 +52,15 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     read, manage = Depends(reads), Depends(manages)
 
     @router.get(f"{prefix}/members", operation_id=f"list{noun}Members")
-    def list_members(access: Annotated[Access, read], paging: Annotated[Paging, Depends()]) -> Page[Member]:
-        after = uuid_key(paging.after())
+    def list_members(
+        access: Annotated[Access, read],
+        paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+        text: Annotated[str, Query(max_length=255, description="A part of the e-mail address.")] = "",
+        role: Annotated[str, Query(max_length=63, description="Slug of the role.")] = "",
+    ) -> Page[Member]:
         with access.read() as session:
-            rows = members.list_members(session, owner=access.owner, after_id=after, limit=paging.limit + 1)
-            return paging.page(rows, lambda row: str(row.membership.id), _member)
+            rows = members.list_members(session, owner=access.owner, span=paging.span, text=text, role=role)
+            return paging.ordered(rows, _member, entity=lambda row: (row.membership, row.person))
 
     @router.post(f"{prefix}/members", status_code=201, operation_id=f"add{noun}Member")
     def add_member(access: Annotated[Access, manage], body: NewMember) -> Member:

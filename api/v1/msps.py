@@ -4,15 +4,16 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesMsp, ChangesPlatform, ReadsMsp, ReadsPlatform
 from api.v1.inputs import Input, Name, Slug
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.models import Msp as MspRow
 from nac.msps import service as msps
+from nac.msps.repository import ORDERS
 
 router = APIRouter(prefix="/msps", tags=["msps"])
 
@@ -42,12 +43,15 @@ class MspChange(Input):
 
 
 @router.get("", operation_id="listMsps")
-def list_msps(access: Lists, paging: Annotated[Paging, Depends()]) -> Page[Msp]:
+def list_msps(
+    access: Lists,
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
+) -> Page[Msp]:
     """By slug; for who runs the platform."""
-    after = paging.after()
     with access.read() as session:
-        rows = msps.list_msps(session, after_slug=after, limit=paging.limit + 1)
-        return paging.page(rows, lambda row: row.slug, _msp)
+        rows = msps.list_msps(session, span=paging.span, text=text)
+        return paging.ordered(rows, _msp)
 
 
 @router.post("", status_code=201, operation_id="createMsp")

@@ -10,12 +10,13 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import Input, Name, Slug
-from api.v1.paging import Page, Paging, named_id, named_id_key
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.models import Nas as NasRow
 from nac.models import Site
 from nac.nases import service as nases
 from nac.nases.notes import notes_of
+from nac.nases.repository import ORDERS
 from nac.sites import service as sites
 from nac.vendors import Vendor as VendorFile
 from nac.vendors import all_vendors
@@ -104,23 +105,17 @@ _CLEARED = ("identifier", "address", "vendor", "secret")
 @router.get("", operation_id="listNases")
 def list_nases(
     access: Reads,
-    paging: Annotated[Paging, Depends()],
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
     site: Annotated[str, Query(max_length=63, description="Slug.")] = "",
     vendor: Annotated[str, Query(max_length=200)] = "",
     address: Annotated[str, Query(max_length=45)] = "",
     text: Annotated[str, Query(max_length=200, description="A part of name or identifier.")] = "",
 ) -> Page[Nas]:
-    """By name."""
     wanted = nases.read_filter(site=site, vendor=vendor, text=text, address=address)
-    after = named_id(paging.after())
     with access.read() as session:
         slugs = {row.id: row.slug for row in sites.list_sites(session, tenant_id=access.tenant_id)}
-        rows = nases.list_nas_page(
-            session, tenant_id=access.tenant_id, wanted=wanted, after=after, limit=paging.limit + 1
-        )
-        return paging.page(
-            rows, lambda row: named_id_key(row.name, row.id), lambda row: Nas(**_values(row, slugs[row.site_id]))
-        )
+        rows = nases.list_nas_page(session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span)
+        return paging.ordered(rows, lambda row: Nas(**_values(row, slugs[row.site_id])))
 
 
 @router.post("", status_code=201, operation_id="addNas")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.state import settings_of
 from api.v1.inputs import Input
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, sorted_by
 from api.v1.sign_in import Email
 from nac.account_mails.letters import Letters
 from nac.accounts.permissions import Permission
@@ -18,6 +18,7 @@ from nac.clock import utc_now
 from nac.models import Membership, SignIn
 from nac.models import Person as PersonRow
 from nac.people import service as people
+from nac.people.repository import ORDERS
 from nac.sign_in import care
 from nac.sign_in.care import Account
 
@@ -93,16 +94,13 @@ class PersonLink(BaseModel):
 @router.get("", operation_id="listPeople")
 def list_people(
     access: Reads,
-    paging: Annotated[Paging, Depends()],
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of the address or the name.")] = "",
     status: Status | None = None,
 ) -> Page[Person]:
-    """By address."""
     with access.read() as session:
-        rows = people.list_people(
-            session, after_email=paging.after(), limit=paging.limit + 1, text=text, status=status or ""
-        )
-        return paging.page(rows, lambda row: row.email, _person)
+        rows = people.list_people(session, span=paging.span, text=text, status=status or "")
+        return paging.ordered(rows, _person)
 
 
 @router.post("", status_code=201, operation_id="addPerson")

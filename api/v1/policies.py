@@ -14,7 +14,7 @@ from api.bodies import BodyTooLarge
 from api.change import HasChanged
 from api.v1.inputs import Comment, Input, Name, Slug
 from api.v1.jobs import Job, accepted
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, Paging, sorted_by
 from nac.accounts.permissions import Permission
 from nac.engine import PolicyErrors, read_policy_text
 from nac.engine.document import MAX_DOCUMENT_BYTES
@@ -26,6 +26,7 @@ from nac.policies import service as policies
 from nac.policies.asking import PUBLISH, publishing_takes_long
 from nac.policies.hits import count_hits, hit_rows
 from nac.policies.reading import as_written, in_reading_order
+from nac.policies.repository import ORDERS
 
 router = APIRouter(prefix="/tenants/{tenant}/policies", tags=["policies"])
 
@@ -132,13 +133,16 @@ _DocumentText = Annotated[bytes, Depends(document_text)]
 
 
 @router.get("", operation_id="listPolicies")
-def list_policies(access: Reads, paging: Annotated[Paging, Depends()]) -> Page[Policy]:
-    """By slug."""
-    after = paging.after()
+def list_policies(
+    access: Reads,
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
+    published: Annotated[bool | None, Query(description="Whether a version of it is in force.")] = None,
+) -> Page[Policy]:
     with access.read() as session:
-        rows = policies.list_page(session, tenant_id=access.tenant_id, after_slug=after, limit=paging.limit + 1)
+        rows = policies.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text, published=published)
         sites = policies.sites_by_policy(session, tenant_id=access.tenant_id, policies=rows)
-        return paging.page(rows, lambda row: row.slug, lambda row: _policy(row, sites.get(row.id, ())))
+        return paging.ordered(rows, lambda row: _policy(row, sites.get(row.id, ())))
 
 
 @router.post("", status_code=201, operation_id="createPolicy")

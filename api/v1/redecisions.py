@@ -3,19 +3,20 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.inputs import Input, Slug
-from api.v1.keys import RowId, RowNumber, number_key
-from api.v1.paging import Page, Paging
+from api.v1.keys import RowId, RowNumber
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.models import Redecision as RedecisionRow
 from nac.models.redecision import RedecisionMode, RedecisionState
 from nac.policies import service as policies
 from nac.redecisions import service as redecisions
+from nac.redecisions.repository import ORDERS
 from nac.redecisions.settings import Settings
 
 router = APIRouter(prefix="/tenants/{tenant}/redecisions", tags=["re-decisions"])
@@ -152,14 +153,14 @@ class RedecisionSettingsChange(Input):
 
 
 @router.get("", operation_id="listRedecisions")
-def list_redecisions(access: Reads, paging: Annotated[Paging, Depends()]) -> Page[Redecision]:
-    """The newest first."""
-    before = number_key(paging.after())
+def list_redecisions(
+    access: Reads,
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    state: Annotated[list[RedecisionState] | None, Query()] = None,
+) -> Page[Redecision]:
     with access.read() as session:
-        rows = redecisions.list_redecisions(
-            session, tenant_id=access.tenant_id, before_id=before, limit=paging.limit + 1
-        )
-        return paging.page(rows, lambda row: str(row.id), lambda row: Redecision(**_row(row)))
+        rows = redecisions.list_redecisions(session, tenant_id=access.tenant_id, span=paging.span, states=state or ())
+        return paging.ordered(rows, lambda row: Redecision(**_row(row)))
 
 
 @router.post("", status_code=202, operation_id="startRedecision")

@@ -8,12 +8,13 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.errors import InvalidInput
 from nac.models import SelfTest as SelfTestRow
 from nac.models.self_test import SelfTestState
 from nac.self_tests import service as self_tests
+from nac.self_tests.repository import ORDERS
 
 router = APIRouter(prefix="/tenants/{tenant}/self-tests", tags=["self-tests"])
 
@@ -51,12 +52,11 @@ class SelfTest(BaseModel):
 
 
 @router.get("", operation_id="listSelfTests")
-def list_self_tests(access: Reads, paging: Annotated[Paging, Depends()]) -> Page[SelfTest]:
-    """The newest first; the last 50 are kept."""
-    before = _place(paging.after())
+def list_self_tests(access: Reads, paging: Annotated[Ordered, Depends(sorted_by(ORDERS))]) -> Page[SelfTest]:
+    """The last 50 are kept."""
     with access.read() as session:
-        rows = self_tests.list_self_tests(session, tenant_id=access.tenant_id, before=before, limit=paging.limit + 1)
-        return paging.page(rows, lambda row: f"{row.created_at.isoformat()} {row.id}", self_test_of)
+        rows = self_tests.list_self_tests(session, tenant_id=access.tenant_id, span=paging.span)
+        return paging.ordered(rows, self_test_of)
 
 
 @router.post("", status_code=202, operation_id="startSelfTest")

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesMsp, ReadsMsp
 from api.state import signing_of
 from api.v1.inputs import Input, Name, Slug
-from api.v1.paging import Page, Paging, uuid_key
+from api.v1.paging import Ordered, Page, Paging, sorted_by, uuid_key
 from nac.accounts.permissions import Permission
 from nac.errors import InvalidInput
 from nac.models import Rollout as RolloutRow
@@ -206,19 +206,18 @@ def get_version(access: Reads, slug: str, number: Annotated[int, _NUMBER]) -> Wh
 def list_followers(
     access: Reads,
     slug: str,
-    paging: Annotated[Paging, Depends()],
+    paging: Annotated[Ordered, Depends(sorted_by(repository.FOLLOWERS))],
     drift: Annotated[bool, Query(description="With what each has otherwise than its version says.")] = False,
 ) -> Page[Follower]:
-    """Those that follow the template, by slug."""
+    """Those that follow the template."""
     with access.read() as session:
         rows = templates.list_followers(
             session,
             template=_require(session, access, slug),
-            after_slug=paging.after(),
-            limit=paging.limit + 1,
+            span=paging.span,
             with_drift=drift,
         )
-        return paging.page(rows, lambda row: row.tenant.slug, _follower)
+        return paging.ordered(rows, _follower, entity=lambda row: (row.row, row.tenant))
 
 
 @router.put("/{slug}/tenants/{follower}", operation_id="followTemplate")

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesMsp, ChangesNamedMsp, ChangesTenant, Naming, ReadsMsp, ReadsTenant
 from api.state import settings_of, signing_of
 from api.v1.inputs import Input, Name, Slug
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.accounts.places import find_tenant
 from nac.cells import service as cells
@@ -24,6 +24,7 @@ from nac.models.tenant import StatusFailure
 from nac.msps import service as msps
 from nac.provisioning import provision_tenant
 from nac.tenants import service as tenants
+from nac.tenants.repository import ORDERS
 
 router = APIRouter(tags=["tenants"])
 
@@ -113,18 +114,15 @@ class TenantChange(Input):
 @router.get("/msps/{msp}/tenants", operation_id="listTenants")
 def list_tenants(
     access: Lists,
-    paging: Annotated[Paging, Depends()],
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
     status: Annotated[list[_Status] | None, Query()] = None,
 ) -> Page[Tenant]:
-    """By slug: those of the MSP that the asker may see."""
-    after = paging.after()
+    """Those of the MSP that the asker may see."""
     only = access.principal.tenants_of(access.msp_id)
     with access.read() as session:
-        rows = tenants.list_tenants(
-            session, after_slug=after, limit=paging.limit + 1, only=only, text=text, statuses=status or ()
-        )
-        return paging.page(rows, lambda row: row.slug, _tenant)
+        rows = tenants.list_tenants(session, span=paging.span, only=only, text=text, statuses=status or ())
+        return paging.ordered(rows, _tenant)
 
 
 @router.post("/tenants", status_code=201, operation_id="createTenant")

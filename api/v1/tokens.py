@@ -4,15 +4,16 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
 from api.access import Access, Requires
 from api.v1.inputs import Input, Name, PermissionNames
 from api.v1.owners import of_every_owner
-from api.v1.paging import Page, Paging, uuid_key
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.api_tokens import service as tokens
+from nac.api_tokens.repository import ORDERS, TokenStatus
 from nac.api_tokens.text import TokenText
 from nac.models import ApiToken as TokenRow
 
@@ -52,11 +53,15 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     read, manage = Depends(reads), Depends(manages)
 
     @router.get(f"{prefix}/tokens", operation_id=f"list{noun}Tokens")
-    def list_tokens(access: Annotated[Access, read], paging: Annotated[Paging, Depends()]) -> Page[Token]:
-        after = uuid_key(paging.after())
+    def list_tokens(
+        access: Annotated[Access, read],
+        paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+        text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+        status: Annotated[list[TokenStatus] | None, Query()] = None,
+    ) -> Page[Token]:
         with access.read() as session:
-            rows = tokens.list_tokens(session, owner=access.owner, after_id=after, limit=paging.limit + 1)
-            return paging.page(rows, lambda row: str(row.id), _token)
+            rows = tokens.list_tokens(session, owner=access.owner, span=paging.span, text=text, statuses=status or ())
+            return paging.ordered(rows, _token)
 
     @router.post(f"{prefix}/tokens", status_code=201, operation_id=f"make{noun}Token")
     def make_token(access: Annotated[Access, manage], body: NewToken) -> MadeToken:

@@ -4,19 +4,20 @@ from datetime import datetime
 from typing import Annotated, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.sign_up.desk import desk_of
 from api.v1.inputs import Input
-from api.v1.paging import Page, Paging, uuid_key
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.ids import TenantId
 from nac.models import Trial as TrialRow
 from nac.models.trial import TrialState
 from nac.trials import keeping
 from nac.trials import service as trials
+from nac.trials.repository import ORDERS
 
 router = APIRouter(prefix="/trials", tags=["trials"])
 
@@ -49,12 +50,16 @@ class Extension(Input):
 
 
 @router.get("", operation_id="listTrials")
-def list_trials(access: Reads, paging: Annotated[Paging, Depends()]) -> Page[Trial]:
+def list_trials(
+    access: Reads,
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    text: Annotated[str, Query(max_length=255, description="A part of organisation or e-mail address.")] = "",
+    state: Annotated[list[TrialState] | None, Query()] = None,
+) -> Page[Trial]:
     """Converted ones as well."""
-    after = uuid_key(paging.after())
     with access.read() as session:
-        rows = trials.list_trials(session, after=TenantId(after) if after else None, limit=paging.limit + 1)
-        return paging.page(rows, lambda row: str(row.tenant_id), _trial)
+        rows = trials.list_trials(session, span=paging.span, text=text, states=state or ())
+        return paging.ordered(rows, _trial)
 
 
 @router.get("/{tenant_id}", operation_id="getTrial")

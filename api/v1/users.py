@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import GroupNames, Input
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.groups import USER_GROUPS
 from nac.models import User as UserRow
 from nac.users import service as users
-from nac.users.repository import Filter
+from nac.users.repository import ORDERS, Filter
 
 router = APIRouter(prefix="/tenants/{tenant}/users", tags=["users"])
 
@@ -68,7 +68,7 @@ class UserChange(Input):
 @router.get("", operation_id="listUsers")
 def list_users(
     access: Reads,
-    paging: Annotated[Paging, Depends()],
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
     name: Annotated[str, Query(max_length=253, description="This one.")] = "",
     text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
     group: Annotated[str, Query(max_length=200)] = "",
@@ -77,11 +77,9 @@ def list_users(
     """By name."""
     wanted = Filter(name=users.fold_name(name), text=text, group=group, disabled=disabled)
     with access.read() as session:
-        rows = users.list_users(
-            session, tenant_id=access.tenant_id, wanted=wanted, after_name=paging.after(), limit=paging.limit + 1
-        )
+        rows = users.list_users(session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span)
         shown = {row.id: user for row, user in zip(rows, _users(session, access, rows), strict=True)}
-        return paging.page(rows, lambda row: row.name, lambda row: shown[row.id])
+        return paging.ordered(rows, lambda row: shown[row.id])
 
 
 @router.post("", status_code=201, operation_id="addUser")

@@ -10,7 +10,7 @@ import click
 from cli.domain import Domain
 from cli.fail import text_read
 from cli.mistakes import lines_listed
-from cli.output import json_option, pages, show_one, tenant_option
+from cli.output import json_option, show_one, tenant_option
 from nac.endpoints import files
 from nac.endpoints import service as endpoints
 from nac.endpoints.bulk import COLUMNS
@@ -62,10 +62,8 @@ def export(tenant: str, form: str, output: TextIO) -> None:
     wanted = endpoints.Filter(statuses=("active", "blocked"))
     with Domain().tenant(tenant) as (session, tenant_id):
         rows = []
-        for page in pages(
-            lambda after: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, after_mac=after),
-            lambda listed: listed[0].mac,
-            first="",
+        for page in endpoints.ORDERS.pages(
+            lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, span=span)
         ):
             ids = [endpoint.id for endpoint, _ in page]
             names = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=ids, by_rule=False)

@@ -9,7 +9,7 @@ import click
 from cli.commands._endpoint_rows import filter_options, inbox_rows, is_narrow, take_filter
 from cli.domain import Domain
 from cli.moments import until_option
-from cli.output import json_option, pages, show_list, tenant_option
+from cli.output import json_option, show_list, tenant_option
 from nac.endpoints import inbox as service
 from nac.endpoints import service as endpoints
 
@@ -24,10 +24,9 @@ def inbox(tenant: str, after: str, limit: int, as_json: bool, **given: Any) -> N
     """List the devices that were seen and that nobody has decided about."""
     wanted = take_filter(given, statuses=("discovered",))
     with Domain().tenant(tenant) as (session, tenant_id):
-        found = pages(
-            lambda last: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, after_mac=last),
-            lambda listed: listed[0].mac,
-            first=endpoints.after_key(after),
+        found = endpoints.ORDERS.pages(
+            lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, span=span),
+            after=endpoints.after_key(after),
         )
         rows = inbox_rows(session, tenant_id, list(islice(chain.from_iterable(found), limit)))
     show_list(rows, as_json=as_json)

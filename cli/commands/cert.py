@@ -172,12 +172,11 @@ def list_(
 ) -> None:
     """List the certificates by serial number."""
     with Domain().tenant(tenant) as (session, tenant_id):
-        found = pages(
-            lambda after: certificates.list_certificates(
-                session, tenant_id=tenant_id, status=status or "", profile=profile, name=name, after_serial=after
+        found = certificates.ORDERS.pages(
+            lambda span: certificates.list_certificates(
+                session, tenant_id=tenant_id, status=status or "", profile=profile, name=name, span=span
             ),
-            lambda certificate: certificate.serial.hex(),
-            first=after,
+            after=(certificates.parse_serial(after),) if after else None,
         )
         every = (certificate_row(certificate) for page in found for certificate in page)
         rows = list(islice(every, limit))

@@ -8,8 +8,9 @@ import click
 
 from cli.commands._coa_rows import coa_row, short_coa_row
 from cli.domain import Domain
-from cli.output import ROW_ID, json_option, pages, show_list, show_one, tenant_option
+from cli.output import ROW_ID, json_option, show_list, show_one, tenant_option
 from nac.coa_requests import service as coa_requests
+from nac.db.orders import Span
 from nac.models import CoaRequest
 from nac.models.coa_request import COA_STATES
 
@@ -45,13 +46,11 @@ def command() -> None:
 def list_command(tenant: str, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
     """List requests, the newest first."""
 
-    def fetch(before: int | None) -> Sequence[CoaRequest]:
-        return coa_requests.list_requests(
-            session, tenant_id=tenant_id, before_id=before, limit=min(limit, _PAGE), **wanted
-        )
+    def fetch(span: Span) -> Sequence[CoaRequest]:
+        return coa_requests.list_requests(session, tenant_id=tenant_id, span=span, **wanted)
 
     with Domain().tenant(tenant) as (session, tenant_id):
-        found = islice(chain.from_iterable(pages(fetch, lambda request: request.id, first=None)), limit)
+        found = islice(chain.from_iterable(coa_requests.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
         rows = [coa_row(request) if as_json else short_coa_row(request) for request in found]
     show_list(rows, as_json=as_json)
 

@@ -14,7 +14,7 @@ from cli.commands._endpoint_rows import details, filter_options, for_people, row
 from cli.commands._psk import passphrase_meant, psk_options
 from cli.domain import Domain
 from cli.moments import until_option
-from cli.output import json_option, pages, show_list, show_one, tenant_option
+from cli.output import json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.endpoints import passphrases
 from nac.endpoints import service as endpoints
@@ -202,10 +202,9 @@ def list_(
     """List the endpoints by MAC address."""
     wanted = take_filter(given, statuses=statuses or _KNOWN)
     with Domain().tenant(tenant) as (session, tenant_id):
-        found = pages(
-            lambda last: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, after_mac=last),
-            lambda listed: listed[0].mac,
-            first=endpoints.after_key(after),
+        found = endpoints.ORDERS.pages(
+            lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, span=span),
+            after=endpoints.after_key(after),
         )
         shown = rows(session, tenant_id, list(islice(chain.from_iterable(found), limit)))
     show_list(shown, as_json=as_json)

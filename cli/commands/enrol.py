@@ -12,7 +12,7 @@ from cli.commands._client_profiles import CLIENT_PROFILES
 from cli.domain import Domain
 from cli.fail import Refused
 from cli.moments import Lifetime
-from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
+from cli.output import Row, json_option, show_list, show_one, tenant_option
 from nac.clock import utc_now
 from nac.enrolment import service as enrolment
 from nac.ids import TenantId
@@ -129,11 +129,7 @@ def _shown(domain: Domain, tenant: str, made: enrolment.MadeSecret) -> dict[str,
 def list_(tenant: str, as_json: bool) -> None:
     """List the secrets and links. The secrets themselves are not stored."""
     with Domain().tenant(tenant) as (session, tenant_id):
-        found = pages(
-            lambda after: enrolment.list_secrets(session, tenant_id=tenant_id, after_public_id=after),
-            lambda row: row.public_id,
-            first="",
-        )
+        found = enrolment.ORDERS.pages(lambda span: enrolment.list_secrets(session, tenant_id=tenant_id, span=span))
         rows: list[Row] = [_row(row) for page in found for row in page]
     if not as_json:
         left_out = ("sans", "owner", "ssid")

@@ -14,8 +14,9 @@ from cli.commands._export_rows import export_row, short_export_row
 from cli.domain import Domain
 from cli.fail import Refused
 from cli.moments import Since
-from cli.output import json_option, pages, show_list, show_one, tenant_option
+from cli.output import json_option, show_list, show_one, tenant_option
 from nac.clock import utc_now
+from nac.db.orders import Span
 from nac.errors import InvalidInput
 from nac.exports import service
 from nac.exports.files import MANIFEST, Folder
@@ -86,11 +87,11 @@ def start(
 def list_command(tenant: str, states: tuple[str, ...], limit: int, as_json: bool) -> None:
     """List exports, the newest first."""
 
-    def fetch(before: int | None) -> Sequence[ExportJob]:
-        return service.list_jobs(session, tenant_id=tenant_id, states=states, before_id=before, limit=min(limit, _PAGE))
+    def fetch(span: Span) -> Sequence[ExportJob]:
+        return service.list_jobs(session, tenant_id=tenant_id, states=states, span=span)
 
     with Domain().tenant(tenant) as (session, tenant_id):
-        found = islice(chain.from_iterable(pages(fetch, lambda job: job.id, first=None)), limit)
+        found = islice(chain.from_iterable(service.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
         rows = [export_row(job) if as_json else short_export_row(job) for job in found]
     show_list(rows, as_json=as_json)
 

@@ -5,7 +5,7 @@ from uuid import UUID
 import click
 
 from cli.domain import Domain
-from cli.output import Row, json_option, pages, show_list, show_one
+from cli.output import Row, json_option, show_list, show_one
 from cli.owners import owner_options, owner_scope
 from nac.account_mails import service as account_mails
 from nac.accounts.permissions import permissions_at
@@ -63,10 +63,8 @@ def add(
 def list_(tenant: str | None, msp: str | None, as_json: bool) -> None:
     """List members."""
     with owner_scope(Domain(), tenant=tenant, msp=msp) as (session, owner):
-        found = pages(
-            lambda after: members.list_members(session, owner=owner, after_id=after),
-            lambda row: row.membership.id,
-            first=None,
+        found = members.ORDERS.pages(
+            lambda span: members.list_members(session, owner=owner, span=span), lambda row: row.membership
         )
         rows = [_row(member) for page in found for member in page]
     show_list(rows, as_json=as_json)

@@ -7,7 +7,7 @@ import click
 from sqlalchemy.orm import Session
 
 from cli.domain import Domain
-from cli.output import Row, json_option, pages, show_list, show_one
+from cli.output import Row, json_option, show_list, show_one
 from nac.models import Person
 from nac.people import service as people
 from nac.sign_in import links, resetting, sessions
@@ -120,6 +120,6 @@ def enable(email: str, as_json: bool) -> None:
 def list_(as_json: bool) -> None:
     """List accounts, by e-mail address."""
     with Domain().platform() as session:
-        found = pages(lambda after: people.list_people(session, after_email=after), lambda row: row.email, first="")
+        found = people.ORDERS.pages(lambda span: people.list_people(session, span=span))
         rows = [_row(person) for page in found for person in page]
     show_list(rows, as_json=as_json)

@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from cli.commands.policy.group import read_document, slug_option
 from cli.domain import Domain
 from cli.mistakes import mistakes_listed
-from cli.output import ROW_ID, json_option, pages, printable, show_json, show_list, show_one, tenant_option
+from cli.output import ROW_ID, json_option, printable, show_json, show_list, show_one, tenant_option
+from nac.db.orders import Span
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Redecision
@@ -99,11 +100,11 @@ def start(tenant: str, as_json: bool) -> None:
 def list_command(tenant: str, limit: int, as_json: bool) -> None:
     """List re-decisions, the newest first."""
 
-    def fetch(before: int | None) -> Sequence[Redecision]:
-        return redecisions.list_redecisions(session, tenant_id=tenant_id, before_id=before, limit=min(limit, _PAGE))
+    def fetch(span: Span) -> Sequence[Redecision]:
+        return redecisions.list_redecisions(session, tenant_id=tenant_id, span=span)
 
     with Domain().tenant(tenant) as (session, tenant_id):
-        found = islice(chain.from_iterable(pages(fetch, lambda run: run.id, first=None)), limit)
+        found = islice(chain.from_iterable(redecisions.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
         rows = [redecisions.short_row(run) for run in found]
     show_list(rows, as_json=as_json)
 

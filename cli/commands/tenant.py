@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from cli.commands._tenant_self_test import self_test
 from cli.domain import Domain
 from cli.fail import Refused, confirm
-from cli.output import Row, json_option, pages, show_list, show_one
+from cli.output import Row, json_option, show_list, show_one
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.errors import InvalidInput
@@ -119,9 +119,7 @@ def list_(as_json: bool) -> None:
     """List the tenants."""
     with Domain().platform() as session:
         slots = cells.assigned_slots(session)
-        found = pages(
-            lambda after: tenants.list_tenants(session, after_slug=after), lambda tenant: tenant.slug, first=""
-        )
+        found = tenants.ORDERS.pages(lambda span: tenants.list_tenants(session, span=span))
         rows = [_row(tenant, slots.get(tenant.id)) for page in found for tenant in page]
     show_list(rows, as_json=as_json)
 

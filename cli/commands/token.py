@@ -7,7 +7,7 @@ from uuid import UUID
 import click
 
 from cli.domain import Domain
-from cli.output import Row, json_option, pages, show_list, show_one
+from cli.output import Row, json_option, show_list, show_one
 from cli.owners import owner_options, owner_scope
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission, permissions_at
@@ -79,9 +79,7 @@ def _of_role(slug: str | None, owner: Owner) -> frozenset[Permission]:
 def list_(as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """List tokens, also those that are good no more."""
     with owner_scope(Domain(), **owner) as (session, of):
-        found = pages(
-            lambda after: tokens.list_tokens(session, owner=of, after_id=after), lambda row: row.id, first=None
-        )
+        found = tokens.ORDERS.pages(lambda span: tokens.list_tokens(session, owner=of, span=span))
         rows = [_row(row) for page in found for row in page]
     show_list(rows, as_json=as_json)
 

@@ -6,7 +6,7 @@ import click
 from sqlalchemy.orm import Session
 
 from cli.domain import Domain
-from cli.output import Row, json_option, pages, show_list, show_one
+from cli.output import Row, json_option, show_list, show_one
 from nac.ids import TenantId
 from nac.models import Tenant, Trial
 from nac.tenants import service as tenants
@@ -26,9 +26,7 @@ def list_(as_json: bool) -> None:
     """List them, converted ones as well."""
     with Domain().platform() as session:
         found = [
-            row
-            for page in pages(lambda after: trials.list_trials(session, after=after), _key, first=None)
-            for row in page
+            row for page in trials.ORDERS.pages(lambda span: trials.list_trials(session, span=span)) for row in page
         ]
         rows = [_row(row, tenants.require(session, tenant_id=row.tenant_id)) for row in found]
     show_list(rows, as_json=as_json)
@@ -70,10 +68,6 @@ def _change(domain: Domain, slug: str, service: Callable[[Session, TenantId], Tr
         tenant = tenants.require_by_slug(session, slug=slug)
         row = _row(service(session, tenant.id), tenant)
     show_one(row, as_json=as_json)
-
-
-def _key(row: Trial) -> TenantId | None:
-    return row.tenant_id
 
 
 def _row(row: Trial, tenant: Tenant) -> Row:

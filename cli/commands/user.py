@@ -11,7 +11,7 @@ from cli.domain import Domain
 from cli.fail import text_read
 from cli.mistakes import rows_listed
 from cli.moments import valid_until_option
-from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
+from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.groups import USER_GROUPS
 from nac.ids import TenantId
@@ -258,10 +258,6 @@ def show(name: str, tenant: str, as_json: bool) -> None:
 def list_(tenant: str, as_json: bool) -> None:
     """List the users by name."""
     with Domain().tenant(tenant) as (session, tenant_id):
-        found = pages(
-            lambda after: users.list_users(session, tenant_id=tenant_id, after_name=after),
-            lambda user: user.name,
-            first="",
-        )
+        found = users.ORDERS.pages(lambda span: users.list_users(session, tenant_id=tenant_id, span=span))
         rows = [row for page in found for row in _rows(session, tenant_id, page)]
     show_list(rows, as_json=as_json)

@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 from loadtest.micro.ship import make_cell
 from nac.certificates import expiry
 from nac.certificates.authorities import create_tenant_authorities
-from nac.certificates.service import issue_client, list_certificates
+from nac.certificates.service import ORDERS, issue_client, list_certificates
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import TenantScope, make_engine, session_scope
@@ -57,15 +57,15 @@ class Bench:
 
     def read_pages(self) -> tuple[int, float]:
         """How many there are, and the seconds of the slowest page."""
-        total, slowest, after = 0, 0.0, ""
+        total, slowest, span = 0, 0.0, ORDERS.first(_PAGE)
         while True:
             started = time.perf_counter()
             with session_scope(self._scope, engine=self._engine) as session:
-                page = list_certificates(session, tenant_id=self._tenant_id, after_serial=after, limit=_PAGE)
+                page = list_certificates(session, tenant_id=self._tenant_id, span=span)
             slowest = max(slowest, time.perf_counter() - started)
             if not page:
                 return total, slowest
-            total, after = total + len(page), page[-1].serial.hex()
+            total, span = total + len(page), ORDERS.behind(page[-1].serial, limit=_PAGE)
 
     def count_expiring(self) -> float:
         started = time.perf_counter()

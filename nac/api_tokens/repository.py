@@ -1,15 +1,27 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import func, literal_column, select
+from sqlalchemy import ColumnElement, case, func, literal_column, select
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
+from nac.db.orders import Orders, Span
+from nac.db.texts import has_part
 from nac.models import ApiToken
 
+TokenStatus = Literal["good", "expired", "revoked"]
+ORDERS = Orders(
+    {
+        "id": (ApiToken.id,),
+        "name": (ApiToken.name, ApiToken.id),
+        "created_at": (ApiToken.created_at, ApiToken.id),
+        "expires_at": (ApiToken.expires_at, ApiToken.id),
+        "last_used_at": (ApiToken.last_used_at, ApiToken.id),
+    }
+)
 # What is behind a token that somebody answers for; NULL of others.
 _BEHIND = literal_column("CASE WHEN api_tokens.maker_id IS NOT NULL THEN memberships_behind(api_tokens) END", JSONB)
 
@@ -44,8 +56,16 @@ def count_good(session: Session, owner: Owner, now: datetime) -> int:
     return session.scalars(query).one()
 
 
-def list_page(session: Session, owner: Owner, *, after_id: UUID | None, limit: int) -> Sequence[ApiToken]:
-    query = select(ApiToken).where(owner.owns(ApiToken)).order_by(ApiToken.id).limit(limit)
-    if after_id is not None:
-        query = query.where(ApiToken.id > after_id)
+def _status(now: datetime) -> ColumnElement[str]:
+    return case((ApiToken.revoked_at.is_not(None), "revoked"), (ApiToken.expires_at <= now, "expired"), else_="good")
+
+
+def list_page(
+    session: Session, owner: Owner, *, span: Span, text: str, statuses: Collection[TokenStatus], now: datetime
+) -> Sequence[ApiToken]:
+    query = span.of(select(ApiToken).where(owner.owns(ApiToken)))
+    if text:
+        query = query.where(has_part(text, ApiToken.name))
+    if statuses:
+        query = query.where(_status(now).in_(statuses))
     return session.scalars(query.execution_options(populate_existing=True)).all()

@@ -12,9 +12,12 @@ from nac.accounts.grants import Grant, Maker, Principal, require_not_more
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission, permissions_at
 from nac.api_tokens import repository
+from nac.api_tokens.repository import ORDERS as ORDERS
+from nac.api_tokens.repository import TokenStatus
 from nac.api_tokens.text import TokenText
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db.orders import Span
 from nac.errors import AdmitError, Conflict, InvalidInput, NotFound
 from nac.members import service as members
 from nac.models import ApiToken
@@ -190,6 +193,13 @@ def revoke_token(session: Session, *, actor: str, owner: Owner, token_id: UUID) 
 
 
 def list_tokens(
-    session: Session, *, owner: Owner, after_id: UUID | None = None, limit: int = 100
+    session: Session,
+    *,
+    owner: Owner,
+    span: Span | None = None,
+    text: str = "",
+    statuses: Collection[TokenStatus] = (),
 ) -> Sequence[ApiToken]:
-    return repository.list_page(session, owner, after_id=after_id, limit=limit)
+    """`text` is a part of the name."""
+    span = span or ORDERS.first()
+    return repository.list_page(session, owner, span=span, text=text, statuses=statuses, now=utc_now())

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.cells.service import SILENT_SECONDS
 from nac.clock import utc_now
+from nac.db.orders import Orders, Span
 from nac.errors import InvalidInput, NotFound
 from nac.ids import CellId
 from nac.models import Cell, Dictionary, Slot
@@ -22,6 +23,9 @@ _ADDRESS_CHARACTERS = 253
 
 class CellNotFound(NotFound):
     """There is no such cell."""
+
+
+ORDERS = Orders({"name": (Cell.name,)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +45,14 @@ class CellState:
         return seen is not None and (utc_now() - seen).total_seconds() < SILENT_SECONDS
 
 
-def list_states(
-    session: Session, *, after_name: str = "", limit: int = 1000, name: str | None = None
-) -> Sequence[CellState]:
-    """By name."""
-    query = (
-        select(Cell, func.coalesce(Dictionary.server_version, ""))
-        .outerjoin(Dictionary, Dictionary.sha256 == Cell.dictionary_sha256)
-        .where(Cell.name > after_name)
-        .order_by(Cell.name)
-        .limit(limit)
+def list_states(session: Session, *, span: Span | None = None, name: str | None = None) -> Sequence[CellState]:
+    span = span or ORDERS.first()
+    query = select(Cell, func.coalesce(Dictionary.server_version, "")).outerjoin(
+        Dictionary, Dictionary.sha256 == Cell.dictionary_sha256
     )
     if name is not None:
         query = query.where(Cell.name == name)
-    rows = session.execute(query).all()
+    rows = session.execute(span.of(query)).all()
     counted: dict[CellId, dict[str, int]] = {}
     ports: dict[CellId, tuple[int, int]] = {}
     grouped = (
@@ -70,7 +68,7 @@ def list_states(
 
 
 def require_state(session: Session, *, name: str) -> CellState:
-    found = list_states(session, name=name, limit=1)
+    found = list_states(session, name=name)
     if not found:
         raise CellNotFound(f"There is no cell {name!r}.", place="cell", remedy="They are listed by: ./admit cell list")
     return found[0]

@@ -6,10 +6,21 @@ from uuid import UUID
 from sqlalchemy import BigInteger, ColumnElement, Table, bindparam, func, insert, select, update
 from sqlalchemy.orm import Session, aliased
 
+from nac.db.orders import Orders, Span
 from nac.errors import NotFound
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, CertificateSettings, Tenant
 from nac.self_tests.ticket import PROFILE as SELF_TEST_PROFILE
+
+# Of hundreds of thousands: an index has each of these.
+ORDERS = Orders(
+    {
+        "serial": (Certificate.serial,),
+        "name": (Certificate.common_name_key, Certificate.serial),
+        "not_before": (Certificate.not_before, Certificate.serial),
+        "not_after": (Certificate.not_after, Certificate.serial),
+    }
+)
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant:
@@ -140,10 +151,9 @@ def list_page(
     profile: str,
     name: str,
     which: ColumnElement[bool] | None,
-    after_serial: bytes,
-    limit: int,
+    span: Span,
 ) -> Sequence[Certificate]:
-    query = select(Certificate).where(Certificate.tenant_id == tenant_id, Certificate.serial > after_serial)
+    query = span.of(select(Certificate).where(Certificate.tenant_id == tenant_id))
     if which is not None:
         query = query.where(which)
     if status:
@@ -151,7 +161,7 @@ def list_page(
     query = query.where(Certificate.profile == profile if profile else Certificate.profile != SELF_TEST_PROFILE)
     if name:
         query = query.where(Certificate.common_name.startswith(name, autoescape=True))
-    return session.scalars(query.order_by(Certificate.serial).limit(limit)).all()
+    return session.scalars(query).all()
 
 
 def list_authorities(session: Session, tenant_id: TenantId) -> Sequence[CertificateAuthority]:

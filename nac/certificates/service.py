@@ -14,8 +14,10 @@ from nac.certificates.authorities import create_tenant_authorities, list_authori
 from nac.certificates.errors import CertificateNotFound, CertificateStatusConflict
 from nac.certificates.export import pem_files, pkcs12_file
 from nac.certificates.issuing import IssuedCertificate, issue_client, issue_server, reserve, sign, with_chain
+from nac.certificates.repository import ORDERS as ORDERS
 from nac.certificates.status import status_changed
 from nac.coa_requests import queueing
+from nac.db.orders import Span
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Certificate
@@ -123,17 +125,14 @@ def list_certificates(
     profile: str = "",
     name: str = "",
     which: ColumnElement[bool] | None = None,
-    after_serial: str = "",
-    limit: int = 1000,
+    span: Span | None = None,
 ) -> Sequence[Certificate]:
-    """By serial number; page on with the last one's. `name` is the beginning of the common name.
+    """`name` is the beginning of the common name.
 
     `which` comes from `revoking.issued_to`.
     """
-    after = parse_serial(after_serial) if after_serial else b""
-    return repository.list_page(
-        session, tenant_id, status=status, profile=profile, name=name, which=which, after_serial=after, limit=limit
-    )
+    span = span or ORDERS.first()
+    return repository.list_page(session, tenant_id, status=status, profile=profile, name=name, which=which, span=span)
 
 
 def parse_serial(text: str) -> bytes:

@@ -5,9 +5,12 @@ from sqlalchemy import BigInteger, any_, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
 from nac.ids import TenantId
 from nac.models import CoaRequest
 from nac.sessions import repository as sessions
+
+ORDERS = Orders({"id": (CoaRequest.id,)}, default="-id")
 
 
 def list_page(
@@ -18,11 +21,10 @@ def list_page(
     equal: Mapping[str, Any],
     user: str,
     nas_said: str,
-    before_id: int | None,
-    limit: int,
+    span: Span,
 ) -> Sequence[CoaRequest]:
     """`equal`: values by column; `nas_said` what a NAS that is not registered says of itself."""
-    query = select(CoaRequest).where(CoaRequest.tenant_id == tenant_id).order_by(CoaRequest.id.desc()).limit(limit)
+    query = span.of(select(CoaRequest).where(CoaRequest.tenant_id == tenant_id))
     query = query.filter_by(**equal)
     if states:
         query = query.where(CoaRequest.state.in_(states))
@@ -30,8 +32,6 @@ def list_page(
         query = query.where(func.lower(CoaRequest.identity) == user.lower())
     if nas_said:
         query = query.where(sessions.nas_said(CoaRequest.nas_key) == nas_said)
-    if before_id is not None:
-        query = query.where(CoaRequest.id < before_id)
     return session.scalars(query).all()
 
 

@@ -13,6 +13,8 @@ from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.coa_requests import queueing, repository
 from nac.coa_requests.queueing import WAITING
+from nac.coa_requests.repository import ORDERS as ORDERS
+from nac.db.orders import Span
 from nac.dictionary import from_json
 from nac.errors import Conflict, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
@@ -118,11 +120,10 @@ def list_requests(
     nas: str = "",
     reason: str = "",
     redecision: int | None = None,
-    before_id: int | None = None,
-    limit: int = 100,
+    span: Span | None = None,
 ) -> Sequence[CoaRequest]:
-    """Newest first; page on with the last one's id. What is given must all fit: `row` is the id of a session, `mac` in
-    any notation, `nas` as it is registered or, where it is not, says of itself, `redecision` what it follows from.
+    """The newest first, unless `span` says otherwise. What is given must all fit: `row` is the id of a session, `mac`
+    in any notation, `nas` as it is registered or, where it is not, says of itself, `redecision` what it follows from.
     Raises InvalidInput, and NasNotFound where there is no such NAS."""
     if unknown := [state for state in states if state not in COA_STATES]:
         raise InvalidInput(f"{unknown[0]!r} is no state.", place="state", remedy=f"Use {', '.join(COA_STATES)}.")
@@ -130,10 +131,10 @@ def list_requests(
     given["redecision_id"] = redecision
     equal = {name: value for name, value in given.items() if value not in (None, "")}
 
+    span = span or ORDERS.first()
+
     def page(said: str = "") -> Sequence[CoaRequest]:
-        return repository.list_page(
-            session, tenant_id, states=states, equal=equal, user=user, nas_said=said, before_id=before_id, limit=limit
-        )
+        return repository.list_page(session, tenant_id, states=states, equal=equal, user=user, nas_said=said, span=span)
 
     if not nas:
         return page()
@@ -141,7 +142,7 @@ def list_requests(
         equal["nas_id"] = nases.require_nas(session, tenant_id=tenant_id, reference=nas).id
     except nases.NasNotFound:
         found = page(nas)
-        if not found and before_id is None:
+        if not found and span.after is None:
             raise
         return found
     return page()

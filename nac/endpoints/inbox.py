@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.coa_requests import queueing
 from nac.endpoints import repository, work
-from nac.endpoints.repository import Filter, Listed
+from nac.endpoints.repository import ORDERS, Filter, Listed
 from nac.endpoints.service import EndpointNotFound, require_lasting
 from nac.errors import InvalidInput, Mistakes
 from nac.groups import ENDPOINT_GROUPS
@@ -116,7 +116,7 @@ def _find(session: Session, tenant_id: TenantId, wanted: Filter, macs: tuple[str
         seen_since=wanted.seen_since,
         random=wanted.random,
     )
-    found = repository.list_page(session, tenant_id, narrowed, after_mac="", limit=MAX_CLASSIFIED + 1, lock=True)
+    found = repository.list_page(session, tenant_id, narrowed, span=ORDERS.first(MAX_CLASSIFIED + 1), lock=True)
     if len(found) > MAX_CLASSIFIED:
         raise InvalidInput(
             f"These are more than {MAX_CLASSIFIED} endpoints.", place="filter", remedy="Narrow it, and do it in parts."

@@ -2,10 +2,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select
+from sqlalchemy import ColumnElement, and_, delete, exists, func, select
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
 from nac.db.sets import among
+from nac.db.texts import has_part
 from nac.endpoints.enrichment import IS_RANDOM
 from nac.ids import TenantId
 from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting, Site
@@ -13,6 +15,15 @@ from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupM
 _CHUNK = 5_000
 Listed = tuple[Endpoint, EndpointSighting | None]
 _SEEN = and_(EndpointSighting.tenant_id == Endpoint.tenant_id, EndpointSighting.mac == Endpoint.mac)
+
+# Of hundreds of thousands: an index has each of these.
+ORDERS = Orders(
+    {
+        "mac": (Endpoint.mac,),
+        "name": (Endpoint.name, Endpoint.mac),
+        "created_at": (Endpoint.created_at, Endpoint.mac),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +56,7 @@ class Filter:
         if self.profile:
             wanted.append(func.coalesce(func.nullif(Endpoint.set_profile, ""), Endpoint.found_profile) == self.profile)
         if self.text:
-            wanted.append(
-                or_(
-                    Endpoint.name.icontains(self.text, autoescape=True),
-                    Endpoint.owner.icontains(self.text, autoescape=True),
-                )
-            )
+            wanted.append(has_part(self.text, Endpoint.name, Endpoint.owner))
         if self.site:
             at = select(Site.id).where(Site.tenant_id == tenant_id, Site.slug == self.site).scalar_subquery()
             wanted.append(EndpointSighting.site_id == at)
@@ -93,13 +99,11 @@ def delete_many(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> N
 
 
 def list_page(
-    session: Session, tenant_id: TenantId, wanted: Filter, *, after_mac: str, limit: int, lock: bool = False
+    session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span, lock: bool = False
 ) -> Sequence[Listed]:
-    """By MAC address, each with its sighting."""
+    """Each with its sighting."""
     query = select(Endpoint, EndpointSighting).outerjoin(EndpointSighting, _SEEN)
-    query = query.where(*wanted.conditions(tenant_id)).order_by(Endpoint.mac).limit(limit)
-    if after_mac:
-        query = query.where(Endpoint.mac > after_mac)
+    query = span.of(query.where(*wanted.conditions(tenant_id)))
     if lock:
         query = query.with_for_update(of=Endpoint).execution_options(populate_existing=True)
     return [(endpoint, sighting) for endpoint, sighting in session.execute(query)]

@@ -10,7 +10,9 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.certificates.leftovers import require_none_left
 from nac.coa_requests import queueing
+from nac.db.orders import Key, Span
 from nac.endpoints import repository, work
+from nac.endpoints.repository import ORDERS as ORDERS
 from nac.endpoints.repository import Filter, Listed
 from nac.endpoints.rules import compile_rule, why
 from nac.engine import ComparisonTrace
@@ -197,16 +199,16 @@ def set_groups(session: Session, *, actor: str, tenant_id: TenantId, mac: str, g
 
 
 def list_endpoints(
-    session: Session, *, tenant_id: TenantId, wanted: Filter | None = None, after_mac: str = "", limit: int = 1000
+    session: Session, *, tenant_id: TenantId, wanted: Filter | None = None, span: Span | None = None
 ) -> Sequence[Listed]:
-    """By MAC address, each with its sighting; page on with the last one's address."""
-    return repository.list_page(session, tenant_id, wanted or Filter(), after_mac=after_mac, limit=limit)
+    """Each with its sighting."""
+    return repository.list_page(session, tenant_id, wanted or Filter(), span=span or ORDERS.first())
 
 
 def require_listed(session: Session, *, tenant_id: TenantId, mac: str) -> Listed:
     """One, as `list_endpoints` gives it."""
     mac = require_mac(mac)
-    found = repository.list_page(session, tenant_id, Filter(macs=(mac,)), after_mac="", limit=1)
+    found = repository.list_page(session, tenant_id, Filter(macs=(mac,)), span=ORDERS.first(1))
     if not found:
         raise EndpointNotFound(
             f"There is no endpoint {display_mac(mac)}.", place="mac", remedy="They are listed by: ./admit endpoint list"
@@ -214,9 +216,9 @@ def require_listed(session: Session, *, tenant_id: TenantId, mac: str) -> Listed
     return found[0]
 
 
-def after_key(mac: str) -> str:
+def after_key(mac: str) -> Key | None:
     """Where `list_endpoints` goes on behind this address; "" begins."""
-    return require_mac(mac, place="after") if mac else ""
+    return (require_mac(mac, place="after"),) if mac else None
 
 
 def require_by_mac(session: Session, *, tenant_id: TenantId, mac: str, lock: bool = False) -> Endpoint:

@@ -5,9 +5,20 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, LargeBinary, Select, Uuid, column, func, or_, select
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
 from nac.db.sets import among
 from nac.ids import TenantId
 from nac.models import Certificate, Endpoint, EnrolmentSecret, User
+
+ORDERS = Orders(
+    {
+        "public_id": (EnrolmentSecret.public_id,),
+        "name": (EnrolmentSecret.name, EnrolmentSecret.public_id),
+        "created_at": (EnrolmentSecret.created_at, EnrolmentSecret.public_id),
+        "expires_at": (EnrolmentSecret.expires_at, EnrolmentSecret.public_id),
+        "last_used_at": (EnrolmentSecret.last_used_at, EnrolmentSecret.public_id),
+    }
+)
 
 
 def lock_by_name(session: Session, tenant_id: TenantId, name: str) -> EnrolmentSecret | None:
@@ -25,10 +36,8 @@ def get_by_public_id(session: Session, public_id: str) -> EnrolmentSecret | None
     return session.scalar(select(EnrolmentSecret).where(EnrolmentSecret.public_id == public_id))
 
 
-def list_page(session: Session, tenant_id: TenantId, *, after_public_id: str, limit: int) -> Sequence[EnrolmentSecret]:
-    secret = EnrolmentSecret
-    query = select(secret).where(secret.tenant_id == tenant_id, secret.public_id > after_public_id)
-    return session.scalars(query.order_by(secret.public_id).limit(limit)).all()
+def list_page(session: Session, tenant_id: TenantId, *, span: Span) -> Sequence[EnrolmentSecret]:
+    return session.scalars(span.of(select(EnrolmentSecret).where(EnrolmentSecret.tenant_id == tenant_id))).all()
 
 
 def issued_with_secret(

@@ -16,6 +16,7 @@ from nac.certificates.holders import find_holder
 from nac.certificates.issuing import CLIENT_PROFILES
 from nac.certificates.profiles import require_profile
 from nac.clock import utc_now
+from nac.db.orders import Span
 from nac.enrolment import repository
 from nac.enrolment.errors import (
     EnrolmentAddressNotFound,
@@ -24,6 +25,7 @@ from nac.enrolment.errors import (
     SecretRefused,
     Why,
 )
+from nac.enrolment.repository import ORDERS as ORDERS
 from nac.enrolment.tokens import Token
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
@@ -281,11 +283,8 @@ def _not_found(name: str) -> EnrolmentSecretNotFound:
     )
 
 
-def list_secrets(
-    session: Session, *, tenant_id: TenantId, after_public_id: str = "", limit: int = 1000
-) -> Sequence[EnrolmentSecret]:
-    """By public id; page on with the last one's."""
-    return repository.list_page(session, tenant_id, after_public_id=after_public_id, limit=limit)
+def list_secrets(session: Session, *, tenant_id: TenantId, span: Span | None = None) -> Sequence[EnrolmentSecret]:
+    return repository.list_page(session, tenant_id, span=span or ORDERS.first())
 
 
 def status_of(row: EnrolmentSecret, now: datetime) -> SecretStatus:

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
 from nac.ids import TenantId
 from nac.models import ExportJob, RetentionSetting
 
+ORDERS = Orders({"id": (ExportJob.id,)}, default="-id")
 # Who asks for what goes before deletion.
 ACTOR = "system:retention"
 
@@ -19,14 +21,10 @@ class Kept:
     bytes: int
 
 
-def list_page(
-    session: Session, tenant_id: TenantId, *, states: Sequence[str], before_id: int | None, limit: int
-) -> Sequence[ExportJob]:
-    query = select(ExportJob).where(ExportJob.tenant_id == tenant_id).order_by(ExportJob.id.desc()).limit(limit)
+def list_page(session: Session, tenant_id: TenantId, *, states: Sequence[str], span: Span) -> Sequence[ExportJob]:
+    query = span.of(select(ExportJob).where(ExportJob.tenant_id == tenant_id))
     if states:
         query = query.where(ExportJob.state.in_(states))
-    if before_id is not None:
-        query = query.where(ExportJob.id < before_id)
     return session.scalars(query).all()
 
 

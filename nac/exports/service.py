@@ -7,8 +7,10 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db.orders import Span
 from nac.errors import Conflict, InvalidInput, Mistakes, NotFound
 from nac.exports import repository
+from nac.exports.repository import ORDERS as ORDERS
 from nac.ids import TenantId
 from nac.models import ExportJob
 from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
@@ -87,13 +89,12 @@ def list_jobs(
     *,
     tenant_id: TenantId,
     states: Sequence[str] = (),
-    before_id: int | None = None,
-    limit: int = 100,
+    span: Span | None = None,
 ) -> Sequence[ExportJob]:
-    """Newest first; page on with the last one's id. `states` leaves out the others."""
+    """The newest first, unless `span` says otherwise. `states` leaves out the others."""
     for state in states:
         _require_one_of(state, EXPORT_STATES, "state")
-    return repository.list_page(session, tenant_id, states=states, before_id=before_id, limit=limit)
+    return repository.list_page(session, tenant_id, states=states, span=span or ORDERS.first())
 
 
 def get_job(session: Session, *, tenant_id: TenantId, job_id: int) -> ExportJob:

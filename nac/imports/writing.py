@@ -48,8 +48,9 @@ def _attribute_keys(session: Session, tenant_id: TenantId) -> Sequence[str]:
 
 def _endpoint_rows(session: Session, tenant_id: TenantId) -> Iterator[Mapping[str, Any]]:
     wanted = endpoints.Filter(statuses=("active", "blocked"))
-    after = ""
-    while page := endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, after_mac=after, limit=_PAGE):
+    for page in endpoints.ORDERS.pages(
+        lambda span: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, span=span), size=_PAGE
+    ):
         ids = [row.id for row, _ in page]
         groups = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=ids, by_rule=False)
         for row, _ in page:
@@ -63,7 +64,6 @@ def _endpoint_rows(session: Session, tenant_id: TenantId) -> Iterator[Mapping[st
                 "valid_until": row.valid_until.isoformat() if row.valid_until else "",
                 **{f"attribute.{key}": text for key, text in attributes_of(row).items()},
             }
-        after = page[-1][0].mac
         session.expunge_all()
 
 
@@ -85,8 +85,7 @@ def users_csv(session: Session, *, tenant_id: TenantId) -> Iterator[str]:
 
 
 def _user_rows(session: Session, tenant_id: TenantId) -> Iterator[Mapping[str, Any]]:
-    after = ""
-    while page := users.list_users(session, tenant_id=tenant_id, after_name=after, limit=_PAGE):
+    for page in users.ORDERS.pages(lambda span: users.list_users(session, tenant_id=tenant_id, span=span), size=_PAGE):
         groups = USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[row.id for row in page])
         for row in page:
             yield {
@@ -95,7 +94,6 @@ def _user_rows(session: Session, tenant_id: TenantId) -> Iterator[Mapping[str, A
                 "valid_until": row.valid_until.isoformat() if row.valid_until else "",
                 "disabled": row.disabled,
             }
-        after = page[-1].name
         session.expunge_all()
 
 

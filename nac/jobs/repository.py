@@ -3,20 +3,15 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from sqlalchemy import delete, func, select, text, tuple_
+from sqlalchemy import delete, func, select, text
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
+from nac.db.orders import Orders, Span
 from nac.models import Job
 
+ORDERS = Orders({"created_at": (Job.created_at, Job.id)}, default="-created_at")
 _TAKE = text("SELECT id, msp_id, tenant_id FROM take_job(:lease, :most)")
-
-
-class Place(NamedTuple):
-    """Of a job in the list of its owner's."""
-
-    created_at: datetime
-    id: UUID
 
 
 class Taken(NamedTuple):
@@ -24,16 +19,12 @@ class Taken(NamedTuple):
     owner: Owner
 
 
-def list_page(
-    session: Session, owner: Owner, *, states: Sequence[str], kind: str, before: Place | None, limit: int
-) -> Sequence[Job]:
-    query = select(Job).where(owner.owns(Job)).order_by(Job.created_at.desc(), Job.id.desc()).limit(limit)
+def list_page(session: Session, owner: Owner, *, states: Sequence[str], kind: str, span: Span) -> Sequence[Job]:
+    query = span.of(select(Job).where(owner.owns(Job)))
     if states:
         query = query.where(Job.state.in_(states))
     if kind:
         query = query.where(Job.kind == kind)
-    if before is not None:
-        query = query.where(tuple_(Job.created_at, Job.id) < tuple_(*before))
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 

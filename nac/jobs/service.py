@@ -7,7 +7,7 @@ a second (`nac.jobs.running`).
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -16,9 +16,10 @@ from sqlalchemy.orm import Session
 from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db.orders import Span
 from nac.errors import Conflict, InvalidInput, NotFound
 from nac.jobs import repository
-from nac.jobs.repository import Place
+from nac.jobs.repository import ORDERS as ORDERS
 from nac.models import Job
 from nac.sealing import Seal, Unseal
 
@@ -92,26 +93,10 @@ def list_jobs(
     owner: Owner,
     states: Sequence[str] = (),
     kind: str = "",
-    before: Place | None = None,
-    limit: int = 100,
+    span: Span | None = None,
 ) -> Sequence[Job]:
-    """Newest first; page on with the last one's place. `states` leaves out the others."""
-    return repository.list_page(session, owner, states=states, kind=kind, before=before, limit=limit)
-
-
-def place_of(job: Job) -> str:
-    return f"{job.created_at.isoformat()} {job.id}"
-
-
-def parse_place(key: str) -> Place | None:
-    """As `place_of` wrote it; None of "". Raises InvalidInput."""
-    if not key:
-        return None
-    moment, _, job_id = key.partition(" ")
-    try:
-        return Place(datetime.fromisoformat(moment), UUID(job_id))
-    except ValueError as exc:
-        raise InvalidInput("This is no place in this list.", place="after") from exc
+    """The newest first, unless `span` says otherwise. `states` leaves out the others."""
+    return repository.list_page(session, owner, states=states, kind=kind, span=span or ORDERS.first())
 
 
 def require(session: Session, *, owner: Owner, job_id: UUID, lock: bool = False) -> Job:

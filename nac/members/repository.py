@@ -1,16 +1,26 @@
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Uuid, bindparam, delete, insert, select, text
+from sqlalchemy import ARRAY, Uuid, bindparam, delete, insert, or_, select, text
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
+from nac.db.orders import Orders, Span
 from nac.db.sets import among
+from nac.db.texts import has_part
 from nac.ids import TenantId
 from nac.models import CustomRole, Membership, MembershipTenant, Person, Tenant
 
 Member = tuple[Membership, Person, CustomRole | None]
 
+# Not by name, which is not told of who has yet to come in.
+ORDERS = Orders(
+    {
+        "id": (Membership.id,),
+        "email": (Person.email, Membership.id),
+        "created_at": (Membership.created_at, Membership.id),
+    }
+)
 _ABLE = text("SELECT person_id FROM able_to_sign_in(:people, :msp, :tenant)").bindparams(
     bindparam("people", type_=ARRAY(Uuid())), bindparam("msp", type_=Uuid()), bindparam("tenant", type_=Uuid())
 )
@@ -23,16 +33,18 @@ def of_person(session: Session, person_id: UUID) -> Sequence[tuple[Membership, C
     return [(row[0], row[1]) for row in session.execute(query.execution_options(populate_existing=True))]
 
 
-def list_page(session: Session, owner: Owner, *, after_id: UUID | None, limit: int) -> Sequence[Member]:
+def list_page(session: Session, owner: Owner, *, span: Span, text: str, role: str) -> Sequence[Member]:
     query = (
         select(Membership, Person, CustomRole)
         .join(Person, Person.id == Membership.person_id)
         .outerjoin(CustomRole, CustomRole.id == Membership.custom_role_id)
         .where(owner.owns(Membership))
     )
-    if after_id is not None:
-        query = query.where(Membership.id > after_id)
-    query = query.order_by(Membership.id).limit(limit).execution_options(populate_existing=True)
+    if text:
+        query = query.where(has_part(text, Person.email))
+    if role:
+        query = query.where(or_(Membership.role == role, CustomRole.slug == role))
+    query = span.of(query).execution_options(populate_existing=True)
     return [(row[0], row[1], row[2]) for row in session.execute(query)]
 
 

@@ -14,9 +14,11 @@ from nac.accounts.roles import ROLES
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.custom_roles import repository as custom_roles
+from nac.db.orders import Span
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.ids import MspId, TenantId
 from nac.members import repository
+from nac.members.repository import ORDERS as ORDERS
 from nac.models import CustomRole, Membership, Person
 from nac.people import service as people
 
@@ -155,9 +157,11 @@ def remove_member(
     _audit(session, actor, owner, member, "remove", before=_told(member))
 
 
-def list_members(session: Session, *, owner: Owner, after_id: UUID | None = None, limit: int = 100) -> Sequence[Member]:
-    """Page on with the last membership's id."""
-    rows = repository.list_page(session, owner, after_id=after_id, limit=limit)
+def list_members(
+    session: Session, *, owner: Owner, span: Span | None = None, text: str = "", role: str = ""
+) -> Sequence[Member]:
+    """`text` is a part of the address, `role` a slug."""
+    rows = repository.list_page(session, owner, span=span or ORDERS.first(), text=text, role=role)
     chosen = repository.chosen(session, [row[0].id for row in rows if row[0].has_chosen])
     return [_member(owner, *row, chosen.get(row[0].id)) for row in rows]
 

@@ -13,6 +13,7 @@ class Person(UuidKey, CreatedAt, UpdatedAt, Base):
     """Who administers. Of no tenant: memberships say where."""
 
     __tablename__ = "people"
+    __table_args__ = (Index("ix_people_created_at_id", "created_at", "id"),)
 
     # In lower case.
     email: Mapped[str] = mapped_column(unique=True)

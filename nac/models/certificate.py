@@ -77,14 +77,16 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
             postgresql_where=text("status IN ('suspended', 'revoked')"),
         ),
         Index("ix_certificates_intended", "tenant_id", "created_at", postgresql_where=text("status = 'intended'")),
-        Index("ix_certificates_expiry", "tenant_id", "not_after", postgresql_where=text("status = 'valid'")),
         Index(
             "ix_certificates_tenant_id_common_name",
             "tenant_id",
             "common_name",
             postgresql_ops={"common_name": "text_pattern_ops"},
         ),
-        Index("ix_certificates_tenant_id_common_name_key", "tenant_id", "common_name_key"),
+        *(
+            Index(f"ix_certificates_tenant_id_{name}_serial", "tenant_id", name, "serial")
+            for name in ("not_before", "not_after", "common_name_key")
+        ),
     )
 
     authority_id: Mapped[UUID]

@@ -22,6 +22,8 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
         UniqueConstraint("tenant_id", "mac"),
         UniqueConstraint("tenant_id", "id"),
         Index("ix_endpoints_discovered", "tenant_id", "mac", postgresql_where=text("status = 'discovered'")),
+        Index("ix_endpoints_tenant_id_created_at_mac", "tenant_id", "created_at", "mac"),
+        Index("ix_endpoints_tenant_id_name_mac", "tenant_id", "name", "mac"),
     )
 
     mac: Mapped[str] = mapped_column(Mac())

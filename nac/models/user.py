@@ -1,7 +1,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
@@ -11,7 +11,11 @@ class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     """Somebody who signs in to the network by name and password."""
 
     __tablename__ = "users"
-    __table_args__ = (UniqueConstraint("tenant_id", "name"), UniqueConstraint("tenant_id", "id"))
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "name"),
+        UniqueConstraint("tenant_id", "id"),
+        Index("ix_users_tenant_id_created_at_name", "tenant_id", "created_at", "name"),
+    )
 
     # Stored case-folded, which is how the replica keys it.
     name: Mapped[str]

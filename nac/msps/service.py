@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.db.orders import Span
 from nac.errors import AlreadyExists, InvalidInput, NotFound
 from nac.ids import MspId
 from nac.models import Msp
 from nac.msps import repository
+from nac.msps.repository import ORDERS as ORDERS
 from nac.validation import require_name, require_slug
 
 DELETION_DAYS = (1, 365)
@@ -36,9 +38,9 @@ def require_by_slug(session: Session, *, slug: str) -> Msp:
     return msp
 
 
-def list_msps(session: Session, *, after_slug: str = "", limit: int = 1_000_000) -> Sequence[Msp]:
-    """By slug; page on with the last one's slug."""
-    return repository.list_page(session, after_slug=after_slug, limit=limit)
+def list_msps(session: Session, *, span: Span | None = None, text: str = "") -> Sequence[Msp]:
+    """All of them without `span`. `text` is a part of slug or name."""
+    return repository.list_page(session, span=span or ORDERS.first(1_000_000), text=text)
 
 
 def require(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:

@@ -2,11 +2,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import or_, select, tuple_
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
+from nac.db.texts import has_part
 from nac.ids import TenantId
 from nac.models import Nas, Site
+
+ORDERS = Orders(
+    {
+        "name": (Nas.name, Nas.id),
+        "identifier": (Nas.identifier, Nas.id),
+        "address": (Nas.address, Nas.id),
+        "vendor": (Nas.vendor, Nas.id),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,23 +58,15 @@ def lock_all(session: Session, tenant_id: TenantId) -> Sequence[Nas]:
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
-def list_page(
-    session: Session, tenant_id: TenantId, wanted: Filter, *, after: tuple[str, UUID] | None, limit: int
-) -> Sequence[Nas]:
-    query = select(Nas).where(Nas.tenant_id == tenant_id).order_by(Nas.name, Nas.id).limit(limit)
+def list_page(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sequence[Nas]:
+    query = span.of(select(Nas).where(Nas.tenant_id == tenant_id))
     if wanted.site:
         at = select(Site.id).where(Site.tenant_id == tenant_id, Site.slug == wanted.site).scalar_subquery()
         query = query.where(Nas.site_id == at)
     if wanted.vendor:
         query = query.where(Nas.vendor == wanted.vendor)
     if wanted.text:
-        query = query.where(
-            or_(
-                Nas.name.icontains(wanted.text, autoescape=True), Nas.identifier.icontains(wanted.text, autoescape=True)
-            )
-        )
+        query = query.where(has_part(wanted.text, Nas.name, Nas.identifier))
     if wanted.address:
         query = query.where(Nas.address == wanted.address)
-    if after is not None:
-        query = query.where(tuple_(Nas.name, Nas.id) > after)
     return session.scalars(query).all()

@@ -12,10 +12,12 @@ from uuid import UUID, uuid4
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.db.orders import Span
 from nac.errors import AlreadyExists, Conflict, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
 from nac.models import Nas
 from nac.nases import repository
+from nac.nases.repository import ORDERS as ORDERS
 from nac.nases.repository import Filter as Filter
 from nac.sealing import Seal
 from nac.validation import RADIUS_SECRET, require_name, require_radius_text
@@ -189,11 +191,8 @@ def read_filter(*, site: str, vendor: str, text: str, address: str) -> Filter:
     )
 
 
-def list_nas_page(
-    session: Session, *, tenant_id: TenantId, wanted: Filter, after: tuple[str, UUID] | None = None, limit: int = 1000
-) -> Sequence[Nas]:
-    """By name and id; page on with the last one's."""
-    return repository.list_page(session, tenant_id, wanted, after=after, limit=limit)
+def list_nas_page(session: Session, *, tenant_id: TenantId, wanted: Filter, span: Span | None = None) -> Sequence[Nas]:
+    return repository.list_page(session, tenant_id, wanted, span=span or ORDERS.first())
 
 
 def require_nas(session: Session, *, tenant_id: TenantId, reference: str | UUID) -> Nas:

@@ -2,11 +2,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import Uuid, bindparam, exists, func, or_, select, text, update
+from sqlalchemy import Uuid, bindparam, exists, func, select, text, update
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
+from nac.db.texts import has_part
 from nac.models import Membership, Person, SignIn
 
+ORDERS = Orders({"email": (Person.email,), "created_at": (Person.created_at, Person.id)})
 _HAS_MEANS = text("SELECT person_id FROM able_to_sign_in(ARRAY[:person], NULL, NULL)").bindparams(
     bindparam("person", type_=Uuid())
 )
@@ -26,12 +29,10 @@ def id_of_email(session: Session, email: str) -> UUID | None:
     return session.scalar(select(func.person_of_email(email)))
 
 
-def list_page(session: Session, *, after_email: str, limit: int, text: str, status: str) -> Sequence[Person]:
-    query = select(Person).where(Person.email > after_email).order_by(Person.email).limit(limit)
+def list_page(session: Session, *, span: Span, text: str, status: str) -> Sequence[Person]:
+    query = span.of(select(Person))
     if text:
-        query = query.where(
-            or_(Person.email.icontains(text, autoescape=True), Person.name.icontains(text, autoescape=True))
-        )
+        query = query.where(has_part(text, Person.email, Person.name))
     if status:
         query = query.where(Person.status == status)
     return session.scalars(query.execution_options(populate_existing=True)).all()

@@ -8,9 +8,11 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db.orders import Span
 from nac.errors import InvalidInput, NotFound
 from nac.models import Person
 from nac.people import repository
+from nac.people.repository import ORDERS as ORDERS
 from nac.users.passwords import hash_password
 from nac.validation import require_name
 
@@ -89,11 +91,9 @@ def require_by_email(session: Session, *, email: str) -> Person:
     return require(session, person_id=person_id)
 
 
-def list_people(
-    session: Session, *, after_email: str = "", limit: int = 100, text: str = "", status: str = ""
-) -> Sequence[Person]:
-    """In PlatformScope. Page on with the last address. `text` is a part of address or name; "" asks for nothing."""
-    return repository.list_page(session, after_email=after_email, limit=limit, text=text, status=status)
+def list_people(session: Session, *, span: Span | None = None, text: str = "", status: str = "") -> Sequence[Person]:
+    """In PlatformScope. `text` is a part of address or name; "" asks for nothing."""
+    return repository.list_page(session, span=span or ORDERS.first(), text=text, status=status)
 
 
 def add_person(session: Session, *, actor: str, email: str, name: str = "") -> Person:

@@ -5,9 +5,12 @@ from sqlalchemy import Row, func, select
 from sqlalchemy import delete as sql_delete
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
+from nac.db.texts import has_part
 from nac.ids import TenantId
 from nac.models import EndpointGroup, IdentitySource, Nas, Policy, PolicyHits, PolicyVersion, Site, UserGroup
 
+ORDERS = Orders({"slug": (Policy.slug,), "name": (Policy.name, Policy.id)})
 _NAMED: dict[str, type[EndpointGroup] | type[UserGroup] | type[Site]] = {
     "endpoint-group": EndpointGroup,
     "user-group": UserGroup,
@@ -29,9 +32,16 @@ def lock_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Policy | N
     )
 
 
-def list_page(session: Session, tenant_id: TenantId, *, after_slug: str, limit: int) -> Sequence[Policy]:
-    query = select(Policy).where(Policy.tenant_id == tenant_id, Policy.slug > after_slug)
-    return session.scalars(query.order_by(Policy.slug).limit(limit)).all()
+def list_page(
+    session: Session, tenant_id: TenantId, *, span: Span, text: str, published: bool | None
+) -> Sequence[Policy]:
+    query = span.of(select(Policy).where(Policy.tenant_id == tenant_id))
+    if text:
+        query = query.where(has_part(text, Policy.slug, Policy.name))
+    if published is not None:
+        in_force = Policy.published_version.is_not(None)
+        query = query.where(in_force if published else ~in_force)
+    return session.scalars(query).all()
 
 
 def sites_by_policy(session: Session, tenant_id: TenantId, ids: Collection[UUID]) -> dict[UUID, list[str]]:

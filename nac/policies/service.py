@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db.orders import Span
 from nac.engine import PolicyErrors, read_policy_text
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
@@ -29,6 +30,7 @@ from nac.policies.checking import (
 )
 from nac.policies.gate import UnacknowledgedDifferences
 from nac.policies.places import places_by_slug
+from nac.policies.repository import ORDERS as ORDERS
 from nac.policies.testing import PolicyTestsFailed, RunTest, require_passed, run_tests
 from nac.validation import require_name, require_slug
 
@@ -220,9 +222,16 @@ def list_policies(session: Session, *, tenant_id: TenantId) -> Sequence[Policy]:
     return repository.list_all(session, tenant_id)
 
 
-def list_page(session: Session, *, tenant_id: TenantId, after_slug: str = "", limit: int = 100) -> Sequence[Policy]:
-    """By slug; page on with the last one's."""
-    return repository.list_page(session, tenant_id, after_slug=after_slug, limit=limit)
+def list_page(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    span: Span | None = None,
+    text: str = "",
+    published: bool | None = None,
+) -> Sequence[Policy]:
+    """`text` is a part of slug or name; `published` asks for those with a version in force, or without."""
+    return repository.list_page(session, tenant_id, span=span or ORDERS.first(), text=text, published=published)
 
 
 def sites_by_policy(session: Session, *, tenant_id: TenantId, policies: Iterable[Policy]) -> dict[UUID, list[str]]:

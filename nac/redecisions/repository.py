@@ -25,6 +25,7 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.orm import Session
 
 from nac.coa_requests.queueing import WAITING
+from nac.db.orders import Orders, Span
 from nac.ids import TenantId
 from nac.models import CoaRequest, Redecision, RedecisionItem
 from nac.policies.differences import Answer
@@ -52,6 +53,8 @@ _withdraw_unlike, _leave_alike = (
     text(statement.replace("{alike}", _ALIKE)).bindparams(bindparam("waiting", type_=ARRAY(BigInteger())))
     for statement in (_WITHDRAW_UNLIKE, _LEAVE_ALIKE)
 )
+
+ORDERS = Orders({"id": (Redecision.id,)}, default="-id")
 
 
 def take_turn(session: Session, tenant_id: TenantId) -> bool:
@@ -98,10 +101,10 @@ def lock_before(session: Session, run: Redecision) -> Sequence[Redecision]:
     ).all()
 
 
-def list_page(session: Session, tenant_id: TenantId, *, before_id: int | None, limit: int) -> Sequence[Redecision]:
-    query = select(Redecision).where(Redecision.tenant_id == tenant_id).order_by(Redecision.id.desc()).limit(limit)
-    if before_id is not None:
-        query = query.where(Redecision.id < before_id)
+def list_page(session: Session, tenant_id: TenantId, *, span: Span, states: Collection[str]) -> Sequence[Redecision]:
+    query = span.of(select(Redecision).where(Redecision.tenant_id == tenant_id))
+    if states:
+        query = query.where(Redecision.state.in_(states))
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 

@@ -1,6 +1,6 @@
 """Deciding live sessions anew after a change: what people see of it, and what they do about it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -9,14 +9,17 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import epoch_seconds
+from nac.db.orders import Span
 from nac.errors import Conflict, NotFound
 from nac.ids import TenantId
 from nac.models import Redecision
+from nac.models.redecision import RedecisionState
 from nac.policies import service as policies
 from nac.redecisions import ending, reading, repository, running
 from nac.redecisions.found import found_row
 from nac.redecisions.judging import Judge
 from nac.redecisions.reading import PAGE
+from nac.redecisions.repository import ORDERS as ORDERS
 from nac.redecisions.settings import Settings, set_settings, settings_of
 from nac.redecisions.tallies import Tallies
 
@@ -123,10 +126,10 @@ def require(session: Session, *, tenant_id: TenantId, number: int) -> Redecision
 
 
 def list_redecisions(
-    session: Session, *, tenant_id: TenantId, before_id: int | None = None, limit: int = 100
+    session: Session, *, tenant_id: TenantId, span: Span | None = None, states: Collection[RedecisionState] = ()
 ) -> Sequence[Redecision]:
-    """Newest first; page on with the last one's id."""
-    return repository.list_page(session, tenant_id, before_id=before_id, limit=limit)
+    """The newest first, unless `span` says otherwise."""
+    return repository.list_page(session, tenant_id, span=span or ORDERS.first(), states=states)
 
 
 def short_row(run: Redecision) -> dict[str, Any]:

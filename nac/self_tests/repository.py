@@ -2,13 +2,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import delete, func, select, text, tuple_
+from sqlalchemy import delete, func, select, text
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
 from nac.ids import TenantId
 from nac.models import AuthLog, SelfTest
 from nac.self_tests.ticket import NAS_IDENTIFIER
 
+ORDERS = Orders({"created_at": (SelfTest.created_at, SelfTest.id)}, default="-created_at")
 _WAITING = text("SELECT tenant_id, id FROM waiting_self_tests(:most)")
 _UNDER_WAY = ("queued", "running")
 
@@ -28,13 +30,8 @@ def count_under_way(session: Session, tenant_id: TenantId) -> int:
     return session.scalars(query.where(SelfTest.tenant_id == tenant_id, SelfTest.state.in_(_UNDER_WAY))).one()
 
 
-def list_page(
-    session: Session, tenant_id: TenantId, *, before: tuple[datetime, UUID] | None, limit: int
-) -> Sequence[SelfTest]:
-    query = select(SelfTest).where(SelfTest.tenant_id == tenant_id)
-    if before is not None:
-        query = query.where(tuple_(SelfTest.created_at, SelfTest.id) < before)
-    return session.scalars(query.order_by(SelfTest.created_at.desc(), SelfTest.id.desc()).limit(limit)).all()
+def list_page(session: Session, tenant_id: TenantId, *, span: Span) -> Sequence[SelfTest]:
+    return session.scalars(span.of(select(SelfTest).where(SelfTest.tenant_id == tenant_id))).all()
 
 
 def delete_all_but(session: Session, tenant_id: TenantId, *, newest: int) -> None:

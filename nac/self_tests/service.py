@@ -1,16 +1,17 @@
 """Self-tests of a tenant: asked for, listed, shown. The worker runs them (`nac.self_tests.running`)."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.db.orders import Span
 from nac.errors import Conflict, NotFound
 from nac.ids import TenantId
 from nac.models import SelfTest
 from nac.self_tests import repository
+from nac.self_tests.repository import ORDERS as ORDERS
 from nac.tenants import service as tenants
 
 # Of a tenant at a time.
@@ -46,8 +47,6 @@ def require(session: Session, *, tenant_id: TenantId, test_id: UUID) -> SelfTest
     return row
 
 
-def list_self_tests(
-    session: Session, *, tenant_id: TenantId, before: tuple[datetime, UUID] | None = None, limit: int = 20
-) -> Sequence[SelfTest]:
-    """Newest first; page on with the moment and id of the last one."""
-    return repository.list_page(session, tenant_id, before=before, limit=limit)
+def list_self_tests(session: Session, *, tenant_id: TenantId, span: Span | None = None) -> Sequence[SelfTest]:
+    """The newest first, unless `span` says otherwise."""
+    return repository.list_page(session, tenant_id, span=span or ORDERS.first())

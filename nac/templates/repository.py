@@ -5,9 +5,19 @@ from uuid import UUID
 from sqlalchemy import Row, case, distinct, func, select
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
 from nac.ids import MspId, TenantId
 from nac.models import AuthLog, Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion, Tenant
 from nac.templates.watching import Devices
+
+FOLLOWERS = Orders(
+    {
+        "slug": (Tenant.slug,),
+        "name": (Tenant.name, Tenant.slug),
+        "version": (TemplateTenant.version, Tenant.slug),
+        "applied_at": (TemplateTenant.applied_at, Tenant.slug),
+    }
+)
 
 
 def get_by_slug(session: Session, msp_id: MspId, slug: str, *, lock: bool = False) -> Template | None:
@@ -33,16 +43,15 @@ def list_versions(session: Session, template: Template, *, below: int | None, li
 
 
 def followers(
-    session: Session, template: Template, *, after_slug: str = "", limit: int | None = None
+    session: Session, template: Template, *, span: Span | None = None
 ) -> Sequence[Row[TemplateTenant, Tenant]]:
-    """By slug."""
+    """All of them, by slug, without `span`."""
     query = (
         select(TemplateTenant, Tenant)
         .join(Tenant, Tenant.id == TemplateTenant.tenant_id)
-        .where(TemplateTenant.template_id == template.id, Tenant.slug > after_slug)
-        .order_by(Tenant.slug)
-        .limit(limit)
+        .where(TemplateTenant.template_id == template.id)
     )
+    query = FOLLOWERS[FOLLOWERS.default].sorted(query) if span is None else span.of(query)
     return session.execute(query.execution_options(populate_existing=True)).all()
 
 

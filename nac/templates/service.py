@@ -8,12 +8,14 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.db import enter_tenant
+from nac.db.orders import Span
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import MspId, TenantId
 from nac.models import Template, TemplateTenant, TemplateVersion, Tenant
 from nac.templates import repository
 from nac.templates.document import PART, parse_template, parts_of
 from nac.templates.parts import read_parts
+from nac.templates.repository import FOLLOWERS
 from nac.tenants import service as tenants
 from nac.tenants.service import TenantNotFound
 from nac.validation import require_name, require_slug
@@ -155,10 +157,10 @@ def release(session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: s
 
 
 def list_followers(
-    session: Session, *, template: Template, after_slug: str = "", limit: int = 100, with_drift: bool = False
+    session: Session, *, template: Template, span: Span | None = None, with_drift: bool = False
 ) -> Sequence[Follower]:
-    """By slug. Drift is of the version that each has; a tenant that has none yet has none."""
-    rows = repository.followers(session, template, after_slug=after_slug, limit=limit)
+    """Drift is of the version that each has; a tenant that has none yet has none."""
+    rows = repository.followers(session, template, span=span or FOLLOWERS.first())
     if not with_drift:
         return [Follower(tenant, row) for row, tenant in rows]
     versions: dict[int, Mapping[str, Any]] = {}

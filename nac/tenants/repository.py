@@ -1,10 +1,12 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import delete, or_, select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
 from nac.db.sets import among
+from nac.db.texts import has_part
 from nac.ids import TenantId
 from nac.models import (
     EndpointEvidence,
@@ -14,6 +16,15 @@ from nac.models import (
     PolicyHits,
     RadiusSession,
     Tenant,
+)
+
+ORDERS = Orders(
+    {
+        "slug": (Tenant.slug,),
+        "name": (Tenant.name, Tenant.id),
+        "status": (Tenant.status, Tenant.id),
+        "created_at": (Tenant.created_at, Tenant.id),
+    }
 )
 
 
@@ -34,17 +45,16 @@ def get(session: Session, tenant_id: TenantId) -> Tenant | None:
 def list_page(
     session: Session,
     *,
-    after_slug: str,
-    limit: int,
+    span: Span,
     only: Collection[TenantId] | None,
     text: str,
     statuses: Collection[str],
 ) -> Sequence[Tenant]:
-    query = select(Tenant).where(Tenant.slug > after_slug).order_by(Tenant.slug).limit(limit)
+    query = span.of(select(Tenant))
     if only is not None:
         query = query.where(among(Tenant.id, only))
     if text:
-        query = query.where(or_(*(each.icontains(text, autoescape=True) for each in (Tenant.slug, Tenant.name))))
+        query = query.where(has_part(text, Tenant.slug, Tenant.name))
     if statuses:
         query = query.where(Tenant.status.in_(statuses))
     return session.scalars(query).all()

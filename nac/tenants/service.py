@@ -12,6 +12,7 @@ from nac.certificates.repository import list_authorities
 from nac.certificates.status import status_changed
 from nac.clock import utc_now
 from nac.db import enter_tenant
+from nac.db.orders import Span
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound, ScopeViolation, SeveralMistakes
 from nac.ids import MspId, TenantId
 from nac.methods import Offer
@@ -20,6 +21,7 @@ from nac.models.tenant import StatusFailure, TenantStatus
 from nac.retention import holds
 from nac.sites import service as sites
 from nac.tenants import repository
+from nac.tenants.repository import ORDERS as ORDERS
 from nac.validation import require_name, require_slug
 
 # Whoever publishes waits for the replay.
@@ -261,14 +263,14 @@ def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
 def list_tenants(
     session: Session,
     *,
-    after_slug: str = "",
-    limit: int = 1000,
+    span: Span | None = None,
     only: Collection[TenantId] | None = None,
     text: str = "",
     statuses: Collection[TenantStatus] = (),
 ) -> Sequence[Tenant]:
-    """By slug, `only` these where it is given; page on with the last one's slug. `text` is a part of slug or name."""
-    return repository.list_page(session, after_slug=after_slug, limit=limit, only=only, text=text, statuses=statuses)
+    """`only` these where it is given. `text` is a part of slug or name."""
+    span = span or ORDERS.first()
+    return repository.list_page(session, span=span, only=only, text=text, statuses=statuses)
 
 
 def require(session: Session, *, tenant_id: TenantId) -> Tenant:

@@ -1,14 +1,25 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, CursorResult, delete, func, select
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
+from nac.db.texts import has_part
 from nac.ids import TenantId
 from nac.models import AuthLog, SignUp, Trial
 from nac.self_tests.ticket import NAS_IDENTIFIER
 
+ORDERS = Orders(
+    {
+        "tenant_id": (Trial.tenant_id,),
+        "organisation": (Trial.organisation, Trial.tenant_id),
+        "email": (Trial.email, Trial.tenant_id),
+        "created_at": (Trial.created_at, Trial.tenant_id),
+        "ends_at": (Trial.ends_at, Trial.tenant_id),
+    }
+)
 # Any number, the same for all: who counts sign-ups does so alone.
 _LOCK = 7_301_441
 
@@ -64,9 +75,13 @@ def get(session: Session, tenant_id: TenantId, *, lock: bool = False) -> Trial |
     return session.scalar(query.with_for_update().execution_options(populate_existing=True) if lock else query)
 
 
-def list_page(session: Session, *, after: TenantId | None, limit: int) -> Sequence[Trial]:
-    query = select(Trial).order_by(Trial.tenant_id).limit(limit)
-    return session.scalars(query if after is None else query.where(Trial.tenant_id > after)).all()
+def list_page(session: Session, *, span: Span, text: str, states: Collection[str]) -> Sequence[Trial]:
+    query = span.of(select(Trial))
+    if text:
+        query = query.where(has_part(text, Trial.organisation, Trial.email))
+    if states:
+        query = query.where(Trial.state.in_(states))
+    return session.scalars(query).all()
 
 
 def list_open(session: Session) -> Sequence[TenantId]:

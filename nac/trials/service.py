@@ -8,7 +8,7 @@ import hashlib
 import ipaddress
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import uuid4
@@ -17,15 +17,18 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db.orders import Span
 from nac.errors import AdmitError, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.mail import service as mail
 from nac.models import SignUp, Trial
+from nac.models.trial import TrialState
 from nac.people import service as people
 from nac.sealing import Seal
 from nac.settings import Trials
 from nac.trials import repository
 from nac.trials.mail_domains import EVERYBODYS
+from nac.trials.repository import ORDERS as ORDERS
 from nac.validation import require_name
 
 ACTOR = "system:trials"
@@ -168,9 +171,11 @@ def require_trial(session: Session, *, tenant_id: TenantId, lock: bool = False) 
     return row
 
 
-def list_trials(session: Session, *, after: TenantId | None = None, limit: int = 100) -> Sequence[Trial]:
-    """By tenant id; page on with the last one's."""
-    return repository.list_page(session, after=after, limit=limit)
+def list_trials(
+    session: Session, *, span: Span | None = None, text: str = "", states: Collection[TrialState] = ()
+) -> Sequence[Trial]:
+    """`text` is a part of organisation or address."""
+    return repository.list_page(session, span=span or ORDERS.first(), text=text, states=states)
 
 
 def _require(session: Session, token: str, *, lock: bool) -> SignUp:

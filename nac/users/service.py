@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates.leftovers import require_none_left
+from nac.db.orders import Span
 from nac.errors import AlreadyExists, InvalidInput, NotFound
 from nac.groups import USER_GROUPS
 from nac.ids import TenantId
@@ -19,6 +20,7 @@ from nac.replica.records import nt_hash_context
 from nac.sealing import Seal
 from nac.users import repository
 from nac.users.passwords import hash_password, nt_hash
+from nac.users.repository import ORDERS as ORDERS
 from nac.users.repository import Filter
 from nac.validation import require_future, require_radius_text
 
@@ -206,10 +208,9 @@ def change_password(
 
 
 def list_users(
-    session: Session, *, tenant_id: TenantId, wanted: Filter | None = None, after_name: str = "", limit: int = 1000
+    session: Session, *, tenant_id: TenantId, wanted: Filter | None = None, span: Span | None = None
 ) -> Sequence[User]:
-    """By name; page on with the last one's."""
-    return repository.list_page(session, tenant_id, wanted or Filter(), after_name=after_name, limit=limit)
+    return repository.list_page(session, tenant_id, wanted or Filter(), span=span or ORDERS.first())
 
 
 def require_by_id(session: Session, *, tenant_id: TenantId, user_id: UUID, lock: bool = False) -> User:

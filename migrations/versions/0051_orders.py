@@ -1,0 +1,14 @@
+"""Orders that lists of many rows can be had in."""
+
+from migrations.pieces import run_pieces
+
+revision = "0051"
+down_revision = "0050"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

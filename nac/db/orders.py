@@ -1,0 +1,120 @@
+"""The orders that a list can be had in, and pages of each: a page begins behind the key of a row, whether or not that
+row is still there.
+
+An order goes by one column, and where that is the same by another that no two rows share; either way both go up or down
+together, as an index has them. NULL comes last, up and down.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import ColumnElement, Select, and_, literal, or_, tuple_
+from sqlalchemy.orm import InstrumentedAttribute
+
+Key = tuple[Any, ...]
+Column = InstrumentedAttribute[Any]
+Query = TypeVar("Query", bound=Select[*tuple[Any, ...]])
+Row = TypeVar("Row")
+
+DOWN: Final = "-"
+_MANY: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    # As people ask for it: name, or -name where it goes down.
+    name: str
+    # The last one tells rows apart; the first alone may be NULL.
+    columns: tuple[Column, ...]
+
+    @property
+    def goes_down(self) -> bool:
+        return self.name.startswith(DOWN)
+
+    def key_of(self, row: Any) -> Key:  # noqa: ANN401 -- an entity, or several in a sequence
+        """What a page behind this row begins behind."""
+        entities = row if isinstance(row, Sequence) else (row,)
+        return tuple(
+            next(getattr(each, column.key) for each in entities if isinstance(each, column.parent.class_))
+            for column in self.columns
+        )
+
+    def sorted(self, query: Query) -> Query:
+        return query.order_by(*(self._directed(column) for column in self.columns))
+
+    def behind(self, key: Key) -> ColumnElement[bool]:
+        first, *others = self.columns
+        if not may_be_null(first):
+            return self._is_past(self.columns, key)
+        if key[0] is None:
+            return and_(first.is_(None), self._is_past(others, key[1:]))
+        return or_(self._is_past(self.columns, key), first.is_(None))
+
+    def _directed(self, column: Column) -> ColumnElement[Any]:
+        directed = column.desc() if self.goes_down else column.asc()
+        return directed.nulls_last() if self.goes_down and may_be_null(column) else directed
+
+    def _is_past(self, columns: Sequence[Column], key: Key) -> ColumnElement[bool]:
+        values = [literal(value, column.type) for column, value in zip(columns, key, strict=True)]
+        if len(values) == 1:
+            return columns[0] < values[0] if self.goes_down else columns[0] > values[0]
+        ours, theirs = tuple_(*columns), tuple_(*values)
+        return ours < theirs if self.goes_down else ours > theirs
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """So many rows of a list in an order."""
+
+    order: Order
+    limit: int = _MANY
+    # None: from its beginning on.
+    after: Key | None = None
+
+    def of(self, query: Query) -> Query:
+        query = self.order.sorted(query).limit(self.limit)
+        return query if self.after is None else query.where(self.order.behind(self.after))
+
+
+class Orders:
+    """Of one list. `names` gives the columns of each name, up and down; the first name is the default."""
+
+    def __init__(self, names: Mapping[str, tuple[Column, ...]], *, default: str = "") -> None:
+        both = chain.from_iterable((name, DOWN + name) for name in names)
+        self._orders = {each: Order(each, names[each.removeprefix(DOWN)]) for each in both}
+        self.default = default or next(iter(names))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._orders)
+
+    def __getitem__(self, name: str) -> Order:
+        return self._orders[name]
+
+    def first(self, limit: int = _MANY) -> Span:
+        """Of the default order."""
+        return Span(self._orders[self.default], limit)
+
+    def behind(self, *key: object, limit: int = _MANY) -> Span:
+        """Of the default order."""
+        return Span(self._orders[self.default], limit, key)
+
+    def pages(
+        self,
+        fetch: Callable[[Span], Sequence[Row]],
+        entity: Callable[[Row], Any] = lambda row: row,
+        *,
+        size: int = _MANY,
+        after: Key | None = None,
+    ) -> Iterator[Sequence[Row]]:
+        """All of them in the default order, page by page. `entity` gives what of a row has the columns."""
+        span = Span(self._orders[self.default], size, after)
+        while page := fetch(span):
+            yield page
+            span = self.behind(*span.order.key_of(entity(page[-1])), limit=size)
+
+
+def may_be_null(column: Column) -> bool:
+    return bool(column.property.columns[0].nullable)
