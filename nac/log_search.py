@@ -1,4 +1,5 @@
-"""Looking through a log that is partitioned by day, from its newest row back, for as long as one answer may take.
+"""Looking through a log that is partitioned by day, from its newest row back or from its oldest on, for as long as one
+answer may take.
 
 A log has a partition for each day of years, and what is asked for may be rare or not there at all. PostgreSQL plans for
 each partition that a query may reach, so it is asked for a stretch of days at a time, each longer than the one before;
@@ -31,15 +32,18 @@ BUDGET_SECONDS = 0.05
 # What is read of a log that no index serves, before it is looked how long that took.
 SLICE_ROWS = 4_000
 _FIRST_DAYS, _NEXT_DAYS, _MOST_DAYS, _GROWTH = 2, 16, 64, 4
+_EVER, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _INHERITS = table("pg_inherits", column("inhrelid"), column("inhparent"))
 _CLASSES = table("pg_class", column("oid"), column("relname"))
 
 
 class Stretch(NamedTuple):
-    """Rows behind `before` in the order from the newest back, down to `last`, included; None for no bound."""
+    """Rows behind `before` in the order from the newest back, or from the oldest on, as far as `last`, included; None
+    for no bound."""
 
     before: Key | None
     last: Key | None
+    oldest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,54 +62,79 @@ def search(
     key: Callable[[Row], Key],
     reads_rows: bool,
     before: Key | None,
-    since: datetime | None,
+    until: datetime | None,
     limit: int,
+    oldest_first: bool = False,
 ) -> Searched[Row]:
-    """`look` gives the first so many rows that fit of a stretch; `reads_rows` says that no index finds them."""
+    """`look` gives the first so many rows that fit of a stretch; `reads_rows` says that no index finds them. `before`
+    is where it begins, `until` how far it goes: down to that moment, or up to before it."""
     found: list[Row] = []
     deadline = monotonic() + BUDGET_SECONDS
-    # Clocks are wrong: rows of times to come are of the first stretch.
-    now = utc_now()
-    top, floor = min(before[0], now) if before else now, since
+    reach = _Up(session, log, until) if oldest_first else _Down(session, log, until)
     # Where a search goes on, the days right behind are no likelier than others.
     days = _FIRST_DAYS if before is None or reads_rows else _NEXT_DAYS
     while True:
-        start: datetime | None = top - timedelta(days=days)
-        if floor is None and (before is not None or days > _FIRST_DAYS):
-            floor = _first_day(session, log)
-        if floor is not None and start is not None and start <= floor:
-            # What is older than all partitions is in one of its own.
-            start = since
-        stretch = Stretch(before, (start, 0) if start else None)
+        end = reach.end(before, days)
+        stretch = Stretch(before, (end, 0) if end else None, oldest_first)
         cut = _row_at(session, log, tenant_id, stretch) if reads_rows else None
         if cut is not None:
-            stretch = Stretch(before, cut)
+            stretch = stretch._replace(last=cut)
         found += look(stretch, limit - len(found))
         if len(found) == limit:
             return Searched(found, key(found[-1]))
-        if stretch.last is None or (cut is None and start == since):
+        if stretch.last is None or (cut is None and end == until):
             return Searched(found, None)
         before = stretch.last
-        top = min(before[0], now)
         if monotonic() > deadline:
             return Searched(found, before)
         if cut is None:
             days = min(days * _GROWTH, _MOST_DAYS)
 
 
+class _Down:
+    def __init__(self, session: Session, log: Log, until: datetime | None) -> None:
+        self._session, self._log, self._until = session, log, until
+        self._floor = until
+        # Clocks are wrong: rows of times to come are of the first stretch.
+        self._now = utc_now()
+
+    def end(self, before: Key | None, days: int) -> datetime | None:
+        """Of the stretch of so many days that begins there."""
+        top = min(before[0], self._now) if before else self._now
+        end = top - timedelta(days=days)
+        if self._floor is None and (before is not None or days > _FIRST_DAYS):
+            self._floor = _first_day(self._session, self._log)
+        # What is older than all partitions is in one of its own.
+        return self._until if self._floor is not None and end <= self._floor else end
+
+
+class _Up:
+    def __init__(self, session: Session, log: Log, until: datetime | None) -> None:
+        self._session, self._log, self._until = session, log, until
+        # Rows of times to come are of the last stretch.
+        self._ceiling = min(until or _NEVER, utc_now())
+
+    def end(self, before: Key | None, days: int) -> datetime | None:
+        """As of `_Down`; the first has what is older than all partitions, too."""
+        start = max(_first_day(self._session, self._log), before[0] if before else _EVER)
+        return self._until if start >= self._ceiling - timedelta(days=days) else start + timedelta(days=days)
+
+
 def within(query: Query, log: Log, stretch: Stretch) -> Query:
     """The bounds on `at` alone are what leave out partitions."""
-    if stretch.before is not None:
-        query = query.where(log.at <= stretch.before[0], tuple_(log.at, log.id) < stretch.before)
-    if stretch.last is not None:
-        query = query.where(log.at >= stretch.last[0], tuple_(log.at, log.id) >= stretch.last)
-    return query
+    low, high = (stretch.before, stretch.last) if stretch.oldest_first else (stretch.last, stretch.before)
+    key, excluded = tuple_(log.at, log.id), stretch.before
+    if high is not None:
+        query = query.where(log.at <= high[0], key < high if high is excluded else key <= high)
+    if low is not None:
+        query = query.where(log.at >= low[0], key > low if low is excluded else key >= low)
+    return query.order_by(*(each.asc() if stretch.oldest_first else each.desc() for each in (log.at, log.id)))
 
 
 def _row_at(session: Session, log: Log, tenant_id: TenantId, stretch: Stretch) -> Key | None:
     """The key of the SLICE_ROWS-th row; None where there are not so many. Reads the index alone."""
     query = within(select(log.at, log.id).where(log.tenant_id == tenant_id), log, stretch)
-    row = session.execute(query.order_by(log.at.desc(), log.id.desc()).offset(SLICE_ROWS - 1).limit(1)).one_or_none()
+    row = session.execute(query.offset(SLICE_ROWS - 1).limit(1)).one_or_none()
     return None if row is None else (row[0], row[1])
 
 

@@ -7,9 +7,9 @@ from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
-from api.v1.keys import Mac, Moment, SiteSlug, User, moment_key
-from api.v1.log_pages import LogPage, Since, Until, first_key, log_page, require_period
-from api.v1.paging import MOST, Paging
+from api.v1.keys import Mac, Moment, SiteSlug, User
+from api.v1.log_pages import LogPage, Since, Until, log_page, looked
+from api.v1.paging import MOST, Sorted, sorted_by_time
 from nac.accounting import service as accounting
 from nac.accounting.service import LoggedAccounting
 from nac.accounts.permissions import Permission
@@ -63,7 +63,7 @@ class Usages(BaseModel):
 @router.get("/accounting", operation_id="listAccounting")
 def list_accounting(
     access: Reads,
-    paging: Annotated[Paging, Depends()],
+    paging: Annotated[Sorted, Depends(sorted_by_time("at"))],
     mac: Mac = "",
     user: User = "",
     nas: Annotated[str, Query(max_length=253, description="Told by this NAS: its name or address.")] = "",
@@ -73,9 +73,8 @@ def list_accounting(
     since: Since = None,
     until: Until = None,
 ) -> LogPage[AccountingRecord]:
-    """Newest first. What the filters leave out is looked through page by page."""
-    require_period(since, until)
-    before = first_key(moment_key(paging.after()), until)
+    """What the filters leave out is looked through page by page."""
+    stretch = looked(paging, since, until)
     with access.read() as session:
         found = accounting.search_accounting(
             session,
@@ -86,11 +85,9 @@ def list_accounting(
             site=site,
             session_id=session_id,
             status_type=status_type,
-            since=since,
-            before=before,
-            limit=paging.limit,
+            **stretch,
         )
-        return log_page(found, lambda logged: AccountingRecord(**_shown(logged)))
+        return log_page(paging, found, lambda logged: AccountingRecord(**_shown(logged)))
 
 
 @router.get("/accounting/{record}", operation_id="getAccountingRecord")

@@ -1,6 +1,6 @@
 """Who changed what: of the platform, of an MSP and of a tenant."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -10,13 +10,12 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from api.access import Access, Requires
 from api.v1.owners import of_every_owner
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.audit import exporting
 from nac.audit import service as audit
 from nac.audit.comparing import differences
-from nac.audit.repository import Filter, Key
-from nac.errors import InvalidInput
+from nac.audit.repository import Filter
 from nac.models import AuditEntry, AuditSeal
 from nac.validation import require_address
 
@@ -94,22 +93,16 @@ def _routes(prefix: str, noun: str, reads: Requires) -> None:
 
     @router.get(f"{prefix}/audit", operation_id=f"list{noun}Audit")
     def list_audit(
-        access: Annotated[Access, read], paging: Annotated[Paging, Depends()], wanted: Annotated[Wanted, Depends()]
+        access: Annotated[Access, read],
+        paging: Annotated[Ordered, Depends(sorted_by(audit.ORDERS))],
+        wanted: Annotated[Wanted, Depends()],
     ) -> Page[Entry]:
-        """Newest first. A page may have fewer entries than were asked for, also none, and yet a `next`: rare ones are
+        """A page may have fewer entries than were asked for, also none, and yet a `next`: rare ones are
         looked for in so many at a time."""
-        before = _key(paging.after())
         with access.read() as session:
-            rows, searched = audit.search(
-                session, owner=access.owner, wanted=wanted.filter, before=before, limit=paging.limit + 1
-            )
+            rows, searched = audit.search(session, owner=access.owner, wanted=wanted.filter, span=paging.span)
             seals = audit.seals(session, rows)
-            return paging.page(
-                rows,
-                lambda row: _cursor((row.at, row.id)),
-                lambda row: _entry(row, seals.get(row.id)),
-                searched=searched and _cursor(searched),
-            )
+            return paging.ordered(rows, lambda row: _entry(row, seals.get(row.id)), searched=searched)
 
     @router.get(f"{prefix}/audit/head", operation_id=f"get{noun}AuditHead")
     def get_head(access: Annotated[Access, read]) -> Head:
@@ -140,19 +133,6 @@ def _routes(prefix: str, noun: str, reads: Requires) -> None:
 
 for each in of_every_owner(Permission.AUDIT_READ, Permission.AUDIT_READ):
     _routes(each.prefix, each.noun, each.reads)
-
-
-def _cursor(key: Key) -> str:
-    at, entry_id = key
-    return f"{at.astimezone(UTC).isoformat()}|{entry_id}"
-
-
-def _key(text: str) -> Key | None:
-    at, _, entry_id = text.partition("|")
-    try:
-        return (datetime.fromisoformat(at).astimezone(UTC), int(entry_id)) if text else None
-    except (ValueError, OverflowError) as exc:
-        raise InvalidInput("This is no place in this list.", place="after") from exc
 
 
 def _entry(row: AuditEntry, seal: AuditSeal | None) -> Entry:

@@ -11,7 +11,7 @@ from api.access import Access, ChangesTenant
 from api.v1.certificate_shapes import CertificateInFull, in_full
 from api.v1.certificates import Reads, Serial
 from api.v1.inputs import Input
-from api.v1.paging import Page, Paging
+from api.v1.paging import Page, Sorted, sorted_by_time
 from nac.accounts.permissions import Permission
 from nac.certificates import expiry, profiles, renewal
 from nac.certificates import service as certificates
@@ -105,11 +105,11 @@ def set_profile(access: Manages, name: _ProfileName, body: ProfileChoice) -> Pro
 @router.get("/expiring-certificates", operation_id="listExpiringCertificates")
 def list_expiring(
     access: Reads,
-    paging: Annotated[Paging, Depends()],
+    paging: Annotated[Sorted, Depends(sorted_by_time("not_after", newest_first=False))],
     days: Annotated[int, Query(ge=1, le=36_525, description="Within so many.")] = 60,
     kind: Annotated[list[expiry.Kind] | None, Query()] = None,
 ) -> Page[Expiring]:
-    """Authorities and certificates that end soon and have no successor, the first to end first."""
+    """Authorities and certificates that end soon and have no successor."""
     after = _place(paging.after())
     with access.read() as session:
         rows = expiry.list_expiring(
@@ -120,6 +120,7 @@ def list_expiring(
             kinds=kind or expiry.KINDS,
             after=after,
             limit=paging.limit + 1,
+            last_first=paging.goes_down,
         )
         return paging.page(rows, lambda row: f"{row.not_after.isoformat()} {row.id}", _expiring)
 

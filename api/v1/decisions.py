@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
 from api.remedies import of_the_api
-from api.v1.keys import Mac, SiteSlug, moment_key
-from api.v1.log_pages import LogPage, Since, Until, first_key, log_page, require_period
-from api.v1.paging import Paging
+from api.v1.keys import Mac, SiteSlug
+from api.v1.log_pages import LogPage, Since, Until, log_page, looked
+from api.v1.paging import Sorted, sorted_by_time
 from nac.accounts.permissions import Permission
 from nac.decisions import service as decisions
 from nac.decisions.service import LoggedDecision
@@ -84,7 +84,7 @@ class WholeDecision(Decision):
 @router.get("", operation_id="listDecisions")
 def list_decisions(
     access: Reads,
-    paging: Annotated[Paging, Depends()],
+    paging: Annotated[Sorted, Depends(sorted_by_time("at"))],
     mac: Mac = "",
     user: Annotated[str, Query(max_length=253, description="Of this user, certificate name or serial number.")] = "",
     nas: Annotated[str, Query(max_length=253, description="Asked by this NAS: name, NAS-Identifier or address.")] = "",
@@ -96,12 +96,11 @@ def list_decisions(
     since: Since = None,
     until: Until = None,
 ) -> LogPage[Decision]:
-    """Newest first. `mac` is found by an index however long ago it was; what the other filters leave out is looked
+    """`mac` is found by an index however long ago it was; what the other filters leave out is looked
     through page by page."""
-    require_period(since, until)
     if reason and reason not in REASONS:
         raise InvalidInput(f"{reason!r} is no reason.", place="reason", remedy="Use a code, such as unknown-mac.")
-    before = first_key(moment_key(paging.after()), until)
+    stretch = looked(paging, since, until)
     with access.read() as session:
         found = decisions.search_decisions(
             session,
@@ -114,11 +113,9 @@ def list_decisions(
             reason=reason,
             rejects=rejects,
             monitored=monitored,
-            since=since,
-            before=before,
-            limit=paging.limit,
+            **stretch,
         )
-        return log_page(found, lambda logged: Decision(**_shown(logged)))
+        return log_page(paging, found, lambda logged: Decision(**_shown(logged)))
 
 
 @router.get("/{decision}", operation_id="getDecision")

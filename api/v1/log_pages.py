@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, TypeVar
+from typing import Annotated, TypedDict, TypeVar
 
 from fastapi import Query
 
-from api.v1.keys import Moment, key_text
-from api.v1.paging import Item, Page, cursor
+from api.v1.keys import Moment, key_text, moment_key
+from api.v1.paging import Item, Page, Sorted
 from nac.errors import InvalidInput
 from nac.log_search import Key, Searched
 
@@ -19,26 +19,33 @@ Until = Annotated[Moment | None, Query(description="Before that.")]
 class LogPage(Page[Item]):
     """What fits is looked for as long as one answer may take: a page may be short, or empty, and yet have a `next`."""
 
-    # All that is not older than that was looked through; null where all was.
+    # So far it was looked through; null where all was.
     searched_to: datetime | None
 
 
-def first_key(after: Key | None, until: datetime | None) -> Key | None:
-    """Where a page begins."""
-    if until is None:
-        return after
-    return min(after, (until, 0)) if after else (until, 0)
+class Looked(TypedDict):
+    """What of a log is looked through for a page, as nac.log_search has it."""
+
+    before: Key | None
+    until: datetime | None
+    limit: int
+    oldest_first: bool
 
 
-def log_page(found: Searched[Row], item: Callable[[Row], Item]) -> LogPage[Item]:
+def looked(paging: Sorted, since: datetime | None, until: datetime | None) -> Looked:
+    """Raises InvalidInput."""
+    if since is not None and until is not None and until <= since:
+        raise InvalidInput("The period ends before it begins.", place="until", remedy="Give a later time.")
+    first, last = (until, since) if paging.goes_down else (since, until)
+    bounds = [key for key in (moment_key(paging.after()), (first, 0) if first else None) if key]
+    before = (min if paging.goes_down else max)(bounds, default=None)
+    return Looked(before=before, until=last, limit=paging.limit, oldest_first=not paging.goes_down)
+
+
+def log_page(paging: Sorted, found: Searched[Row], item: Callable[[Row], Item]) -> LogPage[Item]:
     key = found.next
     return LogPage(
         items=[item(row) for row in found.rows],
-        next=cursor(key_text(*key)) if key else None,
+        next=paging.cursor(key_text(*key)) if key else None,
         searched_to=key[0] if key else None,
     )
-
-
-def require_period(since: datetime | None, until: datetime | None) -> None:
-    if since is not None and until is not None and until <= since:
-        raise InvalidInput("The period ends before it begins.", place="until", remedy="Give a later time.")

@@ -64,13 +64,10 @@ class Paging:
         rows: Sequence[Row],
         key: Callable[[Row], str],
         item: Callable[[Row], Item],
-        *,
-        searched: str | None = None,
     ) -> "Page[Item]":
-        """Of rows that were read with a limit of one more than `limit`. `searched` is the key down to which rows were
-        looked through, where that is not the end of the list."""
+        """Of rows that were read with a limit of one more than `limit`."""
         shown = rows[: self.limit]
-        behind = key(shown[-1]) if len(rows) > self.limit else searched
+        behind = key(shown[-1]) if len(rows) > self.limit else None
         return Page(items=[item(row) for row in shown], next=self.cursor(behind) if behind else None)
 
     def _read(self) -> object:
@@ -121,15 +118,19 @@ class Ordered(Sorted):
         return Span(self._order, self.limit + 1, self._key())
 
     def ordered(
-        self, rows: Sequence[Row], item: Callable[[Row], Item], *, entity: Callable[[Row], Any] = lambda row: row
+        self,
+        rows: Sequence[Row],
+        item: Callable[[Row], Item],
+        *,
+        entity: Callable[[Row], Any] = lambda row: row,
+        searched: Key | None = None,
     ) -> Page[Item]:
-        """Of rows of `span`; `entity` gives what of a row has the columns that it is sorted by."""
+        """Of rows of `span`; `entity` gives what of a row has the columns that it is sorted by. `searched` is the
+        key as far as which rows were looked through, where that is not the end of the list."""
         shown = rows[: self.limit]
-        behind = None
-        if len(rows) > self.limit:
-            key = self._order.key_of(entity(shown[-1]))
-            behind = self.cursor(json.loads(_adapter(self._order.columns).dump_json(key)))
-        return Page(items=[item(row) for row in shown], next=behind)
+        key = self._order.key_of(entity(shown[-1])) if len(rows) > self.limit else searched
+        behind = None if key is None else json.loads(_adapter(self._order.columns).dump_json(key))
+        return Page(items=[item(row) for row in shown], next=None if behind is None else self.cursor(behind))
 
     def _key(self) -> Key | None:
         if not self._after:
@@ -149,13 +150,14 @@ def sorted_by(orders: Orders) -> Callable[..., Ordered]:
     return _with_sort(paging, orders.names, orders.default)
 
 
-def sorted_by_time(name: str) -> Callable[..., Sorted]:
-    """Of a list that goes by moments, the newest first or the oldest."""
+def sorted_by_time(name: str, *, newest_first: bool = True) -> Callable[..., Sorted]:
+    """Of a list that goes by moments, up and down, and reads its keys itself."""
+    default = DOWN + name if newest_first else name
 
-    def paging(limit: _Limit = 100, after: _After = "", sort: str = DOWN + name) -> Sorted:
+    def paging(limit: _Limit = 100, after: _After = "", sort: str = default) -> Sorted:
         return Sorted(limit, after, sort)
 
-    return _with_sort(paging, (DOWN + name, name), DOWN + name)
+    return _with_sort(paging, (name, DOWN + name), default)
 
 
 Dependency = TypeVar("Dependency", bound=Callable[..., Sorted])

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.coa_rows import CoaRequest, shown_request
 from api.v1.keys import Mac, Moment, NasName, RowId, SiteSlug, User, key_text, moment_key
-from api.v1.paging import Page, Paging
+from api.v1.paging import Page, Sorted, sorted_by_time
 from nac.accounts.permissions import Permission
 from nac.coa_requests import service as coa_requests
 from nac.decisions.service import reference_of
@@ -74,7 +74,7 @@ class DecidedSession(NetworkSession):
 @router.get("", operation_id="listSessions")
 def list_sessions(
     access: Reads,
-    paging: Annotated[Paging, Depends()],
+    paging: Annotated[Sorted, Depends(sorted_by_time("started_at"))],
     mac: Mac = "",
     user: User = "",
     address: Annotated[str, Query(max_length=100, description="IP address or network, or within its prefix.")] = "",
@@ -88,7 +88,8 @@ def list_sessions(
     since: Annotated[Moment | None, Query(description="That were there after that.")] = None,
     until: Annotated[Moment | None, Query(description="That began before that.")] = None,
 ) -> Page[NetworkSession]:
-    """Live ones, the newest first; behind them those that ended, the one that ended last first."""
+    """Live ones, the newest first; behind them those that ended, the one that ended last first. With
+    `sort=started_at` all of that from its end: live ones alone begin with the one that is there longest."""
     after = _key(paging.after())
     with access.read() as session:
         rows = sessions.list_sessions(
@@ -106,6 +107,7 @@ def list_sessions(
             until=until,
             after=after,
             limit=paging.limit + 1,
+            oldest_first=not paging.goes_down,
         )
         return paging.page(rows, lambda row: f"{row.key.part} {key_text(row.key.moment, row.key.id)}", _session)
 

@@ -1,6 +1,7 @@
 """`./admit audit`."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,7 @@ from cli.output import Row, json_option, printable, show_json, show_one
 from nac.accounts.owners import Owner
 from nac.audit import exporting, service
 from nac.audit.comparing import differences
-from nac.audit.repository import Filter, Key
+from nac.audit.repository import Filter
 from nac.audit.verifying import known_head
 from nac.audit.verifying import verify as verify_lines
 from nac.errors import InvalidInput
@@ -87,16 +88,14 @@ def list_(tenant: str | None, msp: str | None, limit: int, as_json: bool, **want
 
 
 def _entries(session: Session, owner: Owner, wanted: Filter, limit: int) -> Iterator[AuditEntry]:
-    before: Key | None = None
+    span = service.ORDERS.first(min(limit, _PAGE))
     while True:
-        rows, searched = service.search(session, owner=owner, wanted=wanted, before=before, limit=min(limit, _PAGE))
+        rows, searched = service.search(session, owner=owner, wanted=wanted, span=span)
         yield from rows
-        if len(rows) == min(limit, _PAGE):
-            before = (rows[-1].at, rows[-1].id)
-        elif searched is not None:
-            before = searched
-        else:
+        behind = span.order.key_of(rows[-1]) if len(rows) == span.limit else searched
+        if behind is None:
             return
+        span = replace(span, after=behind)
 
 
 def _row(row: AuditEntry) -> Row:

@@ -36,7 +36,7 @@ class Filter:
 def list_stretch(
     session: Session, tenant_id: TenantId, wanted: Filter, stretch: Stretch, limit: int
 ) -> Sequence[Found]:
-    """Newest first, with the NAS's name and the site's slug as they are now."""
+    """In the order of the stretch, with the NAS's name and the site's slug as they are now."""
     return _named(session, tenant_id, stretch, _fits(wanted), limit)
 
 
@@ -53,7 +53,6 @@ def _named(
         .outerjoin(Nas, (Nas.tenant_id == AccountingLog.tenant_id) & (Nas.id == AccountingLog.nas_id))
         .outerjoin(Site, (Site.tenant_id == AccountingLog.tenant_id) & (Site.id == AccountingLog.site_id))
         .where(AccountingLog.tenant_id == tenant_id, fits)
-        .order_by(AccountingLog.at.desc(), AccountingLog.id.desc())
         .limit(limit)
     )
     return session.execute(within(query, AccountingLog, stretch)).all()

@@ -44,11 +44,13 @@ def search_accounting(
     site: str = "",
     session_id: str = "",
     status_type: str = "",
-    since: datetime | None = None,
     before: Key | None = None,
+    until: datetime | None = None,
     limit: int = 100,
+    oldest_first: bool = False,
 ) -> Searched[LoggedAccounting]:
-    """Newest first, for as long as one answer may take: fewer than `limit` need not be all that there are."""
+    """From `before` as far as `until` (nac.log_search), for as long as one answer may take: fewer than `limit` need
+    not be all that there are."""
     wanted = repository.Filter(
         mac=require_mac(mac) if mac else "",
         user=user,
@@ -65,8 +67,9 @@ def search_accounting(
         key=lambda row: (row[0].at, row[0].id),
         reads_rows=wanted.reads_rows,
         before=before,
-        since=since,
+        until=until,
         limit=limit,
+        oldest_first=oldest_first,
     )
     return Searched([_logged(row) for row in found.rows], found.next)
 

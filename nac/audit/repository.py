@@ -3,20 +3,23 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ARRAY, BigInteger, ColumnElement, Select, any_, cast, select, tuple_
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, Select, any_, cast, select
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level
 from nac.db import by_order
+from nac.db.orders import Orders, Span
 from nac.ids import TenantId
 from nac.models import AuditChain, AuditEntry, AuditKey, AuditSeal
 
-# As pages go: newest first.
+# As pages go.
 Key = tuple[datetime, int]
 
 # Of rows that no index tells apart, a page looks through so many.
 LOOKED_THROUGH = 25_000
+
+ORDERS = Orders({"at": (AuditEntry.at, AuditEntry.id)}, default="-at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +49,13 @@ def list_entries(
     return session.scalars(query).all()
 
 
-def search(
-    session: Session, *, owner: Owner, wanted: Filter, before: Key | None, limit: int
-) -> tuple[Sequence[AuditEntry], Key | None]:
-    """Rows, and the key down to which it was looked where there may be more behind it."""
+def search(session: Session, *, owner: Owner, wanted: Filter, span: Span) -> tuple[Sequence[AuditEntry], Key | None]:
+    """Rows, and the key as far as which it was looked where there may be more behind it."""
     found, told_apart = _by_index(owner, wanted)
-    if before is not None:
-        found = found.where(tuple_(AuditEntry.at, AuditEntry.id) < tuple_(*before))
+    order = span.order
+    found = order.sorted(found)
+    if span.after is not None:
+        found = found.where(order.behind(span.after))
     end = None
     # By a request's id there are few, in whatever order.
     with nullcontext() if wanted.request_id else by_order(session):
@@ -61,14 +64,15 @@ def search(
             if (row := session.execute(last).one_or_none()) is not None:
                 end = (row.at, row.id)
                 # The first says to the planner how few rows it is about.
-                found = found.where(AuditEntry.at >= end[0], tuple_(AuditEntry.at, AuditEntry.id) >= tuple_(*end))
-        return session.scalars(found.where(*told_apart).limit(limit)).all(), end
+                within = AuditEntry.at >= end[0] if order.goes_down else AuditEntry.at <= end[0]
+                found = found.where(within, ~order.behind(end))
+        return session.scalars(found.where(*told_apart).limit(span.limit)).all(), end
 
 
 def _by_index(owner: Owner, wanted: Filter) -> tuple[Select[AuditEntry], list[ColumnElement[bool]]]:
     """By one of the indexes in the order of pages; and what is left to be asked of each row."""
     given = {name: value for name in ("target", "actor", "action", "address") if (value := getattr(wanted, name))}
-    query = select(AuditEntry).where(*owned(owner)).order_by(AuditEntry.at.desc(), AuditEntry.id.desc())
+    query = select(AuditEntry).where(*owned(owner))
     if wanted.since is not None:
         query = query.where(AuditEntry.at >= wanted.since)
     if wanted.until is not None:

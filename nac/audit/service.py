@@ -9,8 +9,10 @@ from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.audit import repository
+from nac.audit.repository import ORDERS as ORDERS
 from nac.audit.repository import Filter, Key
 from nac.db.base import TenantOwned
+from nac.db.orders import Span
 from nac.errors import NotFound
 from nac.ids import MspId, TenantId
 from nac.models import AuditEntry, AuditSeal
@@ -127,14 +129,14 @@ def list_entries(
 
 
 def search(
-    session: Session, *, owner: Owner, wanted: Filter, before: Key | None = None, limit: int = 100
+    session: Session, *, owner: Owner, wanted: Filter, span: Span | None = None
 ) -> tuple[Sequence[AuditEntry], Key | None]:
-    """Newest first, behind the key `before`: what was done to the owner's own, for the platform all that was done.
+    """What was done to the owner's own, for the platform all that was done.
 
-    Where what is wanted is found by looking through rows, a page ends after so many of them: the second tells down to
+    Where what is wanted is found by looking through rows, a page ends after so many of them: the second tells as far as
     which it was looked, None where that is all there is.
     """
-    return repository.search(session, owner=owner, wanted=wanted, before=before, limit=limit)
+    return repository.search(session, owner=owner, wanted=wanted, span=span or ORDERS.first())
 
 
 def require(session: Session, *, owner: Owner, entry_id: int) -> AuditEntry:

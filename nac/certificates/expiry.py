@@ -29,6 +29,13 @@ WHERE tenant_id = :tenant AND not_after > :now AND not_after <= :now + make_inte
     AND kind = ANY (:kinds) AND (not_after, id) > (:after_end, CAST(:after_id AS uuid))
 ORDER BY not_after, id LIMIT :limit
 """)
+_LIST_DOWN = text("""
+SELECT kind, id, serial, name, profile, not_after FROM expiring
+WHERE tenant_id = :tenant AND not_after > :now AND not_after <= :now + make_interval(days => :within)
+    AND kind = ANY (:kinds)
+    AND (CAST(:after_end AS timestamptz) IS NULL OR (not_after, id) < (:after_end, CAST(:after_id AS uuid)))
+ORDER BY not_after DESC, id DESC LIMIT :limit
+""")
 _COUNT = text("""
 SELECT kind, days, count(*) FROM expiring, unnest(CAST(:windows AS int[])) days
 WHERE tenant_id = :tenant AND not_after > :now AND not_after <= :now + make_interval(days => days)
@@ -82,15 +89,16 @@ def list_expiring(
     kinds: Sequence[Kind] = KINDS,
     after: Expiring | None = None,
     limit: int = 1000,
+    last_first: bool = False,
 ) -> list[Expiring]:
-    """What is valid and ends first comes first; page on with the last one."""
+    """What is valid and ends first comes first, unless `last_first`; page on with the last one."""
     parameters = _parameters(tenant_id, now, within_days) | {
         "kinds": list(kinds),
-        "after_end": after.not_after if after else now,
+        "after_end": after.not_after if after else None if last_first else now,
         "after_id": after.id if after else UUID(int=0),
         "limit": limit,
     }
-    return [Expiring(*row) for row in session.execute(_LIST, parameters)]
+    return [Expiring(*row) for row in session.execute(_LIST_DOWN if last_first else _LIST, parameters)]
 
 
 def count_expiring(session: Session, *, tenant_id: TenantId, now: datetime) -> dict[Kind, dict[int, int]]:

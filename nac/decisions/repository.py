@@ -64,7 +64,7 @@ def list_page(
     session: Session, tenant_id: TenantId, wanted: Filter, *, before: tuple[datetime, int] | None, limit: int
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
     """Newest first, with the NAS's name and the site's slug as they are now."""
-    query = _fitting(session, tenant_id, wanted).limit(limit)
+    query = _fitting(session, tenant_id, wanted).order_by(AuthLog.at.desc(), AuthLog.id.desc()).limit(limit)
     if before is not None:
         # The bound on `at` alone is what leaves out partitions.
         query = query.where(AuthLog.at <= before[0], tuple_(AuthLog.at, AuthLog.id) < before)
@@ -74,12 +74,12 @@ def list_page(
 def list_stretch(
     session: Session, tenant_id: TenantId, wanted: Filter, stretch: Stretch, limit: int
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
-    """As `list_page`, of a stretch of the log."""
+    """As `list_page`, of a stretch of the log, in the order of that."""
     return session.execute(within(_fitting(session, tenant_id, wanted), AuthLog, stretch).limit(limit)).all()
 
 
 def _fitting(session: Session, tenant_id: TenantId, wanted: Filter) -> Select[AuthLog, str | None, str | None]:
-    query = _named(tenant_id).order_by(AuthLog.at.desc(), AuthLog.id.desc())
+    query = _named(tenant_id)
     if wanted.mac:
         query = query.where(AuthLog.mac == wanted.mac)
     if wanted.user:

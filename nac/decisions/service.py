@@ -116,12 +116,14 @@ def search_decisions(
     session: Session,
     *,
     tenant_id: TenantId,
-    since: datetime | None = None,
     before: Key | None = None,
+    until: datetime | None = None,
     limit: int = 100,
+    oldest_first: bool = False,
     **given: Unpack[Given],
 ) -> Searched[LoggedDecision]:
-    """As `list_decisions`, for as long as one answer may take: fewer than `limit` need not be all that there are."""
+    """As `list_decisions`, from `before` as far as `until` (nac.log_search), for as long as one answer may take: fewer
+    than `limit` need not be all that there are."""
     wanted = _wanted(session, tenant_id, **given)
     found = search(
         session,
@@ -131,8 +133,9 @@ def search_decisions(
         key=lambda row: (row[0].at, row[0].id),
         reads_rows=wanted.reads_rows,
         before=before,
-        since=since,
+        until=until,
         limit=limit,
+        oldest_first=oldest_first,
     )
     return Searched(_logged(session, tenant_id, found.rows), found.next)
 

@@ -137,22 +137,28 @@ def get(session: Session, tenant_id: TenantId, row: int) -> Found | None:
 
 
 def list_live(
-    session: Session, tenant_id: TenantId, wanted: Filter, *, after: Key | None, limit: int
+    session: Session, tenant_id: TenantId, wanted: Filter, *, after: Key | None, limit: int, oldest_first: bool
 ) -> Sequence[Found]:
-    """The newest first."""
-    return list(_page(session, "live", tenant_id, wanted, after, limit))
+    """By their start."""
+    return list(_page(session, "live", tenant_id, wanted, after, limit, oldest_first))
 
 
 def list_ended(
-    session: Session, tenant_id: TenantId, wanted: Filter, *, after: Key | None, limit: int
+    session: Session, tenant_id: TenantId, wanted: Filter, *, after: Key | None, limit: int, oldest_first: bool
 ) -> Sequence[Found]:
-    """The one that ended last first."""
-    found = [each for place in _ENDED for each in _page(session, place, tenant_id, wanted, after, limit)]
-    return sorted(found, key=lambda each: key_of(each)[1:], reverse=True)[:limit]
+    """By their end."""
+    found = [each for place in _ENDED for each in _page(session, place, tenant_id, wanted, after, limit, oldest_first)]
+    return sorted(found, key=lambda each: key_of(each)[1:], reverse=not oldest_first)[:limit]
 
 
 def _page(
-    session: Session, place: Place, tenant_id: TenantId, wanted: Filter, after: Key | None, limit: int
+    session: Session,
+    place: Place,
+    tenant_id: TenantId,
+    wanted: Filter,
+    after: Key | None,
+    limit: int,
+    oldest_first: bool,
 ) -> Iterator[Found]:
     given: dict[str, Any] = {
         "row": wanted.row,
@@ -172,20 +178,20 @@ def _page(
     if after is not None:
         given |= {"moment": after.moment, "after_id": after.id}
     given = {name: value for name, value in given.items() if value is not None}
-    statement = _statement(place, frozenset(given))
+    statement = _statement(place, frozenset(given), oldest_first)
     rows = session.connection().execute(statement, given | {"tenant_id": tenant_id, "page": limit})
     return map(Found._make, rows.all())
 
 
 @lru_cache(maxsize=1_024)
-def _statement(place: Place, given: frozenset[str]) -> Select[Any]:
+def _statement(place: Place, given: frozenset[str], oldest_first: bool) -> Select[Any]:
     """For these parameters; made once, since making it takes longer than PostgreSQL takes for a session."""
     table: _Table = EndedSession if place == "history" else RadiusSession
     moment = table.started_at if place == "live" else table.stopped_at
     query = (
         _selected(table)
         .where(table.tenant_id == bindparam("tenant_id"), *_conditions(table, given))
-        .order_by(moment.desc(), table.id.desc())
+        .order_by(*((moment, table.id) if oldest_first else (moment.desc(), table.id.desc())))
         .limit(bindparam("page"))
     )
     if place in _OF_PLACE:
@@ -196,9 +202,10 @@ def _statement(place: Place, given: frozenset[str]) -> Select[Any]:
         query = query.where(table.stopped_at >= bindparam("since"))
     if "moment" in given:
         # The bound on the time alone is what leaves out partitions.
+        key, after = tuple_(moment, table.id), tuple_(bindparam("moment"), bindparam("after_id"))
         query = query.where(
-            moment <= bindparam("moment"),
-            tuple_(moment, table.id) < tuple_(bindparam("moment"), bindparam("after_id")),
+            moment >= bindparam("moment") if oldest_first else moment <= bindparam("moment"),
+            key > after if oldest_first else key < after,
         )
     return query
 

@@ -64,8 +64,10 @@ def list_sessions(
     ended: bool = False,
     after: Key | None = None,
     limit: int = 100,
+    oldest_first: bool = False,
 ) -> Sequence[Shown]:
-    """Live sessions, the newest first; with `ended` behind them those that ended, the one that ended last first.
+    """Live sessions, the newest first; with `ended` behind them those that ended, the one that ended last first. With
+    `oldest_first` all of that from its end.
 
     `row` is the id of one, `mac` in any notation, `nas` as it is registered or, where it is not, says of itself, `site`
     a slug, `address` IPv4 or IPv6 or a network of them, `session_id` and `chargeable_user` as accounting told them.
@@ -86,7 +88,7 @@ def list_sessions(
     )
 
     def look(wanted: Filter) -> Sequence[Found]:
-        return _find(session, tenant_id, wanted, ended=ended, after=after, limit=limit)
+        return _find(session, tenant_id, wanted, ended=ended, after=after, limit=limit, oldest_first=oldest_first)
 
     found = look(wanted)
     if not found and site:
@@ -106,14 +108,24 @@ def list_sessions(
 
 
 def _find(
-    session: Session, tenant_id: TenantId, wanted: Filter, *, ended: bool, after: Key | None, limit: int
+    session: Session,
+    tenant_id: TenantId,
+    wanted: Filter,
+    *,
+    ended: bool,
+    after: Key | None,
+    limit: int,
+    oldest_first: bool,
 ) -> Sequence[Found]:
+    parts = [("live", repository.list_live)] + [("ended", repository.list_ended)] * ended
     found: list[Found] = []
-    if after is None or after.part == "live":
-        found += repository.list_live(session, tenant_id, wanted, after=after, limit=limit)
+    for part, look in reversed(parts) if oldest_first else parts:
+        if after is not None and after.part != part:
+            continue
+        if len(found) < limit:
+            left = limit - len(found)
+            found += look(session, tenant_id, wanted, after=after, limit=left, oldest_first=oldest_first)
         after = None
-    if ended and len(found) < limit:
-        found += repository.list_ended(session, tenant_id, wanted, after=after, limit=limit - len(found))
     return found
 
 

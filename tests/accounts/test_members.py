@@ -62,8 +62,8 @@ def test_pages_go_on_with_the_last_id(within: Within, field: Field) -> None:
     with within(field.acme) as session:
         for number in range(5):
             members.add_member(session, **whole(field.acme), email=f"p{number}@example.com", role="auditor")
-        first = members.list_members(session, owner=field.acme, limit=3)
-        rest = members.list_members(session, owner=field.acme, after_id=first[-1].membership.id, limit=3)
+        first = members.list_members(session, owner=field.acme, span=members.ORDERS.first(3))
+        rest = members.list_members(session, owner=field.acme, span=members.ORDERS.behind(first[-1].membership.id))
         assert len({each.person.email for each in (*first, *rest)}) == 5
 
 

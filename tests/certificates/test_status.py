@@ -6,6 +6,7 @@ from sqlalchemy import Engine, select
 
 from nac.certificates.errors import CertificateNotFound, CertificateStatusConflict
 from nac.certificates.service import (
+    ORDERS,
     REVOCATION_REASONS,
     list_certificates,
     parse_serial,
@@ -119,8 +120,8 @@ def test_list_pages_by_serial_and_filters_by_status(app_engine: Engine, alpha: C
         issued = sorted(alpha.issue(session).serial.hex() for _ in range(4))
     _act(app_engine, alpha, "suspend", issued[1])
     with session_scope(scope, engine=app_engine) as session:
-        first = list_certificates(session, tenant_id=alpha.tenant_id, limit=2)
-        rest = list_certificates(session, tenant_id=alpha.tenant_id, after_serial=first[-1].serial.hex())
+        first = list_certificates(session, tenant_id=alpha.tenant_id, span=ORDERS.first(2))
+        rest = list_certificates(session, tenant_id=alpha.tenant_id, span=ORDERS.behind(first[-1].serial))
         serials = [row.serial.hex() for row in (*first, *rest)]
         assert serials == sorted([*issued, alpha.authorities.server.serial.hex()])
         suspended = list_certificates(session, tenant_id=alpha.tenant_id, status="suspended")

@@ -112,8 +112,8 @@ def test_pages_and_states(asked, live, scoped, tenants):
         live(f"00a0c000000{number}", user=f"u{number}")
         asked(user=f"u{number}")
     with scoped() as session:
-        page = service.list_requests(session, tenant_id=tenants[0], limit=2)
-        rest = service.list_requests(session, tenant_id=tenants[0], before_id=page[-1].id)
+        page = service.list_requests(session, tenant_id=tenants[0], span=service.ORDERS.first(2))
+        rest = service.list_requests(session, tenant_id=tenants[0], span=service.ORDERS.behind(page[-1].id))
         assert [request.identity for request in (*page, *rest)] == ["u2", "u1", "u0"]
         assert service.list_requests(session, tenant_id=tenants[0], states=["refused"]) == []
         with pytest.raises(InvalidInput, match="'lost' is no state"):

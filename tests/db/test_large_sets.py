@@ -19,10 +19,10 @@ MANY = 70_000
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda session, tenant_id: len(endpoints.list_page(session, tenant_id, LISTED, after_mac="", limit=9)),
+        lambda session, tenant_id: len(endpoints.list_page(session, tenant_id, LISTED, span=endpoints.ORDERS.first(9))),
         lambda session, tenant_id: len(enrolment.authorities_beyond(session, IDS)),
         lambda session, tenant_id: len(
-            tenants.list_page(session, after_slug="", limit=9, only=IDS, text="", statuses=())
+            tenants.list_page(session, span=tenants.ORDERS.first(9), only=IDS, text="", statuses=())
         ),
         lambda session, tenant_id: sum(map(len, members.chosen(session, IDS).values())),
         lambda session, tenant_id: len(ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=IDS)),

@@ -59,8 +59,15 @@ CASES = (
 )
 
 
+def bounds(since=None, before=None, *, oldest_first: bool) -> dict:
+    if not oldest_first:
+        return {"before": before, "until": since}
+    return {"before": (since, 0) if since else None, "until": before[0] if before else None}
+
+
+@pytest.mark.parametrize("oldest_first", [False, True])
 @pytest.mark.parametrize("hurried", [True, False])
-def test_going_on_finds_every_row_once_newest_first(search, monkeypatch, hurried: bool) -> None:
+def test_going_on_finds_every_row_once_in_order(search, monkeypatch, hurried: bool, oldest_first: bool) -> None:
     """With partitions of a year, or of what the tests have."""
     if hurried:
         monkeypatch.setattr(log_search, "BUDGET_SECONDS", 0)
@@ -68,16 +75,19 @@ def test_going_on_finds_every_row_once_newest_first(search, monkeypatch, hurried
         monkeypatch.setattr(log_search, "_first_day", lambda session, log: NOW - timedelta(days=365))
     monkeypatch.setattr(log_search, "SLICE_ROWS", 3)
     for limit, (wanted, found) in product((2, 100), CASES):
-        rows, page = [], search(limit=limit, **wanted)
+        period = {name: wanted[name] for name in wanted.keys() & {"since", "before"}}
+        asked = {name: wanted[name] for name in wanted.keys() - period.keys()}
+        asked |= bounds(**period, oldest_first=oldest_first) | {"oldest_first": oldest_first, "limit": limit}
+        rows, page = [], search(**asked)
         for _ in range(60):
             rows += page.rows
             assert len(page.rows) <= limit
             if page.next is None:
                 break
-            page = search(limit=limit, **wanted | {"before": page.next})
+            page = search(**asked | {"before": page.next})
         assert page.next is None, wanted
         keys = [each.key for each in rows]
-        assert keys == sorted(keys, reverse=True)
+        assert keys == sorted(keys, reverse=not oldest_first)
         assert sorted(int(each.log.detail) for each in rows) == list(found), (limit, wanted)
 
 

@@ -91,8 +91,10 @@ def test_block_and_unblock_leave_one_audit_row_each(session: Session, who: dict[
 def test_list_pages_by_mac(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
     for last in ("03", "01", "02"):
         endpoints.add_endpoint(session, **who, mac=f"0011223344{last}")
-    first = endpoints.list_endpoints(session, tenant_id=tenant_id, limit=2)
-    rest = endpoints.list_endpoints(session, tenant_id=tenant_id, after_mac=first[-1][0].mac, limit=2)
+    first = endpoints.list_endpoints(session, tenant_id=tenant_id, span=endpoints.ORDERS.first(2))
+    rest = endpoints.list_endpoints(
+        session, tenant_id=tenant_id, span=endpoints.ORDERS.behind(first[-1][0].mac, limit=2)
+    )
     assert [found.mac[-2:] for found, _ in first] == ["01", "02"]
     assert [found.mac[-2:] for found, _ in rest] == ["03"]
 
