@@ -13,7 +13,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.orm import Session
 
 from api import cookies
-from api.change import Body, Change, changing, etag, request_sha256
+from api.change import Body, Change, changing, etag, request_sha256, require_news
 from api.query import require_known_query
 from api.rates import note_good
 from api.request_ids import request_id_of
@@ -186,8 +186,10 @@ class Access:
             yield change
 
     def shown(self, model: Body) -> Body:
-        """With its ETag, for `If-Match`."""
-        self.asked.response.headers["ETag"] = etag(model)
+        """With its ETag, for `If-Match` of a change and `If-None-Match` of who asks again. Raises NotModified."""
+        tag = etag(model)
+        require_news(self.asked.request, tag)
+        self.asked.response.headers["ETag"] = tag
         return model
 
 

@@ -37,6 +37,14 @@ class DoneBefore(Exception):
         self.answer = answer
 
 
+class NotModified(Exception):
+    """The asker has what there is to see already (RFC 9110 13.1.2)."""
+
+    def __init__(self, tag: str) -> None:
+        super().__init__()
+        self.tag = tag
+
+
 class HasChanged(AdmitError):
     """It has been changed meanwhile."""
 
@@ -69,11 +77,8 @@ class Change:
 
     def require_match(self, current: BaseModel) -> None:
         """Raises HasChanged where `If-Match` names another state than this one, which is locked (RFC 9110 13.1.1)."""
-        wanted = self.request.headers.get("if-match")
-        if wanted is None or wanted.strip() == "*":
-            return
-        tags = [tag.strip() for tag in wanted.split(",")[:_MOST_ETAGS]]
-        if etag(current) not in tags:
+        tags = _tags(self.request, "if-match")
+        if tags is not None and "*" not in tags and _state_of(etag(current)) not in map(_state_of, tags):
             raise HasChanged(remedy="Read it again, and decide anew.")
 
     def answer(self, model: Body) -> Body:
@@ -100,9 +105,31 @@ class Observed(BaseModel):
 
 
 def etag(model: BaseModel) -> str:
-    """Of all that is shown but what is observed: that a device was seen again stops nobody's change."""
-    observed = model.observed() if isinstance(model, Observed) else set()
-    return f'"{hashlib.sha256(model.model_dump_json(exclude=observed).encode()).hexdigest()[:32]}"'
+    """Of all that is shown. What is observed is behind a dash: that a device was seen again stops nobody's change."""
+    if not isinstance(model, Observed):
+        return f'"{_digest(model.model_dump_json())}"'
+    return f'"{_digest(model.model_dump_json(exclude=model.observed()))}-{_digest(model.model_dump_json())}"'
+
+
+def require_news(request: Request, tag: str) -> None:
+    """Raises NotModified where `If-None-Match` names what would be shown. Tags are compared weakly, since caches and
+    proxies that pack answers make weak ones of them."""
+    tags = _tags(request, "if-none-match") if request.method in ("GET", "HEAD") else None
+    if tags is not None and ("*" in tags or tag in [each.removeprefix("W/") for each in tags]):
+        raise NotModified(tag)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _tags(request: Request, header: str) -> list[str] | None:
+    wanted = request.headers.get(header)
+    return None if wanted is None else [tag.strip() for tag in wanted.split(",")[:_MOST_ETAGS]]
+
+
+def _state_of(tag: str) -> str:
+    return tag.partition("-")[0].rstrip('"')
 
 
 @contextmanager
@@ -167,6 +194,12 @@ def _is_live(tenant_id: TenantId, xact: str, *, wait: bool) -> bool:
     except NotLiveYet:
         return False
     return True
+
+
+def answer_unchanged(request: Request, exc: Exception) -> Response:
+    """That there is nothing new (an exception handler)."""
+    assert isinstance(exc, NotModified)
+    return Response(status_code=304, headers={"ETag": exc.tag})
 
 
 def answer_again(request: Request, exc: Exception) -> Response:

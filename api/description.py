@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from api.described.examples import tell_examples
 from api.described.headers import components as headers
-from api.described.headers import of_refusal, tell_headers, tell_if_match
+from api.described.headers import of_refusal, tell_headers, tell_if_match, tell_if_none_match
 from api.described.info import tell_info, tell_security
 from api.described.names import rename
 from api.described.permissions import tell_permission
@@ -87,6 +87,7 @@ def _complete(document: dict[str, Any], routes: Mapping[tuple[str, str], Told]) 
                 if status == HTTPStatus.UNPROCESSABLE_ENTITY or str(status) not in operation["responses"]:
                     operation["responses"][str(status)] = {"$ref": f"#/components/responses/Refused{status}"}
             tell_if_match(operation, told)
+            tell_if_none_match(operation, told)
             tell_headers(operation, told)
             tell_words(operation)
             tell_permission(operation, told)

@@ -5,7 +5,7 @@ from fastapi import FastAPI
 from api import description_route
 from api.answer_headers import AnswerHeaders
 from api.application import make_application
-from api.change import DoneBefore, answer_again
+from api.change import DoneBefore, NotModified, answer_again, answer_unchanged
 from api.deprecation import DeprecationHeaders
 from api.description import describe
 from api.json_input import JsonInput, exceptions
@@ -33,6 +33,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     describe(app)
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)
+    app.add_exception_handler(NotModified, answer_unchanged)
     app.add_middleware(DeprecationHeaders)
     excepted = [taken for router in V1 for taken in exceptions(router.routes, prefix="/v1")]
     for router in _PAGES:

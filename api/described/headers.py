@@ -21,7 +21,7 @@ _HEADERS: dict[str, tuple[dict[str, Any], Any, str]] = {
         '"credential";r=1199;t=1',
         "How many are left (r), and in how many seconds all are again (t).",
     ),
-    "ETag": (_TEXT, '"4c1f0d9be2a34c5f8b7a6d5e4f3c2b1a"', "The state that is shown, for If-Match of a change."),
+    "ETag": (_TEXT, '"4c1f0d9be2a34c5f8b7a6d5e4f3c2b1a"', "The state that is shown, for If-Match of a change and If-None-Match of the next question."),
     "Admit-Position": (_TEXT, "100247", "The transaction of the change."),
     "Admit-Live": (
         {"type": "string", "enum": ["true", "false"]},
@@ -58,6 +58,13 @@ _IF_MATCH = {
     "schema": {"type": "string", "maxLength": 1000},
     "description": "The ETag of the state that is changed, or *: refused with 412 where it is another by now.",
 }
+_IF_NONE_MATCH = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": 1000},
+    "description": "ETags of what the asker has: answered with 304 and nothing else where one of them is of this state.",
+}
 
 
 def components() -> dict[str, Any]:
@@ -79,6 +86,12 @@ def of_refusal(status: int) -> dict[str, Any]:
     return {name: _reference(name) for name in names}
 
 
+def tell_if_none_match(operation: dict[str, Any], told: Told) -> None:
+    if _shows(operation, told):
+        operation.setdefault("parameters", []).append(_IF_NONE_MATCH)
+        operation["responses"]["304"] = {"description": "It is as the asker has it already: there is no body."}
+
+
 def tell_if_match(operation: dict[str, Any], told: Told) -> None:
     if "require_match" in told.uses:
         operation.setdefault("parameters", []).append(_IF_MATCH)
@@ -88,11 +101,15 @@ def _reference(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/headers/{name}"}
 
 
+def _shows(operation: dict[str, Any], told: Told) -> bool:
+    given = {each["name"].lower() for each in operation.get("parameters", ())}
+    return "shown" in told.uses and not given & {"after", "idempotency-key"}
+
+
 def _own(status: int, operation: dict[str, Any], told: Told) -> Iterator[str]:
     given = {each["name"].lower() for each in operation.get("parameters", ())}
     changes = "idempotency-key" in given
-    shows = "shown" in told.uses and not changes and "after" not in given
-    if shows or (changes and "answer" in told.uses and status != HTTPStatus.NO_CONTENT):
+    if _shows(operation, told) or (changes and "answer" in told.uses and status != HTTPStatus.NO_CONTENT):
         yield "ETag"
     if changes:
         yield "Idempotency-Replayed"

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from api.v1.paging import cursor
+from api.v1.paging import Sorted
 from nac.db import process_engine
 from nac.ids import TenantId
 from nac.models import AuthLog, EndedSession, RadiusSession
@@ -18,6 +18,8 @@ from tests.statements import counted
 SESSIONS = "/v1/tenants/alpha/sessions"
 NOON = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 MAC = "02a0c0000001"
+
+PLACES = Sorted(100, "", "-started_at")
 
 
 @pytest.fixture
@@ -131,8 +133,8 @@ def test_mistakes_are_told_with_their_place(api: httpx.Client) -> None:
         ({"user": "a\0b"}, "query"),
         ({"after": "IjEyIg"}, "after"),
         # A time without a zone, and a number that no row has.
-        ({"after": cursor("live 2026-11-20T12:00:00 1")}, "after"),
-        ({"after": cursor("live 2026-11-20T12:00:00+00:00 99999999999999999999")}, "after"),
+        ({"after": PLACES.cursor("live 2026-11-20T12:00:00 1")}, "after"),
+        ({"after": PLACES.cursor("live 2026-11-20T12:00:00+00:00 99999999999999999999")}, "after"),
         ({"limit": 1_001}, "limit"),
     ):
         answer = api.get(SESSIONS, params=wanted)
