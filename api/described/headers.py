@@ -21,7 +21,11 @@ _HEADERS: dict[str, tuple[dict[str, Any], Any, str]] = {
         '"credential";r=1199;t=1',
         "How many are left (r), and in how many seconds all are again (t).",
     ),
-    "ETag": (_TEXT, '"4c1f0d9be2a34c5f8b7a6d5e4f3c2b1a"', "The state that is shown, for If-Match of a change and If-None-Match of the next question."),
+    "ETag": (
+        _TEXT,
+        '"4c1f0d9be2a34c5f8b7a6d5e4f3c2b1a"',
+        "The state that is shown, for If-Match and If-None-Match.",
+    ),
     "Admit-Position": (_TEXT, "100247", "The transaction of the change."),
     "Admit-Live": (
         {"type": "string", "enum": ["true", "false"]},
@@ -63,7 +67,7 @@ _IF_NONE_MATCH = {
     "in": "header",
     "required": False,
     "schema": {"type": "string", "maxLength": 1000},
-    "description": "ETags of what the asker has: answered with 304 and nothing else where one of them is of this state.",
+    "description": "ETags of what the asker has: 304 and nothing else where it is one of them.",
 }
 
 

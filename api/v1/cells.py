@@ -56,6 +56,7 @@ class CellChange(Input):
 
 @router.get("", operation_id="listCells")
 def list_cells(access: Reads, paging: Annotated[Ordered, Depends(sorted_by(operating.ORDERS))]) -> Page[Cell]:
+    """All that there are."""
     with access.read() as session:
         states = operating.list_states(session, span=paging.span)
         return paging.ordered(states, _cell, entity=lambda state: state.cell)

@@ -84,6 +84,7 @@ def list_certificates(
     endpoint: Annotated[str | None, Query(max_length=40, description="Issued to this device.")] = None,
     user: Annotated[str | None, Query(max_length=256, description="Issued to this user.")] = None,
 ) -> Page[Certificate]:
+    """All that were issued, but those of self-tests."""
     with access.read() as session:
         which = None
         if endpoint is not None or user is not None:

@@ -52,6 +52,7 @@ def list_coa_requests(
     reason: Annotated[str, Query(max_length=100, description="Such as requested or endpoint-blocked.")] = "",
     redecision: Annotated[RowNumber | None, Query(description="That follow from the re-decision of this id.")] = None,
 ) -> Page[CoaRequest]:
+    """Those that wait and those that are over."""
     with access.read() as opened:
         rows = coa_requests.list_requests(
             opened,

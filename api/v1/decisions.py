@@ -1,7 +1,7 @@
 """Who was admitted or rejected, and why: the authentication log."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
@@ -14,7 +14,6 @@ from api.v1.paging import Sorted, sorted_by_time
 from nac.accounts.permissions import Permission
 from nac.decisions import service as decisions
 from nac.decisions.service import LoggedDecision
-from nac.errors import InvalidInput
 from nac.mac import display_mac
 from nac.reasons import REASONS
 
@@ -22,14 +21,18 @@ router = APIRouter(prefix="/tenants/{tenant}/decisions", tags=["decisions"])
 
 Verdict = Literal["permit", "quarantine", "deny"]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
-_Reason = Annotated[str, Query(max_length=100, description="With this reason: its code, such as unknown-mac.")]
+# Those that this version gives: the log has others of older ones.
+if TYPE_CHECKING:
+    Reason = str
+else:
+    Reason = Literal[tuple(REASONS)]
 
 
 class Decision(BaseModel):
     id: str = Field(examples=["1767225600000000-4711"])
     at: datetime
     # As policy has it; in monitor mode not what was done.
-    verdict: str
+    verdict: Verdict
     # Whether it was admitted: in monitor mode, whatever the verdict.
     permitted: bool
     # "rule" or "site" where that is in monitor mode.
@@ -43,9 +46,9 @@ class Decision(BaseModel):
     # Slug; null where it belonged to none, or to one that is gone.
     site: str | None
     # mab, eap-tls, ...
-    method: str
+    method: str = Field(examples=["eap-tls"])
     # Code of the reason, what it means, what was found, and what to do about a reject.
-    reason: str
+    reason: str = Field(examples=["unknown-mac"])
     title: str
     detail: str
     remedy: str
@@ -90,7 +93,7 @@ def list_decisions(
     nas: Annotated[str, Query(max_length=253, description="Asked by this NAS: name, NAS-Identifier or address.")] = "",
     site: SiteSlug = "",
     verdict: Verdict | None = None,
-    reason: _Reason = "",
+    reason: Annotated[Reason | None, Query(description="Code of the reason.")] = None,
     rejects: Annotated[bool, Query(description="Those that were not admitted alone.")] = False,
     monitored: Annotated[bool, Query(description="Those in monitor mode alone.")] = False,
     since: Since = None,
@@ -98,8 +101,6 @@ def list_decisions(
 ) -> LogPage[Decision]:
     """`mac` is found by an index however long ago it was; what the other filters leave out is looked
     through page by page."""
-    if reason and reason not in REASONS:
-        raise InvalidInput(f"{reason!r} is no reason.", place="reason", remedy="Use a code, such as unknown-mac.")
     stretch = looked(paging, since, until)
     with access.read() as session:
         found = decisions.search_decisions(
@@ -110,7 +111,7 @@ def list_decisions(
             nas=nas,
             site=site,
             verdict=verdict or "",
-            reason=reason,
+            reason=reason or "",
             rejects=rejects,
             monitored=monitored,
             **stretch,

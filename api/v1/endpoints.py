@@ -117,6 +117,7 @@ def list_endpoints(
     status: Annotated[list[Status] | None, Query()] = None,
     group: Annotated[str, Query(max_length=200)] = "",
 ) -> Page[Endpoint]:
+    """Those that were decided about, and those that were seen."""
     wanted = asked.filter(statuses=tuple(status or ()), group=group)
     with access.read() as session:
         rows = endpoints.list_endpoints(

@@ -76,6 +76,7 @@ def list_exports(
     paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
     state: Annotated[list[ExportState] | None, Query()] = None,
 ) -> Page[Export]:
+    """Those that were asked for, and those of what is deleted."""
     with access.read() as session:
         rows = exports.list_jobs(
             session,

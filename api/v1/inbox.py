@@ -85,6 +85,7 @@ class Classified(BaseModel):
 def list_inbox(
     access: Reads, paging: Annotated[Ordered, Depends(sorted_by(ORDERS))], asked: Annotated[EndpointFilter, Depends()]
 ) -> Page[Seen]:
+    """Devices that were seen and that nobody has decided about."""
     with access.read() as session:
         rows = endpoints.list_endpoints(
             session,

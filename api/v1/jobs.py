@@ -12,6 +12,7 @@ from api.v1.owners import of_every_owner
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.jobs import service as jobs
+from nac.jobs.kinds import JobKind
 from nac.jobs.repository import ORDERS
 from nac.models import Job as JobRow
 
@@ -75,11 +76,11 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         access: Annotated[Access, read],
         paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
         state: Annotated[list[State] | None, Query()] = None,
-        kind: Annotated[str, Query(max_length=100)] = "",
+        kind: JobKind | None = None,
     ) -> Page[Job]:
         """Those that ended are forgotten after 30 days."""
         with access.read() as session:
-            rows = jobs.list_jobs(session, owner=access.owner, states=state or (), kind=kind, span=paging.span)
+            rows = jobs.list_jobs(session, owner=access.owner, states=state or (), kind=kind or "", span=paging.span)
             return paging.ordered(rows, shown)
 
     @router.get(f"{prefix}/jobs/{{job_id}}", operation_id=f"get{noun}Job")

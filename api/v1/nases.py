@@ -111,6 +111,7 @@ def list_nases(
     address: Annotated[str, Query(max_length=45)] = "",
     text: Annotated[str, Query(max_length=200, description="A part of name or identifier.")] = "",
 ) -> Page[Nas]:
+    """Those that are registered."""
     wanted = nases.read_filter(site=site, vendor=vendor, text=text, address=address)
     with access.read() as session:
         slugs = {row.id: row.slug for row in sites.list_sites(session, tenant_id=access.tenant_id)}

@@ -160,6 +160,16 @@ def sorted_by_time(name: str, *, newest_first: bool = True) -> Callable[..., Sor
     return _with_sort(paging, (name, DOWN + name), default)
 
 
+def sort_of(orders: Orders) -> Callable[..., str]:
+    """As a dependency: `sort` of a list that is given whole."""
+
+    def sort(sort: str = orders.default) -> str:
+        return sort
+
+    sort.__annotations__["sort"] = sort_parameter(orders.names, orders.default)
+    return sort
+
+
 Dependency = TypeVar("Dependency", bound=Callable[..., Sorted])
 
 

@@ -98,6 +98,7 @@ def list_people(
     text: Annotated[str, Query(max_length=200, description="A part of the address or the name.")] = "",
     status: Status | None = None,
 ) -> Page[Person]:
+    """Accounts, of who administers."""
     with access.read() as session:
         rows = people.list_people(session, span=paging.span, text=text, status=status or "")
         return paging.ordered(rows, _person)

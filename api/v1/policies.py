@@ -139,6 +139,7 @@ def list_policies(
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
     published: Annotated[bool | None, Query(description="Whether a version of it is in force.")] = None,
 ) -> Page[Policy]:
+    """Each with the sites where it decides."""
     with access.read() as session:
         rows = policies.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text, published=published)
         sites = policies.sites_by_policy(session, tenant_id=access.tenant_id, policies=rows)

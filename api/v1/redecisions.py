@@ -158,6 +158,7 @@ def list_redecisions(
     paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
     state: Annotated[list[RedecisionState] | None, Query()] = None,
 ) -> Page[Redecision]:
+    """Those that are under way and those that are over."""
     with access.read() as session:
         rows = redecisions.list_redecisions(session, tenant_id=access.tenant_id, span=paging.span, states=state or ())
         return paging.ordered(rows, lambda row: Redecision(**_row(row)))

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import Input, Name, Slug
+from api.v1.paging import sort_of
 from nac.accounts.permissions import Permission
 from nac.models import Site as SiteRow
 from nac.policies import service as policies
@@ -62,9 +63,15 @@ class SiteChange(Input):
 
 
 @router.get("", operation_id="listSites")
-def list_sites(access: Reads) -> Sites:
+def list_sites(
+    access: Reads,
+    sort: Annotated[str, Depends(sort_of(sites.ORDERS))],
+    text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
+) -> Sites:
+    """All of them, in one answer."""
     with access.read() as session:
-        return Sites(items=_sites(session, access, sites.list_sites(session, tenant_id=access.tenant_id)))
+        rows = sites.list_sites(session, tenant_id=access.tenant_id, sort=sort, text=text)
+        return Sites(items=_sites(session, access, rows))
 
 
 @router.post("", status_code=201, operation_id="addSite")

@@ -1,4 +1,5 @@
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 from uuid import UUID
@@ -6,6 +7,7 @@ from uuid import UUID
 from sqlalchemy import BigInteger, ColumnElement, Table, bindparam, func, insert, select, update
 from sqlalchemy.orm import Session, aliased
 
+from nac.db import by_order
 from nac.db.orders import Orders, Span
 from nac.errors import NotFound
 from nac.ids import TenantId
@@ -161,7 +163,9 @@ def list_page(
     query = query.where(Certificate.profile == profile if profile else Certificate.profile != SELF_TEST_PROFILE)
     if name:
         query = query.where(Certificate.common_name.startswith(name, autoescape=True))
-    return session.scalars(query).all()
+    # By name and by holder there are few.
+    with nullcontext() if name or which is not None else by_order(session):
+        return session.scalars(query).all()
 
 
 def list_authorities(session: Session, tenant_id: TenantId) -> Sequence[CertificateAuthority]:

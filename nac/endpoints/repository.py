@@ -1,10 +1,12 @@
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, and_, delete, exists, func, select
 from sqlalchemy.orm import Session
 
+from nac.db import by_order
 from nac.db.orders import Orders, Span
 from nac.db.sets import among
 from nac.db.texts import has_part
@@ -42,6 +44,11 @@ class Filter:
     site: str = ""
     seen_since: datetime | None = None
     random: bool | None = None
+
+    @property
+    def finds_few(self) -> bool:
+        """Whether an index has what it asks for."""
+        return bool(self.macs or self.group) or self.statuses == ("discovered",)
 
     def conditions(self, tenant_id: TenantId) -> list[ColumnElement[bool]]:
         wanted: list[ColumnElement[bool]] = [Endpoint.tenant_id == tenant_id]
@@ -106,7 +113,8 @@ def list_page(
     query = span.of(query.where(*wanted.conditions(tenant_id)))
     if lock:
         query = query.with_for_update(of=Endpoint).execution_options(populate_existing=True)
-    return [(endpoint, sighting) for endpoint, sighting in session.execute(query)]
+    with nullcontext() if wanted.finds_few else by_order(session):
+        return [(endpoint, sighting) for endpoint, sighting in session.execute(query).all()]
 
 
 def lock_macs(session: Session, tenant_id: TenantId, macs: Collection[str]) -> dict[str, Endpoint]:

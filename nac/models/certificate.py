@@ -94,7 +94,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     serial: Mapped[bytes]
     profile: Mapped[str]
     common_name: Mapped[str]
-    common_name_key: Mapped[str | None] = mapped_column(Computed("lower(common_name)", persisted=True))
+    common_name_key: Mapped[str] = mapped_column(Computed("lower(common_name)", persisted=True))
     subject: Mapped[str]
     # None until signed: the row is written before the signature.
     certificate_der: Mapped[bytes | None]

@@ -5,16 +5,21 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders
+from nac.db.texts import has_part
 from nac.ids import TenantId
 from nac.models import Nas, Pool, RadiusSession, Site
+
+ORDERS = Orders({"slug": (Site.slug,), "name": (Site.name, Site.slug), "time_zone": (Site.time_zone, Site.slug)})
 
 
 def get_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Site | None:
     return session.scalar(select(Site).where(Site.tenant_id == tenant_id, Site.slug == slug))
 
 
-def list_all(session: Session, tenant_id: TenantId) -> Sequence[Site]:
-    return session.scalars(select(Site).where(Site.tenant_id == tenant_id).order_by(Site.slug)).all()
+def list_all(session: Session, tenant_id: TenantId, *, sort: str, text: str) -> Sequence[Site]:
+    query = ORDERS[sort].sorted(select(Site).where(Site.tenant_id == tenant_id))
+    return session.scalars(query.where(has_part(text, Site.slug, Site.name)) if text else query).all()
 
 
 def count_nases(session: Session, tenant_id: TenantId, site_id: UUID) -> int:

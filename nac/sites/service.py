@@ -16,6 +16,7 @@ from nac.models import Policy, Site, Tenant
 from nac.policies.checking import check_at_site, check_fallback
 from nac.policies.referring import require_unreferenced
 from nac.sites import repository
+from nac.sites.repository import ORDERS as ORDERS
 from nac.validation import require_name, require_slug
 
 # For what may be set to None.
@@ -175,8 +176,9 @@ def remove_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
     )
 
 
-def list_sites(session: Session, *, tenant_id: TenantId) -> Sequence[Site]:
-    return repository.list_all(session, tenant_id)
+def list_sites(session: Session, *, tenant_id: TenantId, sort: str = ORDERS.default, text: str = "") -> Sequence[Site]:
+    """All of them. `text` is a part of slug or name."""
+    return repository.list_all(session, tenant_id, sort=sort, text=text)
 
 
 def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Site:

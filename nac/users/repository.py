@@ -1,10 +1,12 @@
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import ARRAY, Text, exists, func, literal, select
 from sqlalchemy.orm import Session
 
+from nac.db import by_order
 from nac.db.orders import Orders, Span
 from nac.ids import TenantId
 from nac.models import User, UserGroup, UserGroupMember
@@ -57,4 +59,6 @@ def list_page(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Sp
         query = query.where(of_group)
     if wanted.disabled is not None:
         query = query.where(User.disabled.is_(wanted.disabled))
-    return session.scalars(query).all()
+    # By name and by group there are few.
+    with nullcontext() if wanted.name or wanted.group else by_order(session):
+        return session.scalars(query).all()

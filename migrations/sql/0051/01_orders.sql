@@ -3,6 +3,8 @@
 CREATE INDEX ix_endpoints_tenant_id_created_at_mac ON endpoints (tenant_id, created_at, mac);
 CREATE INDEX ix_endpoints_tenant_id_name_mac ON endpoints (tenant_id, name, mac);
 CREATE INDEX ix_users_tenant_id_created_at_name ON users (tenant_id, created_at, name);
+-- It never was: common names are not.
+ALTER TABLE certificates ALTER COLUMN common_name_key SET NOT NULL;
 CREATE INDEX ix_certificates_tenant_id_not_before_serial ON certificates (tenant_id, not_before, serial);
 CREATE INDEX ix_certificates_tenant_id_not_after_serial ON certificates (tenant_id, not_after, serial);
 CREATE INDEX ix_certificates_tenant_id_common_name_key_serial ON certificates (tenant_id, common_name_key, serial);

@@ -1,0 +1,141 @@
+"""Orders of large tables are read from an index, behind row-level security: nothing is sorted."""
+
+from datetime import UTC, datetime
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, event
+
+from nac.accounting import service as accounting
+from nac.accounts.owners import Owner
+from nac.audit import service as audit
+from nac.certificates import service as certificates
+from nac.db import TenantScope, driver_connection, session_scope
+from nac.db.orders import Orders, Span
+from nac.decisions import service as decisions
+from nac.endpoints import service as endpoints
+from nac.sessions import service as sessions
+from nac.sessions.repository import Key
+from nac.users import service as users
+from tests.factories.certificates import Certified
+
+ROWS = 30_000
+MIDDLE = datetime(2026, 1, 1, 1, tzinfo=UTC)
+_AT = "timestamptz '2026-01-01' + n * interval '1 second'"
+# Of two tenants as many: half of all is of the one that asks.
+FILL = f"""
+INSERT INTO endpoints (id, tenant_id, mac, name, status, attributes, owner, notes, created_at, vendor, found_profile,
+    found_confidence, found_why, os, model, set_profile, posture)
+SELECT gen_random_uuid(), t.id, ('02005e' || lpad(to_hex(n), 6, '0'))::macaddr, 'Printer ' || n % 500, 'active', '{{}}',
+    '', '', {_AT}, '', '', 0, '[]', '', '', '', '{{}}'
+FROM tenants t, generate_series(1, {ROWS}) n;
+INSERT INTO users (id, tenant_id, name, disabled, password_hash, created_at)
+SELECT gen_random_uuid(), t.id, 'user-' || n, false,
+    '$argon2id$v=19$m=19456,t=2,p=1$p08hrPR30FzXa4sh8XfU1g$iexKppQir0TJJ3388cOWT9R6eOTWL97s8w2cApGmSc8', {_AT}
+FROM tenants t, generate_series(1, {ROWS}) n;
+INSERT INTO certificates (id, tenant_id, authority_id, serial, profile, common_name, subject, status, revocation_reason,
+    not_before, not_after, created_at)
+SELECT gen_random_uuid(), a.tenant_id, a.id, decode('01' || lpad(to_hex(n), 8, '0'), 'hex'), 'eap-client-device',
+    'laptop-' || n % 500, '', 'intended', '', {_AT}, {_AT} + interval '1 year', {_AT}
+FROM certificate_authorities a, generate_series(1, {ROWS}) n WHERE a.kind = 'issuing';
+INSERT INTO audit_log (at, actor, tenant_id, action, target)
+SELECT {_AT}, 'test', t.id, 'endpoint.add', n::text FROM tenants t, generate_series(1, {ROWS}) n;
+INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, started_at, updated_at, identity, terminate_cause, flags)
+SELECT t.id, 'switch', n::text, '', {_AT}, now(), '', '', '{{}}' FROM tenants t, generate_series(1, {ROWS}) n;
+ANALYZE endpoints, users, certificates, audit_log, sessions;
+"""
+
+
+@pytest.fixture
+def explained(database, app_engine: Engine, alpha: Certified, bravo: Certified):
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        connection.execute(FILL)
+
+    def explained(call, **given) -> str:
+        """The plan of the last statement that a call for the tenant sends."""
+        sent, with_order = [], []
+
+        def note(connection, cursor, statement, parameters, context, executemany):
+            if "set_config" not in statement:
+                sent.append((statement, parameters))
+            elif "enable_sort" in statement:
+                with_order.append(statement)
+
+        with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+            event.listen(app_engine, "before_cursor_execute", note)
+            try:
+                call(session, **given)
+            finally:
+                event.remove(app_engine, "before_cursor_execute", note)
+            statement, parameters = sent[-1]
+            if with_order:
+                session.connection().exec_driver_sql("SET LOCAL enable_sort = off")
+            plan = driver_connection(session).execute(f"EXPLAIN {statement}", parameters)
+            return "\n".join(line for (line,) in plan)
+
+    return explained
+
+
+def spans(orders: Orders, keys: dict) -> list[tuple[str, Span]]:
+    """Of each order the first page and one in the middle."""
+    return [
+        (name.removeprefix("-"), Span(orders[name], 101, after))
+        for name in orders.names
+        for after in (None, keys[name.removeprefix("-")])
+    ]
+
+
+def test_orders_of_many_rows_are_those_of_an_index(explained, alpha: Certified) -> None:
+    mac, serial = "02005e003a98", bytes.fromhex("0100003a98")
+    asked = [
+        (
+            endpoints.list_endpoints,
+            endpoints.ORDERS,
+            {"mac": (mac,), "name": ("Printer 250", mac), "created_at": (MIDDLE, mac)},
+            {"mac": "uq_endpoints_tenant_id_mac", "*": "ix_endpoints_tenant_id_{}_mac"},
+        ),
+        (
+            users.list_users,
+            users.ORDERS,
+            {"name": ("user-2",), "created_at": (MIDDLE, "user-2")},
+            {"name": "uq_users_tenant_id_name", "*": "ix_users_tenant_id_{}_name"},
+        ),
+        (
+            certificates.list_certificates,
+            certificates.ORDERS,
+            {
+                "serial": (serial,),
+                "name": ("laptop-2", serial),
+                "not_before": (MIDDLE, serial),
+                "not_after": (MIDDLE.replace(year=2027), serial),
+            },
+            {
+                "serial": "uq_certificates_tenant_id_serial",
+                "name": "ix_certificates_tenant_id_common_name_key_serial",
+                "*": "ix_certificates_tenant_id_{}_serial",
+            },
+        ),
+    ]
+    for call, orders, keys, indexes in asked:
+        for name, span in spans(orders, keys):
+            plan = explained(call, tenant_id=alpha.tenant_id, span=span)
+            index = indexes.get(name, indexes["*"]).format(name)
+            assert f"using {index}" in plan or f"Backward using {index}" in plan, (span.order.name, plan)
+            assert "Sort" not in plan, (span.order.name, plan)
+
+
+def test_logs_and_sessions_are_read_from_either_end(explained, alpha: Certified) -> None:
+    for _, span in spans(audit.ORDERS, {"at": (MIDDLE, 1)}):
+        plan = explained(audit.search, owner=Owner(tenant_id=alpha.tenant_id), wanted=audit.Filter(), span=span)
+        assert "at_id on audit_log" in plan, plan
+        assert "Sort" not in plan, plan
+    for oldest_first in (False, True):
+        for after in (None, Key("live", MIDDLE, 1)):
+            given = {"tenant_id": alpha.tenant_id, "after": after, "oldest_first": oldest_first}
+            plan = explained(sessions.list_sessions, **given)
+            assert "ix_sessions_live" in plan, plan
+            assert "Sort" not in plan, plan
+        for search in (decisions.search_decisions, accounting.search_accounting):
+            before = (datetime.now(UTC), 1)
+            plan = explained(search, tenant_id=alpha.tenant_id, before=before, oldest_first=oldest_first)
+            assert "Seq Scan" not in plan, plan
