@@ -17,7 +17,7 @@ def get_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Site | None
     return session.scalar(select(Site).where(Site.tenant_id == tenant_id, Site.slug == slug))
 
 
-def list_all(session: Session, tenant_id: TenantId, *, sort: str, text: str) -> Sequence[Site]:
+def list_all(session: Session, tenant_id: TenantId, *, sort: str = ORDERS.default, text: str = "") -> Sequence[Site]:
     query = ORDERS[sort].sorted(select(Site).where(Site.tenant_id == tenant_id))
     return session.scalars(query.where(has_part(text, Site.slug, Site.name)) if text else query).all()
 
