@@ -126,6 +126,7 @@ class Generations:
                 )
             )
         looked_up = tuple(slot.number for slot in slots if slot.looks_up)
+        ports = tuple(port for slot in slots for port in (slot.auth_port, slot.acct_port))
         probe_secret = secrets.token_urlsafe(24)
         status = Endpoint(status_port, secrets.token_urlsafe(24))
         config = CellConfig(
@@ -138,7 +139,9 @@ class Generations:
             state_directory=self._paths.state,
             tls_directory=self._paths.tls,
             cache_directory=self._paths.sessions,
-            module=self._module(baked, self._paths.journal, probe_secret),
+            module=msgspec.structs.replace(
+                self._module(baked, self._paths.journal, probe_secret), ports=(status.port, *ports)
+            ),
             slots=rendered,
             verifier=Verifier(self._settings.verifier_port, verifier_secret(self._paths)),
             max_sessions=self._max_sessions,
@@ -148,7 +151,7 @@ class Generations:
             self._settings.listen_address,
             status,
             tuple(Endpoint(slot.auth_port, probe_secret if slot.looks_up else slot.secret) for slot in slots),
-            tuple(port for slot in slots for port in (slot.auth_port, slot.acct_port)),
+            ports,
             baked,
             kinds,
             looked_up,
@@ -168,7 +171,7 @@ class Generations:
     def shadow_of(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> Generation:
         """The same configuration on free loopback ports, with a journal that nobody ships."""
         settings = replace(self._settings, listen_address="127.0.0.1")
-        status_port, *ports = _free_loopback_ports(1 + 2 * len(slots))
+        status_port, *ports = free_ports("127.0.0.1", 1 + 2 * len(slots))
         moved = [slot.on_ports(ports[2 * place], ports[2 * place + 1]) for place, slot in enumerate(slots)]
         shadow_paths = CellPaths(self._paths.shadow)
         shutil.rmtree(shadow_paths.root, ignore_errors=True)
@@ -286,13 +289,14 @@ def verifier_secret(paths: CellPaths) -> str:
     return hmac.digest(paths.key.read_bytes().strip(), b"admit verifier 1", "sha256").hex()
 
 
-def _free_loopback_ports(count: int) -> list[int]:
+def free_ports(address: str, count: int) -> list[int]:
     """Ports that the kernel gives out, all held until the last is known so that none comes twice."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with ExitStack() as held:
         found = []
         for _ in range(count):
-            trial = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            trial.bind(("127.0.0.1", 0))
+            trial = held.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+            trial.bind((address, 0))
             found.append(trial.getsockname()[1])
         return found
 

@@ -61,6 +61,16 @@ class CellPaths:
         return self.root / "radiusd.json"
 
     @property
+    def twins(self) -> Path:
+        """The radiusds of an exchange, while there are two; all but the one in `running` are to end."""
+        return self.root / "radiusd-twins.json"
+
+    @property
+    def twin(self) -> Path:
+        """The configuration of the generation in force, on the ports that its radiusd was started on."""
+        return self.root / "twin"
+
+    @property
     def radiusd_log(self) -> Path:
         return self.root / "radiusd.log"
 

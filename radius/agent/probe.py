@@ -76,6 +76,20 @@ def statistics(address: str, port: int, secret: str, *, seconds: float) -> dict[
     return counted
 
 
+def does(port: int, secret: str, word: str, *, seconds: float) -> bool:
+    """Whether radiusd says that it has done what radius/module/ports.py calls `word`. Its answer may come from another
+    port: it has taken that meanwhile."""
+    packet, authenticator = _request(STATUS_SERVER, _attribute(1, word.encode()), secret.encode())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(seconds)
+        asking.sendto(packet, ("127.0.0.1", port))
+        try:
+            reply = asking.recv(4096)
+        except TimeoutError:
+            return False
+    return _verified(reply, packet, authenticator, secret.encode()) and reply[0] == ANSWERS[STATUS_SERVER][0]
+
+
 def _asked_until_answered(
     address: str,
     port: int,

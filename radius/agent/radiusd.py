@@ -13,6 +13,7 @@ from radius.agent.paths import CellPaths
 from radius.agent.probe import decides, serves
 from radius.agent.process import RadiusdError, Running
 from radius.agent.render import RenderError
+from radius.agent.twin import LEAVING_SECONDS, NotShared, end_twins, take_over
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +42,14 @@ class Radiusd:
         self._backoff_seconds = 0.0
         self._not_before = 0.0
         self._stopped = False
+        # One that was exchanged, and until when it answers what it has read.
+        self._leaving: Running | None = None
+        self._leaves_at = 0.0
 
     def adopt(self) -> bool:
         """Take over the radiusd that an earlier agent left running. Whether there was one."""
         running = process.adopt(self._paths.running)
+        end_twins(self._paths, running)
         generation = self._generations.read(running.config_directory) if running else None
         if running is None:
             return False
@@ -76,6 +81,7 @@ class Radiusd:
         """For good: an exchange that waits for its moment finds that there is nothing to exchange any more."""
         with self.lock:
             self._stopped = True
+            self._end_leaving()
             if self.running is not None:
                 process.stop(self.running)
             self.running = None
@@ -83,11 +89,14 @@ class Radiusd:
     def tick(self) -> None:
         """Start it again where it has died, with growing pauses while it does not stay up."""
         with self.lock:
+            if time.monotonic() >= self._leaves_at:
+                self._end_leaving()
             if self.generation is None or time.monotonic() < self._not_before:
                 return
             if self.running is not None and process.alive(self.running):
                 return
             log.error("radiusd has ended; starting it again")
+            self._end_leaving()
             self.restarts += self.running is not None
             self.running = None
             self._backoff_seconds = min(_MAX_BACKOFF_SECONDS, self._backoff_seconds * 2 + 0.1)
@@ -116,7 +125,8 @@ class Radiusd:
     ) -> str:
         """Bring a new configuration into force. "" when done, else why the old one stays.
 
-        Render, check, try as a shadow on other ports; then stop the old one and start the new one in a quiet moment.
+        Render, check, try as a shadow on other ports; then the new one takes the ports of the old one, in a quiet moment
+        where there is one: nothing is dropped, but EAP conversations that are under way begin anew.
         """
         try:
             self._try_shadow(slots, serials)
@@ -127,18 +137,47 @@ class Radiusd:
         with self.lock:
             if self._stopped:
                 return "the agent ends"
-            old, old_running = self.generation, self.running
-            if old_running is not None:
-                process.stop(old_running)
+            old = self.generation
             try:
-                self.start(new)
+                self._put_in_place(new)
             except Exception as exc:  # house-rule: whatever the new one fails of, the old one must serve again
                 log.exception("the new configuration fails; going back")
                 self._generations.discard(new)
-                self._step_back(old)
+                if self.running is None:
+                    self._step_back(old)
                 return f"stepped back: {exc}"
             self._generations.remove_old(new.directory)
         return ""
+
+    def _put_in_place(self, new: Generation) -> None:
+        """Of the one that runs, if one does. What fails without another in its place leaves it running, or None."""
+        self._end_leaving()
+        old, of_old = self.running, self.generation
+        if old is not None and of_old is not None and process.alive(old):
+            try:
+                self._take_over(old, of_old, new)
+            except NotShared:
+                log.warning("radiusd %d does not share its ports; it is stopped first", old.pid)
+            else:
+                return
+        if old is not None:
+            process.stop(old)
+            self.running = None
+        self.start(new)
+
+    def _take_over(self, old: Running, of_old: Generation, new: Generation) -> None:
+        self._generations.complete(new)
+        self.running = take_over(self._paths, old, of_old, new, self._answers)
+        self.generation = new
+        self._leaving, self._leaves_at = old, time.monotonic() + LEAVING_SECONDS
+        log.info("radiusd %d serves %d slots, for %d", self.running.pid, len(new.facts.endpoints), old.pid)
+
+    def _end_leaving(self) -> None:
+        if self._leaving is None:
+            return
+        process.stop(self._leaving)
+        self._leaving = None
+        end_twins(self._paths, self.running)
 
     def renew(self, *, is_quiet: Callable[[float], bool]) -> str:
         """Exchange the process for a new one on the same configuration. "" when done, else why the old one stays.
@@ -152,12 +191,10 @@ class Radiusd:
                 return "the agent ends"
             if old is None or self.generation is None or self.running is not old:
                 return "it has ended meanwhile"
-            process.stop(old)
             self.renewals += 1
             try:
-                self.start(self.generation)
+                self._put_in_place(self.generation)
             except Exception as exc:  # house-rule: `tick` tries on, whatever it failed of
-                self.running = None
                 log.exception("radiusd did not start again")
                 return str(exc)
         return ""

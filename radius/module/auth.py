@@ -27,6 +27,7 @@ from radius.module.eap_types import (
     tls_version_inside,
 )
 from radius.module.policies import Outcome
+from radius.module.pools import AddressGiver
 from radius.module.request import AccessRequest, Attributes, collect, first
 from radius.module.settling import MAX_NAME, Settler
 from radius.module.verified import verifier_answer
@@ -51,6 +52,10 @@ def instantiate(_: object) -> int:
 def detach(_: object) -> int:
     _journal.close()
     return radiusd.OK
+
+
+def address_giver() -> AddressGiver:
+    return _settler.addresses
 
 
 def authorize(lists: radiusd.Lists) -> radiusd.Answer:

@@ -2,6 +2,7 @@
 
 import fcntl
 import ipaddress
+import threading
 from pathlib import Path
 from typing import TextIO
 
@@ -30,7 +31,8 @@ class NoAddress(Exception):
 
 
 class AddressGiver:
-    """Of one radiusd; not for several threads. Its claims are its own from the first address to its end."""
+    """Of one radiusd; not for several threads, but for `leave` and `resume`. Its claims are its own from the first
+    address until it ends, or leaves them to another."""
 
     def __init__(self, cell: Cell) -> None:
         self._replica = cell.replica
@@ -38,6 +40,22 @@ class AddressGiver:
         self._owner: TextIO | None = None
         # By the name of their files.
         self._pools: dict[str, OpenPool] = {}
+        self._turn = threading.Lock()
+        self._left = False
+
+    def leave(self) -> None:
+        """Another radiusd gives the addresses from now on."""
+        with self._turn:
+            self._left = True
+            while self._pools:
+                self._pools.popitem()[1].close()
+            if self._owner is not None:
+                self._owner.close()
+                self._owner = None
+
+    def resume(self) -> None:
+        with self._turn:
+            self._left = False
 
     def complete(self, case: Case, slot: SlotRecord, outcome: Outcome) -> Outcome:
         """The outcome with an address of each pool in its reply, or a deny where one has none and admits nobody
@@ -52,7 +70,8 @@ class AddressGiver:
                     if fixed:
                         given.append((attribute, ":=", fixed))
                         continue
-                    pool_id, taken = self._take(case, slot, view, attribute, name)
+                    with self._turn:
+                        pool_id, taken = self._take(case, slot, view, attribute, name)
                 except NoAddress as none:
                     if not none.may_go_without:
                         return outcome.refused(none.reason, none.detail)
@@ -103,6 +122,8 @@ class AddressGiver:
 
     def _owns(self) -> bool:
         """Whether this process writes the claims: not while a radiusd before it, or another beside it, does."""
+        if self._left:
+            return False
         if self._owner is None:
             assert self._directory is not None
             try:

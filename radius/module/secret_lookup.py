@@ -19,6 +19,7 @@ from radius.module import radiusd_api as radiusd
 from radius.module.addresses import packed_address
 from radius.module.cell import Cell, log_exception, the_cell
 from radius.module.secret_proof import Known, Marks, proves, tells_nothing
+from radius.module.settings import ModuleSettings
 
 _SLOT_PREFIX = len("slot-")
 _MOST_OPENED = 4096
@@ -27,14 +28,17 @@ _NAMES = ("old", "new")
 
 
 class Sockets:
-    """The listeners of this very process, by port."""
+    """The listeners of this very process, by port. One that has taken the ports of another (radius/module/ports.py)
+    calls them by those that it was started on."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: ModuleSettings) -> None:
         self._by_port: dict[int, socket.socket] = {}
+        self._taken = dict(zip(settings.started_on, settings.ports, strict=False))
 
     def peek(self, port: int) -> bytes:
         """The packet that radiusd is about to read; b"" where it cannot be seen."""
-        listener = self._by_port.get(port) or self._find(port)
+        taken = self._taken.get(port, port)
+        listener = self._by_port.get(taken) or self._find(taken) or self._find(port)
         if listener is None:
             return b""
         try:
@@ -94,7 +98,7 @@ _marks: Marks
 def instantiate(_: object) -> int:
     global _cell, _sockets, _secrets, _marks
     _cell = the_cell()
-    _sockets = Sockets()
+    _sockets = Sockets(_cell.settings)
     _secrets = Secrets(_cell.settings.cell_key_file)
     _marks = Marks(Path(_cell.settings.replica_directory).parent / "changed-over")
     return radiusd.OK

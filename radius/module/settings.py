@@ -26,6 +26,10 @@ class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     claims_directory: str = ""
     # The agent's own at slots whose secrets are looked up; "" for none.
     probe_secret: str = ""
+    # UDP ports that radiusd listens on, that for status first, and those that it is started on where it is to take
+    # these of another.
+    ports: tuple[int, ...] = ()
+    started_on: tuple[int, ...] = ()
 
 
 def load_settings() -> ModuleSettings:

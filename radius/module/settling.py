@@ -32,7 +32,7 @@ class Settler:
         self._cell = cell
         self._journal = journal
         self._open_passphrase = PassphraseOpener(cell.settings.cell_key_file)
-        self._addresses = AddressGiver(cell)
+        self.addresses = AddressGiver(cell)
 
     def refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
         """A reason not to hear the request at all, or ""; `identity` is who asks, inside the tunnel if there is one."""
@@ -54,7 +54,7 @@ class Settler:
         if outcome.needs_passphrase or outcome.passphrase:
             outcome = complete(case, outcome, self._open_passphrase)
         if outcome.pools and outcome.permitted and case.ticket is None:
-            outcome = self._addresses.complete(case, slot, outcome)
+            outcome = self.addresses.complete(case, slot, outcome)
         suppressed = self._limit(case, slot, outcome)
         if suppressed is not None:
             self._journal.append(_record(case, outcome, (time.perf_counter_ns() - started) // 1000, suppressed))

@@ -1,0 +1,110 @@
+"""A radiusd beside the one that serves, which takes its ports while that answers what it has read (docs/adr/0016)."""
+
+import json
+import logging
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from radius.agent import process
+from radius.agent.files import write_small
+from radius.agent.generation import Endpoint, Generation, free_ports
+from radius.agent.paths import CellPaths
+from radius.agent.probe import does
+from radius.agent.process import RadiusdError, Running
+from radius.module.settings import ModuleSettings
+
+log = logging.getLogger(__name__)
+
+# The one that was exchanged sends delayed rejects, and what its verifier says of passwords. What the other one journals
+# is not shipped before that: segments are read in their order.
+LEAVING_SECONDS = 3.0
+_STEP_SECONDS = 2.0
+_PORT = re.compile(r"(?<=\bport = )\d+")
+
+Answers = Callable[[Running, Generation], bool]
+
+
+class NotShared(Exception):
+    """The radiusd that serves cannot give its ports away: it is of an earlier version, or does not answer."""
+
+
+def take_over(paths: CellPaths, old: Running, of_old: Generation, new: Generation, answers: Answers) -> Running:
+    """A radiusd on `new` that has the ports of `old`, which still runs and gets nothing any more. Raises NotShared or
+    RadiusdError, and then `old` serves as before."""
+    twin = _on_other_ports(paths, new)
+    running = process.start(twin.directory, paths.radiusd_log)
+    try:
+        _note(paths, old, running)
+        if not answers(running, twin):
+            raise RadiusdError(f"radiusd does not answer; see {paths.radiusd_log}")
+        _hand_over(of_old.facts.status, twin.facts.status)
+        if not answers(running, new):
+            raise RadiusdError("radiusd does not answer on the ports that it has taken")
+        running = replace(running, config_directory=new.directory)
+        process.remember(paths.running, running)
+    except Exception:
+        # Its sockets end with it, and what comes goes to the old one again.
+        process.stop(running)
+        does(of_old.facts.status.port, of_old.facts.status.secret, "stay", seconds=_STEP_SECONDS)
+        raise
+    return running
+
+
+def _hand_over(old: Endpoint, new: Endpoint) -> None:
+    def step(whom: Endpoint, word: str) -> bool:
+        return does(whom.port, whom.secret, word, seconds=_STEP_SECONDS)
+
+    if not step(old, "share"):
+        raise NotShared
+    # What comes waits from `bind` to `take`: a few milliseconds.
+    for whom, word in ((new, "bind"), (old, "leave"), (new, "take")):
+        if not step(whom, word):
+            raise RadiusdError(f"radiusd did not {word} the ports; see its log")
+
+
+def end_twins(paths: CellPaths, running: Running | None) -> None:
+    """Those that an agent left which was killed in an exchange: only one of them serves."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        for told in json.loads(paths.twins.read_text()):
+            twin = Running(int(told["pid"]), int(told["start_ticks"]), Path())
+            if running is None or twin.pid != running.pid:
+                process.stop(twin)
+    paths.twins.unlink(missing_ok=True)
+
+
+def _note(paths: CellPaths, *both: Running) -> None:
+    told = [{"pid": each.pid, "start_ticks": each.start_ticks} for each in both]
+    write_small(paths.twins, json.dumps(told).encode())
+
+
+def _on_other_ports(paths: CellPaths, generation: Generation) -> Generation:
+    facts = generation.facts
+    ports = (facts.status.port, *facts.ports)
+    others = (*free_ports("127.0.0.1", 1), *free_ports(facts.listen_address, len(facts.ports)))
+    other = dict(zip(ports, others, strict=True))
+    directory = paths.twin
+    shutil.rmtree(directory, ignore_errors=True)
+    shutil.copytree(generation.directory, directory, symlinks=True)
+    for name in ("radiusd.conf", "slots/servers"):
+        _rewrite(directory / name, other)
+    settings = directory / "module.json"
+    given = msgspec.json.decode(settings.read_bytes(), type=ModuleSettings)
+    settings.write_bytes(msgspec.json.encode(msgspec.structs.replace(given, ports=ports, started_on=others)))
+    moved = msgspec.structs.replace(
+        facts,
+        status=Endpoint(other[facts.status.port], facts.status.secret),
+        endpoints=tuple(Endpoint(other[each.port], each.secret) for each in facts.endpoints),
+        ports=others[1:],
+    )
+    return Generation(directory, moved)
+
+
+def _rewrite(path: Path, other: Mapping[int, int]) -> None:
+    text = _PORT.sub(lambda found: str(other.get(int(found[0]), found[0])), path.read_text())
+    path.write_text(text)

@@ -1,0 +1,53 @@
+"""What the NASes of a cell notice while the secret of one tenant changes over, under load. With -s, the figures."""
+
+import time
+
+from nac.db import TenantScope, session_scope
+from nac.endpoints import service as endpoints
+from nac.secret_rotations import service as rotations
+from tests.agent.running import running_cell, running_tenant
+from tests.agent.steady import PATIENCE_SECONDS, Load
+from tests.agent.test_secret_rotation import MAC, NEW, Rotating, next_second
+from tests.factories.tenancy import ACTOR
+from tests.waiting import until
+
+_KNOWN = {"attribute": "endpoint.known", "operator": "equals", "value": True}
+_OPEN = {"rules": [{"id": "known", "name": "Known", "when": _KNOWN, "then": {"verdict": "permit"}}]}
+
+
+def test_rotation_drops_no_request_of_anybody(database, app_engine, tmp_path):
+    with running_cell(database, tmp_path) as cell:
+        alpha, bravo = (running_tenant(cell, app_engine, slug, msp=slug, policy=_OPEN) for slug in ("alpha", "bravo"))
+        for tenant in (alpha, bravo):
+            with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+                endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)
+            tenant.wait_live()
+        subject = Rotating(cell, alpha)
+        moments = {}
+        with Load([alpha.server, bravo.server], MAC).running() as load:
+
+            def step(name, function, **given) -> None:
+                began = time.monotonic()
+                print(name, "begins", flush=True)
+                subject.step(function, **given)
+                alpha.wait_live()
+                if name.startswith("begin"):
+                    until(lambda: subject.status().rotation.opened_at is not None, "radiusd takes both")
+                time.sleep(1.5)
+                moments[name] = (began, time.monotonic())
+
+            time.sleep(2)
+            moments["before"] = (time.monotonic() - 2, time.monotonic())
+            step("begin", rotations.begin, sealer=subject.sealer, secret=NEW)
+            next_second()
+            load.change_over(alpha.server, NEW)
+            until(lambda: subject.counts().get("new"), "they were heard with the new one", seconds=30)
+            time.sleep(3)
+            step("finish", rotations.finish, sealer=subject.sealer, leave_behind=True)
+            step("begin again", rotations.begin, sealer=subject.sealer)
+            step("cancel", rotations.cancel, leave_behind=True)
+            time.sleep(PATIENCE_SECONDS + 0.5)
+        print(cell.log().count(", for "), "radiusds took the ports of another")
+        for name, (since, to) in moments.items():
+            for whose, tenant in (("alpha", alpha), ("bravo", bravo)):
+                print(f"{name:12} {whose}: {load.figures(tenant.server, since, to)}")
