@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
@@ -21,6 +21,9 @@ from nac.tenants.service import TenantNotFound
 router = APIRouter(tags=["moves"])
 
 _MOVE = "/cells/moves/{tenant}"
+_AlthoughSilent = Annotated[
+    bool, Query(description="Although the cell before does not report, and so answers on until its radiusd is stopped.")
+]
 _Tenant = Annotated[str, Path(description="Slug or id.", max_length=63)]
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE))]
@@ -100,12 +103,19 @@ def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: NewMo
 
 
 @router.post(f"{_MOVE}/switch", operation_id="switchMove")
-def switch_move(request: Request, access: Manages, tenant: _Tenant) -> Move:
+def switch_move(
+    request: Request,
+    access: Manages,
+    tenant: _Tenant,
+    although_silent: _AlthoughSilent = False,
+) -> Move:
     """From now on the new cell decides, and the one before answers no more; `?wait=live` answers when it does."""
     with access.change() as change:
         sealer = signing_of(request).sealer
         tenant_id = _enter(change.session, access)
-        status = moving.switch_move(change.session, actor=access.actor, tenant_id=tenant_id, sealer=sealer)
+        status = moving.switch_move(
+            change.session, actor=access.actor, tenant_id=tenant_id, sealer=sealer, although_silent=although_silent
+        )
         return _answer(access, change, tenant_id, status)
 
 

@@ -54,10 +54,11 @@ def prepare(slug: str, cell: str, as_json: bool) -> None:
 
 @command.command()
 @click.argument("slug")
+@click.option("--although-silent", is_flag=True, help="Although the cell before does not report; stop its radiusd.")
 @json_option
-def switch(slug: str, as_json: bool) -> None:
+def switch(slug: str, although_silent: bool, as_json: bool) -> None:
     """From now on the new cell decides for the tenant SLUG, and the one before answers no more."""
-    _step(slug, moving.switch_move, as_json=as_json, is_sealing=True)
+    _step(slug, moving.switch_move, as_json=as_json, is_sealing=True, although_silent=although_silent)
 
 
 @command.command()

@@ -8,8 +8,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.cells.service import SILENT_SECONDS
-from nac.clock import utc_now
+from nac.cells.service import is_heard
 from nac.db.orders import Orders, Span
 from nac.errors import InvalidInput, NotFound
 from nac.ids import CellId
@@ -41,8 +40,7 @@ class CellState:
     @property
     def is_seen(self) -> bool:
         """Whether its agent told of itself of late."""
-        seen = self.cell.agent_seen_at
-        return seen is not None and (utc_now() - seen).total_seconds() < SILENT_SECONDS
+        return is_heard(self.cell)
 
 
 def list_states(session: Session, *, span: Span | None = None, name: str | None = None) -> Sequence[CellState]:

@@ -174,6 +174,13 @@ def make_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) 
     )
 
 
+def unready(session: Session, *, tenant_id: TenantId) -> None:
+    """radiusd is to be configured otherwise before the tenant may come to a slot that is reserved for it."""
+    session.execute(
+        update(Slot).where(Slot.reserved_for == tenant_id, Slot.status == "ready").values(status="reserved")
+    )
+
+
 def note_open(session: Session, *, tenant_ids: Collection[TenantId | None]) -> None:
     """radiusd answers with both secrets of what changes over of these tenants. As admit_cell."""
     session.execute(
@@ -194,6 +201,12 @@ def _renew_secret(slot: Slot, seal: Seal) -> None:
 def secret_context(slot: Slot) -> str:
     """What the slot's secret is sealed for."""
     return f"slot:{slot.id}"
+
+
+def is_heard(cell: Cell) -> bool:
+    """Whether its agent has reported within SILENT_SECONDS."""
+    seen = cell.agent_seen_at
+    return seen is not None and (utc_now() - seen).total_seconds() < SILENT_SECONDS
 
 
 def assign_slot(session: Session, *, tenant_id: TenantId, label: str = "") -> Slot:

@@ -29,7 +29,7 @@ from nac.sealing import Unseal
 from nac.secret_rotations import repository
 from nac.secret_rotations.repository import Concerned
 from nac.secrets import Sealer
-from nac.tenants.service import TenantNotFound
+from nac.tenants.service import RESTORED_ROTATION, TenantNotFound
 
 SHORTEST, USUAL, LONGEST = timedelta(hours=1), timedelta(days=7), timedelta(days=30)
 # Names in a sentence.
@@ -67,6 +67,8 @@ def begin(
     """`nas` as nases.require_nas takes it, "" for the tenant's secret; without `secret` one is made. Raises Conflict
     where one changes over already."""
     tenant = _enter(session, tenant_id)
+    if tenant.status == "deleting":
+        raise Conflict(f"Tenant {tenant.slug!r} is being deleted.", place="status", remedy="Restore it first.")
     found = _require_own(session, tenant_id, nas)
     nas_id = found.id if found else None
     if repository.find_running(session, tenant_id, nas_id) is not None:
@@ -95,6 +97,8 @@ def begin(
     )
     session.add(rotation)
     session.flush()
+    # A tenant that is moving does not go before the other cell takes both, too.
+    cells.unready(session, tenant_id=tenant_id)
     after = {"of": found.name if found else "tenant", "ends_at": rotation.ends_at.isoformat(), "at_end": at_end}
     _audit(session, actor, tenant, "begin-rotation", after)
     return _status(session, rotation, found)
@@ -150,10 +154,14 @@ def open_next(session: Session, *, tenant_id: TenantId, nas: Nas | None, unseal:
 
 
 def finish_over(session: Session, *, actor: str, tenant_id: TenantId, rotation_id: UUID, sealer: Sealer) -> None:
-    """Its window is over: whoever has the old secret still is left behind; how many, the audit log tells."""
+    """Its window is over: whoever has the old secret still is left behind; how many, the audit log tells. Of a tenant
+    that is being deleted nothing ends: nobody can change a NAS over meanwhile."""
     tenant = _enter(session, tenant_id)
     rotation = repository.lock(session, tenant_id, rotation_id)
     if rotation is None or rotation.state != "running" or rotation.ends_at > utc_now() or rotation.at_end != "finish":
+        return
+    if tenant.status == "deleting":
+        rotation.ends_at = utc_now() + RESTORED_ROTATION
         return
     found = session.get(Nas, rotation.nas_id) if rotation.nas_id else None
     _put_in_force(session, rotation, found, sealer)

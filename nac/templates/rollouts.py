@@ -26,7 +26,7 @@ from nac.templates import repository
 from nac.templates.document import names_of, parse_template, parts_of
 from nac.templates.parts import put_parts, read_parts
 from nac.templates.service import own_parts, require_template, require_version
-from nac.templates.watching import Devices, has_moved
+from nac.templates.watching import Devices, can_tell, has_moved
 from nac.tenants import service as tenants
 
 KIND = "templates.roll-out"
@@ -35,6 +35,8 @@ LEAST_MINUTES, MOST_MINUTES = 1, 7 * 24 * 60
 _LOOKED_EVERY = timedelta(seconds=10)
 # Tenants that a turn of the job brings it to; others have their turn between.
 _AT_ONCE = 20
+# Tenants in a sentence.
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,10 +369,28 @@ def _finish_stage(work: Work, rollout_id: UUID, msp_id: MspId) -> timedelta:
         if now < rollout.stage_applied_at + timedelta(minutes=rollout.stages[rollout.stage]):
             return _LOOKED_EVERY
         if rollout.stage + 1 == len(rollout.stages):
-            _end(rollout, "done", "")
+            _end(rollout, "done", _of_whom_nobody_can_tell(rollout, rows))
         else:
             rollout.stage, rollout.stage_applied_at = rollout.stage + 1, None
         return timedelta()
+
+
+def _of_whom_nobody_can_tell(rollout: Rollout, rows: Sequence[Any]) -> str:
+    """Tenants of which so few devices were heard that nothing would have stopped the roll-out."""
+    few = [
+        tenant.slug
+        for row, tenant in rows
+        if row.state == "applied"
+        and not can_tell(
+            Devices(row.rejected_before or 0, row.devices_before or 0),
+            Devices(row.rejected_since or 0, row.devices_since or 0),
+            most=rollout.most_moved,
+        )
+    ]
+    if not few:
+        return ""
+    more = f" and {len(few) - _MOST_NAMED} others" if len(few) > _MOST_NAMED else ""
+    return f"Too few devices were heard to tell how they fare at {', '.join(few[:_MOST_NAMED])}{more}: look there."
 
 
 def _stop_moved(session: Session, rollout: Rollout, row: RolloutTenant, tenant: Tenant) -> None:

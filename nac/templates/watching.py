@@ -30,6 +30,11 @@ def has_moved(before: Devices, since: Devices, *, most: float) -> bool:
     return abs(since.share - before.share) > most and likelihood(before, since) < LEAST_LIKELY
 
 
+def can_tell(before: Devices, since: Devices, *, most: float) -> bool:
+    """Whether so many devices could show a move at all: were all of them rejected, or none."""
+    return any(has_moved(before, Devices(rejected, since.all), most=most) for rejected in (0, since.all))
+
+
 def likelihood(before: Devices, since: Devices) -> float:
     """Of a difference at least so great where both times are alike (Fisher's exact test, two-sided)."""
     rejected = before.rejected + since.rejected

@@ -36,6 +36,10 @@ class NotReadyYet(Conflict):
     retry_after_seconds = 10
 
 
+class CellSilent(Conflict):
+    """The cell does not report, so it does not hear that it is to answer the tenant no more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where NASes send to. `address` is "" for where the cell listens."""
@@ -90,8 +94,11 @@ def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str
     return status
 
 
-def switch_move(session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer) -> MoveStatus:
-    """From now on the new cell decides, and the one before answers no more. Raises NotReadyYet."""
+def switch_move(
+    session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer, although_silent: bool = False
+) -> MoveStatus:
+    """From now on the new cell decides, and the one before answers no more. Raises NotReadyYet, and CellSilent where
+    the agent of the one before is not heard, unless `although_silent`."""
     tenant = _enter(session, tenant_id)
     move = _require_open(session, tenant_id, "prepared")
     old, new = _slots(session, move)
@@ -101,6 +108,7 @@ def switch_move(session: Session, *, actor: str, tenant_id: TenantId, sealer: Se
             place="move",
             remedy="Try again in half a minute; if it stays so, see the alarms of that cell.",
         )
+    _require_heard(session, old, new, although_silent=although_silent)
     if _open_secret(sealer, old) != _open_secret(sealer, new):
         raise Conflict(
             "The tenant's secret was changed since.", place="move", remedy="Cancel this move and prepare it again."
@@ -175,6 +183,25 @@ def _slots(session: Session, move: TenantMove) -> tuple[Slot, Slot]:
         slot.id: slot for slot in session.scalars(query.with_for_update().execution_options(populate_existing=True))
     }
     return found[move.from_slot_id], found[move.to_slot_id]
+
+
+def _require_heard(session: Session, old: Slot, new: Slot, *, although_silent: bool) -> None:
+    found = session.scalars(select(Cell).where(Cell.id.in_((old.cell_id, new.cell_id)))).all()
+    silent = {cell.id: cell.name for cell in found if not cells.is_heard(cell)}
+    if new.cell_id in silent:
+        raise NotReadyYet(
+            f"Cell {silent[new.cell_id]!r} does not report: nobody would answer the tenant.",
+            place="move",
+            remedy="Start its agent, or cancel this move.",
+        )
+    if old.cell_id in silent and not although_silent:
+        raise CellSilent(
+            f"Cell {silent[old.cell_id]!r} does not report: as long as its radiusd lives it would go on answering, "
+            "beside the new one.",
+            place="although_silent",
+            remedy="Start its agent. If it is gone for good, stop its radiusd and switch although it is silent "
+            "(--although-silent).",
+        )
 
 
 def _open_secret(sealer: Sealer, slot: Slot) -> bytes:

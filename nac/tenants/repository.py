@@ -1,7 +1,7 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from nac.db.orders import Orders, Span
@@ -15,6 +15,7 @@ from nac.models import (
     ExternalCertificate,
     PolicyHits,
     RadiusSession,
+    SecretRotation,
     Tenant,
 )
 
@@ -67,6 +68,15 @@ def list_due(session: Session, *, now: datetime, limit: int) -> Sequence[Tenant]
 
 def which_exist(session: Session, tenant_ids: Collection[TenantId]) -> set[TenantId]:
     return set(session.scalars(select(Tenant.id).where(among(Tenant.id, tenant_ids))))
+
+
+def give_time_to_rotations(session: Session, tenant_id: TenantId, *, until: datetime) -> None:
+    """No secret of the tenant ends before. In a scope that has entered it."""
+    session.execute(
+        update(SecretRotation)
+        .where(SecretRotation.tenant_id == tenant_id, SecretRotation.state == "running", SecretRotation.ends_at < until)
+        .values(ends_at=until)
+    )
 
 
 def delete_rows(session: Session, tenant_id: TenantId) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
@@ -33,6 +33,8 @@ SILENT_REPORTS = (2, 100)
 SILENT_DAYS = (1, 60)
 FAILURE_LIMIT = (1, 1_000_000)
 FAILURE_WINDOW_SECONDS = (1, 3_600)
+# One that comes back has so long before a secret of its ends: nobody changed a NAS over while it was deleted.
+RESTORED_ROTATION = timedelta(days=1)
 
 
 class TenantNotFound(NotFound):
@@ -115,6 +117,9 @@ def _change_status(
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it cannot {verb}.", place="status")
     if tenant.purge_at is not None and tenant.purge_at <= utc_now() and not _is_held(session, tenant_id):
         raise Conflict(f"The time of tenant {tenant.slug!r} is over: it is being removed.", place="status")
+    if tenant.status == "deleting":
+        _enter(session, tenant_id)
+        repository.give_time_to_rotations(session, tenant_id, until=utc_now() + RESTORED_ROTATION)
     before, tenant.status = tenant.status, to
     tenant.purge_at = purge_at
     session.flush()
@@ -125,10 +130,14 @@ def _change_status(
     return tenant
 
 
-def _is_held(session: Session, tenant_id: TenantId) -> bool:
+def _enter(session: Session, tenant_id: TenantId) -> None:
     # In the tenant's own scope there is nothing to enter.
     with suppress(ScopeViolation):
         enter_tenant(session, tenant_id)
+
+
+def _is_held(session: Session, tenant_id: TenantId) -> bool:
+    _enter(session, tenant_id)
     return holds.is_held(session, tenant_id=tenant_id)
 
 

@@ -34,6 +34,7 @@ from radius.agent.rotation_alarms import tell_of_rotations
 from radius.agent.session_store import SessionStore
 from radius.agent.status import leave, report, status_document, write_status
 from radius.agent.waiting import WaitingEndpoints
+from radius.agent.wrong_secrets import WrongSecrets
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +103,7 @@ class Keeper:
         self._replica_checked_at = float("-inf")
         self._log_counts: Counter[str] = Counter()
         self._follower = LogFollower(paths.radiusd_log, self._log_counts)
+        self._wrong_secrets = WrongSecrets(engine, cell_id, alarms, self._follower.take_wrong)
         self._counters: Counter[str] = Counter()
         # Whether the last report arrived, and since when the database is being asked something.
         # Whether radiusd answered last time it was asked.
@@ -329,6 +331,7 @@ class Keeper:
             with self._asking():
                 self._waiting.look()
                 tell_of_redecisions(self._engine, self._cell_id, self._alarms)
+                self._wrong_secrets.tell()
                 tell_of_rotations(self._engine, self._cell_id, self._alarms)
                 shipped = self._shipped_until()
                 alarms = self._alarms.to_report()

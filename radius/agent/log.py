@@ -21,6 +21,10 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("not_ready", re.compile(r"admit: not-ready")),
     ("internal_error", re.compile(r"admit: internal-error")),
 )
+# rad_verify, and radius/module/secret_lookup.py.
+_WRONG_SECRET = re.compile(r"packet from ([0-9A-Fa-f.:]+?):? .*Shared secret is incorrect.*\(from client slot-(\d+)")
+# Sources that are kept until they are told: of a flood of forged ones, these.
+_MOST_WRONG = 100
 
 
 class LogFollower:
@@ -31,6 +35,13 @@ class LogFollower:
         self._counters = counters
         self._offset = path.stat().st_size if path.exists() else 0
         self._partial = b""
+        # Slot and address of who has a wrong secret, until `take_wrong`.
+        self._wrong: set[tuple[int, str]] = set()
+
+    def take_wrong(self) -> set[tuple[int, str]]:
+        """Slots, and addresses that asked there with a wrong secret, since the last call. In any thread."""
+        wrong, self._wrong = self._wrong, set()
+        return set(wrong)
 
     def poll(self) -> list[str]:
         """Count the new lines; returns those of the module (without radiusd's prefix) for the agent's log."""
@@ -62,6 +73,8 @@ class LogFollower:
             if pattern.search(line):
                 self._counters[name] += 1
                 break
+        if "Shared secret" in line and len(self._wrong) < _MOST_WRONG and (found := _WRONG_SECRET.search(line)):
+            self._wrong.add((int(found[2]), found[1]))
         if "admit: " in line and len(ours) < MAX_LINES:
             ours.append(line.partition("admit: ")[2])
 

@@ -24,6 +24,7 @@ HUNG_STOP_SECONDS = 1.0
 QUIET_WAIT_SECONDS = 10.0
 QUIET_SECONDS = 0.3
 _MAX_BACKOFF_SECONDS = 10.0
+_LOOK_SECONDS = 0.1
 
 
 class Radiusd:
@@ -125,14 +126,15 @@ class Radiusd:
     ) -> str:
         """Bring a new configuration into force. "" when done, else why the old one stays.
 
-        Render, check, try as a shadow on other ports; then the new one takes the ports of the old one, in a quiet moment
-        where there is one: nothing is dropped, but EAP conversations that are under way begin anew.
+        Render, check, try as a shadow on other ports; then the new one takes the ports of the old one, in a quiet
+        moment where there is one: nothing is dropped, but EAP conversations that are under way begin anew.
         """
         try:
             self._try_shadow(slots, serials)
             new = self._generations.make_checked(slots, serials, status_port=status_port)
         except (RadiusdError, RenderError, OSError) as exc:
             return str(exc)
+        self._let_leave()
         _wait_for(is_quiet)
         with self.lock:
             if self._stopped:
@@ -156,8 +158,8 @@ class Radiusd:
         if old is not None and of_old is not None and process.alive(old):
             try:
                 self._take_over(old, of_old, new)
-            except NotShared:
-                log.warning("radiusd %d does not share its ports; it is stopped first", old.pid)
+            except NotShared as exc:
+                log.warning("radiusd %d does not give its ports away (%s); it is stopped first", old.pid, exc)
             else:
                 return
         if old is not None:
@@ -172,6 +174,11 @@ class Radiusd:
         self._leaving, self._leaves_at = old, time.monotonic() + LEAVING_SECONDS
         log.info("radiusd %d serves %d slots, for %d", self.running.pid, len(new.facts.endpoints), old.pid)
 
+    def _let_leave(self) -> None:
+        """Before the next exchange, the one that was exchanged last answers what it has read."""
+        while self._leaving is not None and not self._stopped and time.monotonic() < self._leaves_at:
+            time.sleep(_LOOK_SECONDS)
+
     def _end_leaving(self) -> None:
         if self._leaving is None:
             return
@@ -185,6 +192,7 @@ class Radiusd:
         That configuration serves, so it needs no trial as a shadow and no database, which may be away.
         """
         old = self.running
+        self._let_leave()
         _wait_for(is_quiet)
         with self.lock:
             if self._stopped:

@@ -1,5 +1,6 @@
 """NASes that would be left behind when the old secret ends: told a day before, and while it is overdue."""
 
+import shlex
 from datetime import timedelta
 
 from sqlalchemy import Engine, case, func, or_, select
@@ -7,7 +8,7 @@ from sqlalchemy import Engine, case, func, or_, select
 from nac.clock import utc_now
 from nac.db import CellScope, session_scope
 from nac.ids import CellId
-from nac.models import SecretRotation, SecretSighting, Tenant
+from nac.models import Nas, SecretRotation, SecretSighting, Tenant
 from radius.agent.alarms import Alarms
 
 # Or half of the window, where that is shorter.
@@ -22,28 +23,35 @@ def tell_of_rotations(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
     has_old = or_(seen.new_at.is_(None), seen.old_at > seen.new_at)
     left = func.count(case((has_old, seen.nas_key)))
     query = (
-        select(rotation.id, Tenant.slug, Tenant.number, rotation.ends_at, rotation.at_end, rotation.created_at, left)
+        select(
+            *(rotation.id, Tenant.slug, Nas.name, Tenant.number),
+            *(rotation.ends_at, rotation.at_end, rotation.created_at, left),
+        )
         .join(Tenant, Tenant.id == rotation.tenant_id)
+        .outerjoin(Nas, Nas.id == rotation.nas_id)
         .outerjoin(seen, seen.rotation_id == rotation.id)
         .where(rotation.state == "running", rotation.ends_at <= now + NOTICE)
-        .group_by(rotation.id, Tenant.slug, Tenant.number)
+        .group_by(rotation.id, Tenant.slug, Tenant.number, Nas.name)
         .order_by(Tenant.slug)
     )
     with session_scope(CellScope(cell_id), engine=engine) as session:
         rows = session.execute(query).all()
     told = set()
-    for rotation_id, slug, number, ends_at, at_end, began, count in rows:
+    for rotation_id, slug, nas, number, ends_at, at_end, began, count in rows:
         is_over = ends_at <= now
         is_near = ends_at - now <= min(NOTICE, (ends_at - began) / 2)
         if not (is_near and count) and not (is_over and at_end == "wait"):
             continue
         code = f"{_CODE}{rotation_id}"
+        whose = f"NAS {nas} of tenant {slug}" if nas else f"tenant {slug}"
+        named = f"-t {slug}" + (f" --nas {shlex.quote(nas)}" if nas else "")
         told.add(code)
         ends = "has waited for its end since" if is_over else "ends at"
         alarms.tell_of_row(
             code,
-            f"The old RADIUS secret of tenant {slug} {ends} {ends_at:%Y-%m-%d %H:%M} UTC, and {count} NASes were heard "
-            "with it last. Change it there, then finish: ./admit secret-rotation show",
+            f"The old RADIUS secret of {whose} {ends} {ends_at:%Y-%m-%d %H:%M} UTC, and {count} NASes were heard with "
+            f"it last. They are listed by: ./admit secret-rotation nases {named}. Change it there (the new one: "
+            f"reveal {named}), then: ./admit secret-rotation finish {named}",
             tenant=number,
         )
     for alarm in alarms.standing():

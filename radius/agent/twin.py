@@ -31,7 +31,7 @@ Answers = Callable[[Running, Generation], bool]
 
 
 class NotShared(Exception):
-    """The radiusd that serves cannot give its ports away: it is of an earlier version, or does not answer."""
+    """The radiusd that serves does not give its ports away: it is of an earlier version, or does not answer."""
 
 
 def take_over(paths: CellPaths, old: Running, of_old: Generation, new: Generation, answers: Answers) -> Running:
@@ -60,12 +60,10 @@ def _hand_over(old: Endpoint, new: Endpoint) -> None:
     def step(whom: Endpoint, word: str) -> bool:
         return does(whom.port, whom.secret, word, seconds=_STEP_SECONDS)
 
-    if not step(old, "share"):
-        raise NotShared
     # What comes waits from `bind` to `take`: a few milliseconds.
-    for whom, word in ((new, "bind"), (old, "leave"), (new, "take")):
+    for whom, word in ((old, "share"), (new, "bind"), (old, "leave"), (new, "take")):
         if not step(whom, word):
-            raise RadiusdError(f"radiusd did not {word} the ports; see its log")
+            raise NotShared(word)
 
 
 def end_twins(paths: CellPaths, running: Running | None) -> None:

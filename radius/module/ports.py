@@ -1,9 +1,9 @@
 """One radiusd takes the ports of another, so that there is no moment in which nobody listens (docs/adr/0016).
 
 The agent asks for it step by step, by Status-Server with a word in User-Name. On Linux of several UDP sockets of one
-address and port that all have SO_REUSEADDR the one bound last gets what comes. So the old one keeps what it has read and
-answers it, and has its ports again where the new one ends. The new one was started on other ports; in its file
-descriptors the sockets are then exchanged for those bound here.
+address and port that all have SO_REUSEADDR the one bound last gets what comes. So the old one answers what it has read,
+and has its ports again where the new one ends. The new one was started on other ports; in its file descriptors the
+sockets are then exchanged for those bound here.
 """
 
 import os

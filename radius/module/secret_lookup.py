@@ -11,6 +11,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
+from nac import clock
 from nac.replica.records import SecretRecord
 from nac.replica.store import ReplicaView
 from nac.secrets import MasterKeyFile, Sealer, SecretsError
@@ -132,6 +133,7 @@ def _find(slot: int, source: str, port: int) -> radiusd.Answer:
     proven = proves(packet, known)
     if proven is None:
         if known.signs or not tells_nothing(packet):
+            _say_wrong(slot, source)
             return radiusd.NOOP
         proven = _marks.last(place, known.rotation)
     elif known.rotation:
@@ -139,6 +141,18 @@ def _find(slot: int, source: str, port: int) -> radiusd.Answer:
             return radiusd.NOOP
         name = f"{name}:{_NAMES[proven]}:{known.rotation}"
     return _client(source, known.secrets[proven], name, signs=known.signs)
+
+
+_said_wrong = 0
+
+
+def _say_wrong(slot: int, source: str) -> None:
+    """In the words of radiusd for a client that it knows, and as seldom."""
+    global _said_wrong
+    now = clock.epoch_seconds()
+    if now != _said_wrong:
+        _said_wrong = now
+        radiusd.log_error(f"Received packet from {source}: Shared secret is incorrect. (from client slot-{slot})")
 
 
 def _client(source: str, secret: bytes, name: str, *, signs: bool) -> radiusd.Answer:

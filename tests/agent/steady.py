@@ -31,7 +31,8 @@ class Figures:
     late: int
 
     def __str__(self) -> str:
-        return f"{self.sent} requests, {self.dropped} dropped, {self.late} later than 50 ms, slowest {self.slowest_ms:.0f} ms"
+        slowest = f"slowest {self.slowest_ms:.0f} ms"
+        return f"{self.sent} requests, {self.dropped} dropped, {self.late} later than 50 ms, {slowest}"
 
 
 @dataclass

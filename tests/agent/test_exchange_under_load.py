@@ -1,6 +1,9 @@
-"""What the NASes of a cell notice while the secret of one tenant changes over, under load. With -s, the figures."""
+"""What the NASes of a cell notice while the secret of one tenant changes over, under load; the figures are logged."""
 
+import logging
 import time
+
+import pytest
 
 from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
@@ -14,7 +17,10 @@ from tests.waiting import until
 _KNOWN = {"attribute": "endpoint.known", "operator": "equals", "value": True}
 _OPEN = {"rules": [{"id": "known", "name": "Known", "when": _KNOWN, "then": {"verdict": "permit"}}]}
 
+log = logging.getLogger(__name__)
 
+
+@pytest.mark.long
 def test_rotation_drops_no_request_of_anybody(database, app_engine, tmp_path):
     with running_cell(database, tmp_path) as cell:
         alpha, bravo = (running_tenant(cell, app_engine, slug, msp=slug, policy=_OPEN) for slug in ("alpha", "bravo"))
@@ -28,7 +34,6 @@ def test_rotation_drops_no_request_of_anybody(database, app_engine, tmp_path):
 
             def step(name, function, **given) -> None:
                 began = time.monotonic()
-                print(name, "begins", flush=True)
                 subject.step(function, **given)
                 alpha.wait_live()
                 if name.startswith("begin"):
@@ -47,7 +52,8 @@ def test_rotation_drops_no_request_of_anybody(database, app_engine, tmp_path):
             step("begin again", rotations.begin, sealer=subject.sealer)
             step("cancel", rotations.cancel, leave_behind=True)
             time.sleep(PATIENCE_SECONDS + 0.5)
-        print(cell.log().count(", for "), "radiusds took the ports of another")
         for name, (since, to) in moments.items():
             for whose, tenant in (("alpha", alpha), ("bravo", bravo)):
-                print(f"{name:12} {whose}: {load.figures(tenant.server, since, to)}")
+                figures = load.figures(tenant.server, since, to)
+                log.info("%-12s %s: %s", name, whose, figures)
+                assert (name, whose, figures.dropped) == (name, whose, 0)

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import psycopg
 import pytest
 from psycopg import sql
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
+from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
-from nac.models import AccountingLog, QuarantinedRecord, RadiusSession
+from nac.models import AccountingLog, Cell, QuarantinedRecord, RadiusSession
 from nac.tenants import moving
 from tests.agent.moves import MAC, Moving, permit_known, two_cells
 from tests.agent.running import RunningTenant, running_tenant
@@ -148,3 +150,64 @@ def test_cells_that_are_cut_off_meanwhile_never_both_answer(database, subject, t
     until(lambda: not subject.is_admitted(after), "the cell that was left answers no more")
     assert subject.is_admitted(before)
     until(lambda: subject.count(_SESSIONS.where(RadiusSession.stopped_at.is_not(None))) == 1, "one session, ended")
+
+
+@pytest.fixture
+def silence(owner_engine):
+    """A cell's agent was heard two minutes ago for the last time."""
+
+    def silence(name: str) -> None:
+        with owner_engine.begin() as connection:
+            connection.execute(
+                update(Cell).where(Cell.name == name).values(agent_seen_at=utc_now() - timedelta(minutes=2))
+            )
+
+    return silence
+
+
+def test_new_cell_that_dies_is_waited_for_and_left_at_once(cells, subject, tenant, silence) -> None:
+    other = cells[1]
+    before = tenant.server
+    other.kill(with_radiusd=True)
+    after = subject.at(subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer).after)
+    with pytest.raises(moving.NotReadyYet, match="does not answer with the tenant's secret yet"):
+        subject.step(moving.switch_move, sealer=subject.sealer)
+    other.start()
+    until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
+    other.kill(with_radiusd=True)
+    silence("cell-2")
+    with pytest.raises(moving.NotReadyYet, match="'cell-2' does not report"):
+        subject.step(moving.switch_move, sealer=subject.sealer, although_silent=True)
+    assert subject.is_admitted(before)
+    other.start()
+    subject.switch()
+    other.kill(with_radiusd=True)
+    until(lambda: not subject.is_admitted(before), "the cell before answers no more")
+    other.start()
+    until(lambda: subject.is_admitted(after), "the new cell is back")
+    other.kill(with_radiusd=True)
+    subject.step(moving.cancel_move)
+    tenant.wait_live()
+    assert subject.is_admitted(before)
+    other.start()
+    assert not subject.is_admitted(after)
+
+
+def test_old_cell_that_does_not_report_is_left_on_purpose_alone(cells, subject, tenant, silence, set_aside) -> None:
+    one = cells[0]
+    before = tenant.server
+    after = subject.at(subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer).after)
+    until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
+    one.kill(with_radiusd=False)
+    assert subject.account(before, "Start", "untold")
+    silence("cell-1")
+    with pytest.raises(moving.CellSilent, match="'cell-1' does not report"):
+        subject.step(moving.switch_move, sealer=subject.sealer)
+    subject.step(moving.switch_move, sealer=subject.sealer, although_silent=True)
+    tenant.wait_live()
+    assert subject.is_admitted(after)
+    # What the refusal says: it has not heard.
+    assert subject.is_admitted(before)
+    one.start()
+    until(lambda: not subject.is_admitted(before), "the cell before answers no more")
+    until(lambda: subject.count(_ACCOUNTED) == 1 and not set_aside(), "what it had is told, by the new cell")

@@ -10,6 +10,8 @@ import pytest
 from cli.demo.tools import Server, radclient
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.secret_rotations import service as rotations
+from nac.tenants import moving
+from tests.agent.moves import Moving, two_cells
 from tests.agent.running import RunningCell, RunningTenant, running_cell, running_tenant
 from tests.factories.tenancy import ACTOR
 from tests.waiting import until
@@ -117,3 +119,31 @@ def test_rotation_goes_on_after_a_crash_and_is_cancelled(database, app_engine, t
         os.kill(int(cell.radiusds[-1]), signal.SIGKILL)
         until(lambda: len(cell.radiusds) > len(served) + 1, "another radiusd serves")
         assert is_answered(alpha.server, tries=3)
+
+
+def test_rotation_goes_along_with_a_tenant_that_moves(database, app_engine, tmp_path):
+    """Begun when the other cell was ready already: the tenant waits until that one takes both secrets, too."""
+    with two_cells(database, tmp_path) as (one, _):
+        alpha = running_tenant(one, app_engine, "alpha")
+        subject, move = Rotating(one, alpha), Moving(one, alpha)
+        after = move.at(move.step(moving.prepare_move, cell="cell-2", sealer=move.sealer).after)
+        until(lambda: move.status().is_ready, "radiusd of the new cell answers with the secret")
+        subject.step(rotations.begin, sealer=subject.sealer, secret=NEW)
+        with pytest.raises(moving.NotReadyYet):
+            move.step(moving.switch_move, sealer=move.sealer)
+        move.switch()
+        alpha.wait_live()
+        assert is_answered(after, tries=3)
+        assert is_answered(replace(after, secret=NEW), tries=3)
+        until(lambda: subject.counts() == {"new": 1}, "it was heard with the new one, in the other cell")
+        subject.step(rotations.finish, sealer=subject.sealer)
+        alpha.wait_live()
+        next_second()
+        assert is_answered(replace(after, secret=NEW), tries=3)
+        assert not is_answered(after, tries=2)
+        # The way back has the new one, too.
+        move.step(moving.cancel_move)
+        alpha.wait_live()
+        assert is_answered(subject.new, tries=3)
+        next_second()
+        assert not is_answered(alpha.server, tries=2)

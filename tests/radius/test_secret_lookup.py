@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -12,6 +13,7 @@ from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
 from nac.replica import keys
 from nac.replica.records import NasRecord, SecretRecord
 from radius.agent import probe, process
+from radius.agent.log import LogFollower
 from radius.module.addresses import packed_address
 from tests.radius.nas import CHAP_CHALLENGE, CHAP_PASSWORD, SILENCE_SECONDS, Nas, mab
 from tests.radius.standalone import LOOPBACK, STATUS_SECRET, Plan, StandaloneCell, running_cell
@@ -177,3 +179,30 @@ def test_after_the_rotation_one_secret_is_left(cell):
     assert not is_answered(cell, SWITCH, NEW)
     assert is_answered(cell, OTHER, cell.alpha.secret)
     assert all(each.proof == () for each in cell.decisions()[-2:])
+
+
+def test_nases_behind_one_address_with_different_secrets_are_both_served(cell):
+    """One secret of an address until the second is over: a packet with the other one is dropped, and gets its answer
+    when it is sent again, as a NAS does, whatever the other one sends meanwhile."""
+    old, new = (Nas(cell.alpha, SWITCH, secret) for secret in (cell.alpha.secret, NEW))
+    assert is_answered(cell, SWITCH, cell.alpha.secret)
+    attributes, password = mab(cell.alpha.mac(PRINTER))
+    waiting = packet.access_request(7, os.urandom(16), attributes, new.key, password)
+    tries = 0
+    while new.exchange(waiting, seconds=1.1) is None:
+        tries += 1
+        assert tries < 10
+    for nas in (old, new):
+        told = packet.attribute(40, 1) + packet.attribute(44, os.urandom(4).hex())
+        request = packet.accounting_request(9, told, nas.key)
+        assert any(nas.exchange(request, port=cell.alpha.acct_port, seconds=1.1) for _ in range(10))
+    assert [each.proof[1] for each in cell.accounting()] == ["old", "new"]
+
+
+def test_who_has_neither_secret_is_named(cell):
+    follower = LogFollower(cell.paths.radiusd_log, Counter())
+    assert not is_answered(cell, "127.0.0.31", WRONG)
+    assert not is_answered(cell, "127.0.0.32", WRONG, tenant=cell.bravo)
+    follower.poll()
+    assert follower.take_wrong() == {(cell.alpha.slot, "127.0.0.31"), (cell.bravo.slot, "127.0.0.32")}
+    assert not follower.take_wrong()

@@ -101,13 +101,15 @@ class Field:
             connection.execute(update(RolloutTenant).values(applied_at=RolloutTenant.applied_at - past))
             connection.execute(text("UPDATE auth_log SET at = at - make_interval(mins => :m)"), {"m": minutes})
 
-    def hear(self, slug: str, *, rejected: int, permitted: int, seconds_ago: float = 1, reason: str = "x") -> None:
+    def hear(
+        self, slug: str, *, rejected: int, permitted: int, seconds_ago: float = 1, reason: str = "x", cell_id: int = 1
+    ) -> None:
         """Devices that try three times each."""
         with self.owner.begin() as connection:
             connection.execute(
                 text(
                     "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, mac)"
-                    " SELECT now() - make_interval(secs => :ago), :tenant, 1, 'mab', d > :rejected, :reason,"
+                    " SELECT now() - make_interval(secs => :ago), :tenant, :cell, 'mab', d > :rejected, :reason,"
                     " ('0200000000' || lpad(to_hex(d), 2, '0'))::macaddr"
                     " FROM generate_series(1, :all) d, generate_series(1, 3)"
                 ),
@@ -117,6 +119,7 @@ class Field:
                     "rejected": rejected,
                     "all": rejected + permitted,
                     "reason": reason,
+                    "cell": cell_id,
                 },
             )
 

@@ -4,17 +4,23 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import update
+from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
+from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import MspScope, PlatformScope, session_scope
 from nac.errors import Conflict, InvalidInput
 from nac.jobs import running
 from nac.jobs import service as jobs
+from nac.models import Cell, Slot
 from nac.sites import service as sites
 from nac.templates import rollouts, service
 from nac.templates.rollouts import Stage
+from nac.tenants import moving
 from nac.tenants import service as tenants
+from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR
 from tests.templates.conftest import Field, document
 
@@ -272,3 +278,71 @@ def test_names_are_no_drift(field: Field) -> None:
         template = service.require_template(session, msp_id=field.msp_id, slug="school")
         *_, last = service.list_followers(session, template=template, with_drift=True)
     assert last.drift == [service.Difference("site:main.time_zone", "Europe/Berlin", "UTC")]
+
+
+def test_tenant_that_moves_meanwhile_is_watched_wherever_it_is(field: Field, platform, cell_engine) -> None:
+    """Prepared when the roll-out reaches it, switched while it is watched: what it rejects in the other cell counts."""
+    sealer = SIGNING.sealer
+    with Session(cell_engine) as session, session.begin():
+        other = cells.register_cell(session, name="cell-2", host="there")
+        cells.ensure_slots(session, cell_id=other, count=1, first_port=28_000, seal=sealer.seal)
+    with Session(field.owner) as session, session.begin():
+        slot = cells.require_slot(session, tenant_id=field.tenants["t0"])
+        slot.secret_sealed = sealer.seal(b"the-secret-of-tenant-0", cells.secret_context(slot))
+        session.execute(update(Slot).where(Slot.cell_id == other).values(status="free"))
+        session.execute(update(Cell).values(agent_seen_at=utc_now()))
+
+    def move(step, **given) -> None:
+        with session_scope(PlatformScope(), engine=field.app) as session:
+            step(session, actor=ACTOR, tenant_id=field.tenants["t0"], **given)
+
+    field.hear("t0", rejected=0, permitted=40, seconds_ago=60)
+    move(moving.prepare_move, cell="cell-2", sealer=sealer)
+    rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
+    field.work()
+    assert field.states(rollout_id)["t0"] == "applied"
+    with Session(field.owner) as session, session.begin():
+        session.execute(update(Slot).where(Slot.status == "reserved").values(status="ready"))
+    move(moving.switch_move, sealer=sealer)
+    field.hear("t0", rejected=30, permitted=10, cell_id=other)
+    field.pass_minutes(1)
+    field.work()
+    found = field.rollout(rollout_id)[0]
+    assert (found.state, "30 of 40 devices" in found.detail) == ("stopped", True)
+    move(moving.cancel_move)
+    field.call(rollouts.roll_back, rollout_id=rollout_id, seal=lambda plain, _: plain)
+    field.work()
+    assert field.states(rollout_id)["t0"] == "rolled-back"
+
+
+@pytest.mark.parametrize("moves_at_the_end", [False, True])
+def test_the_last_stage_is_watched_to_its_end(field: Field, moves_at_the_end: bool) -> None:
+    """With 100 percent too: it is not done before, and what moves in the last minute stops it."""
+    field.hear("t3", rejected=0, permitted=40, seconds_ago=60)
+    rollout_id = field.roll_out(field.save(document(10)), Stage(30, share=100))
+    field.work()
+    assert set(field.states(rollout_id).values()) == {"applied"}
+    field.pass_minutes(29)
+    field.work()
+    assert field.rollout(rollout_id)[0].state == "running"
+    if moves_at_the_end:
+        field.hear("t3", rejected=20, permitted=20)
+    field.pass_minutes(1)
+    field.work()
+    assert field.rollout(rollout_id)[0].state == ("stopped" if moves_at_the_end else "done")
+
+
+def test_tenant_with_too_few_devices_is_told_as_such(field: Field) -> None:
+    """Nothing is proven, nothing stops; the roll-out says of whom it cannot tell."""
+    field.hear("t0", rejected=0, permitted=2, seconds_ago=60)
+    field.hear("t1", rejected=0, permitted=40, seconds_ago=60)
+    rollout_id = field.roll_out(field.save(document(10)), Stage(5, share=100))
+    field.work()
+    field.hear("t0", rejected=2, permitted=0)
+    field.hear("t1", rejected=0, permitted=40)
+    field.pass_minutes(5)
+    field.work()
+    found, rows = field.rollout(rollout_id)
+    assert found.state == "done"
+    assert "too few" in found.detail
+    assert {slug for slug in rows if slug in found.detail} == {"t0", "t2", "t3"}

@@ -1,17 +1,21 @@
 """A secret changes over through the API: begun, seen, revealed, finished, cancelled, and ended by the worker."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import httpx
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.models import SecretRotation, SecretSighting
+from nac.db import PlatformScope, session_scope
+from nac.errors import Conflict
+from nac.models import SecretRotation, SecretSighting, Tenant
 from nac.secret_rotations import keeping
+from nac.secret_rotations import service as rotations
+from nac.tenants import service as tenants
 from tests.factories.certificates import SIGNING
 
 ROTATION = "/v1/tenants/alpha/radius-secret/rotation"
@@ -140,9 +144,59 @@ def test_window_ends_by_itself_or_waits(
     begin(api, secret=NEW, at_end=at_end)
     keeping.finish_all(SIGNING.sealer, engine=worker_engine)
     assert api.get(ROTATION).json()["state"] == "preparing"
-    past = utc_now() - timedelta(seconds=1)
-    with Session(owner_engine) as session, session.begin():
-        session.execute(update(SecretRotation).values(ends_at=past, opened_at=past))
+    end_window(owner_engine)
     keeping.finish_all(SIGNING.sealer, engine=worker_engine)
     assert api.get(ROTATION).json()["state"] == state
     assert secret(api) == (NEW if at_end == "finish" else before)
+
+
+def test_tenant_that_is_suspended_changes_over_all_the_same(api: httpx.Client, owner_engine, worker_engine) -> None:
+    """Its NASes are answered, and told apart by their secrets, though all that they ask is denied."""
+    set_status(owner_engine, "suspended")
+    begin(api, secret=NEW)
+    end_window(owner_engine)
+    keeping.finish_all(SIGNING.sealer, engine=worker_engine)
+    assert api.get(ROTATION).json()["state"] == "finished"
+    assert secret(api) == NEW
+
+
+def test_nothing_ends_for_a_tenant_that_is_deleted(
+    api: httpx.Client, owner_engine, app_engine, worker_engine, tenant_id
+) -> None:
+    """Nobody can change its NASes over meanwhile; once restored, they have a day."""
+
+    def change(function) -> None:
+        with session_scope(PlatformScope(), engine=app_engine) as session:
+            function(session, actor="t", tenant_id=tenant_id)
+
+    before = secret(api)
+    begin(api, secret=NEW)
+    change(tenants.delete_tenant)
+    end_window(owner_engine)
+    keeping.finish_all(SIGNING.sealer, engine=worker_engine)
+    with Session(owner_engine) as session, session.begin():
+        rotation = session.scalars(select(SecretRotation)).one()
+        # It does not stand in the way of others' at each turn of the worker.
+        assert (rotation.state, rotation.ends_at > utc_now()) == ("running", True)
+    end_window(owner_engine)
+    change(tenants.resume_tenant)
+    keeping.finish_all(SIGNING.sealer, engine=worker_engine)
+    found = api.get(ROTATION).json()
+    assert found["state"] == "open"
+    assert datetime.fromisoformat(found["ends_at"]) > utc_now() + timedelta(hours=23)
+    assert secret(api) == before
+    assert api.post(f"{ROTATION}/cancel", json={}).status_code == 200
+    change(tenants.delete_tenant)
+    with session_scope(PlatformScope(), engine=app_engine) as session, pytest.raises(Conflict, match="being deleted"):
+        rotations.begin(session, actor="t", tenant_id=tenant_id, sealer=SIGNING.sealer)
+
+
+def set_status(owner_engine, status: str) -> None:
+    with Session(owner_engine) as session, session.begin():
+        session.execute(update(Tenant).where(Tenant.slug == "alpha").values(status=status))
+
+
+def end_window(owner_engine) -> None:
+    past = utc_now() - timedelta(seconds=1)
+    with Session(owner_engine) as session, session.begin():
+        session.execute(update(SecretRotation).values(ends_at=past, opened_at=past))

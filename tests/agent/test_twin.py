@@ -1,0 +1,111 @@
+"""One real radiusd takes the ports of another: nothing is dropped, and where it fails the old one has them again."""
+
+import os
+import signal
+import socket
+import time
+
+import pytest
+
+from cli.demo.tools import Server
+from radius.agent import process, twin
+from radius.agent.paths import CellPaths
+from radius.agent.probe import serves
+from radius.agent.radiusd import Radiusd
+from tests.agent.steady import PATIENCE_SECONDS, Load
+from tests.waiting import until
+
+MAC = "00:00:5e:00:53:01"
+
+
+def exchange(radiusd: Radiusd) -> str:
+    return radiusd.renew(is_quiet=lambda _: True)
+
+
+def is_served(radiusd: Radiusd) -> bool:
+    status = radiusd.generation.facts.status
+    return serves("127.0.0.1", status.port, status.secret, seconds=5)
+
+
+def server_of(radiusd: Radiusd) -> Server:
+    facts = radiusd.generation.facts
+    return Server("127.0.0.1", facts.ports[0], facts.ports[1], facts.endpoints[0].secret)
+
+
+def test_exchange_under_load_drops_nothing(radiusd):
+    server = server_of(radiusd)
+    pids = [radiusd.running.pid]
+    with Load([server], MAC, per_second=300).running() as load:
+        since = time.monotonic()
+        for _ in range(2):
+            time.sleep(0.3)
+            assert exchange(radiusd) == ""
+            pids.append(radiusd.running.pid)
+        time.sleep(0.3)
+        until_then = time.monotonic()
+        time.sleep(PATIENCE_SECONDS + 0.2)
+    assert len(set(pids)) == 3
+    assert process.start_ticks(pids[0]) == -1
+    figures = load.figures(server, since, until_then)
+    assert figures.sent > 200
+    assert figures.dropped == 0
+    # The one that was exchanged ends when it has answered what it had read.
+    until(lambda: radiusd.tick() or process.start_ticks(pids[1]) == -1, "its end")
+    assert is_served(radiusd)
+
+
+def test_nobody_else_can_bind_the_ports_afterwards(radiusd):
+    assert exchange(radiusd) == ""
+    for port in radiusd.generation.facts.ports:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
+            with pytest.raises(OSError, match="in use"):
+                other.bind(("127.0.0.1", port))
+
+
+@pytest.mark.parametrize("fails_at", ["share", "bind", "leave", "take"])
+def test_one_that_does_not_give_its_ports_away_is_stopped_first(radiusd, monkeypatch, fails_at):
+    """Of an earlier version, say: it answers that it lives, and knows nothing of ports."""
+    old, does = radiusd.running, twin.does
+
+    def refuse(port: int, secret: str, word: str, *, seconds: float) -> bool:
+        return does(port, secret, word, seconds=seconds) and word != fails_at
+
+    monkeypatch.setattr(twin, "does", refuse)
+    assert exchange(radiusd) == ""
+    assert not process.alive(old)
+    assert is_served(radiusd)
+
+
+@pytest.mark.parametrize("answers_before", [False, True])
+def test_old_one_serves_on_where_the_new_one_does_not_answer(radiusd, monkeypatch, answers_before):
+    """On the ports that it was started on, or on those that it has taken."""
+    old = radiusd.running.pid
+    answers = iter([answers_before, False])
+    monkeypatch.setattr(radiusd, "_answers", lambda running, generation: next(answers))
+    assert "does not answer" in exchange(radiusd)
+    assert radiusd.running.pid == old
+    assert is_served(radiusd)
+    monkeypatch.undo()
+    assert exchange(radiusd) == ""
+    assert radiusd.running.pid != old
+    assert is_served(radiusd)
+
+
+def test_radiusd_that_an_agent_left_in_the_middle_is_ended_by_the_next(radiusd, tmp_path):
+    """Killed before it knew whether the new one serves, and after."""
+    paths = CellPaths(tmp_path / "cell")
+    old = radiusd.running
+    assert exchange(radiusd) == ""
+    new = radiusd.running
+    assert process.alive(old)
+    after = Radiusd(paths, radiusd._generations)
+    assert after.adopt()
+    assert (after.running.pid, process.alive(old)) == (new.pid, False)
+    assert is_served(after)
+    assert not paths.twins.exists()
+    # What it took over starts again by itself, on the ports that it had taken.
+    os.kill(new.pid, signal.SIGKILL)
+    until(lambda: after.tick() or (after.running is not None and after.running.pid != new.pid), "another one")
+    assert is_served(after)
+    after.stop()

@@ -1,0 +1,63 @@
+"""NASes with a secret that is none of their tenant's, or left behind by a rotation: alarms that name the remedy."""
+
+from datetime import timedelta
+
+from nac.clock import utc_now
+from radius.agent.alarms import Alarms
+from radius.agent.rotation_alarms import tell_of_rotations
+from radius.agent.wrong_secrets import STANDS_SECONDS, WrongSecrets
+
+
+def test_who_asks_with_a_wrong_secret_is_told_until_it_is_over(cell_engine, platform, alpha):
+    alarms, now = Alarms(), 0.0
+    heard: set[tuple[int, str]] = {
+        (0, "192.0.2.1"),
+        (0, "192.0.2.2"),
+        (0, "192.0.2.3"),
+        (0, "192.0.2.4"),
+        (1, "192.0.2.9"),
+    }
+
+    def take() -> set[tuple[int, str]]:
+        taken = set(heard)
+        heard.clear()
+        return taken
+
+    told = WrongSecrets(cell_engine, platform.cell_id, alarms, take, lambda: now)
+    told.tell()
+    [alarm] = alarms.standing()
+    assert (alarm.code, alarm.tenant) == ("wrong-secret:alpha", alpha.number)
+    assert "192.0.2.1, 192.0.2.2, 192.0.2.3 and others" in alarm.detail
+    assert "./admit secret-rotation reveal -t alpha" in alarm.detail
+    now += STANDS_SECONDS - 1
+    heard.add((0, "192.0.2.4"))
+    told.tell()
+    now += 2
+    told.tell()
+    assert [each.detail.split(" to tenant")[0] for each in alarms.standing()] == ["Packets from 192.0.2.4"]
+    now += STANDS_SECONDS
+    told.tell()
+    assert alarms.standing() == []
+
+
+def test_rotation_that_leaves_nases_behind_names_the_commands(owner, cell_engine, platform, alpha):
+    [rotation] = owner.execute(
+        "INSERT INTO secret_rotations (tenant_id, next_sealed, ends_at, created_at, started_by)"
+        " VALUES (%s, 'x', %s, %s, 't') RETURNING id",
+        (alpha.id, utc_now() + timedelta(hours=2), utc_now() - timedelta(days=6)),
+    ).fetchone()
+    alarms = Alarms()
+    tell_of_rotations(cell_engine, platform.cell_id, alarms)
+    assert alarms.standing() == []
+    owner.execute(
+        "INSERT INTO secret_sightings (rotation_id, tenant_id, nas_key, old_at) VALUES (%s, %s, 'sw|1', now())",
+        (rotation, alpha.id),
+    )
+    tell_of_rotations(cell_engine, platform.cell_id, alarms)
+    [alarm] = alarms.standing()
+    assert "1 NASes were heard with it last" in alarm.detail
+    for command in ("nases", "finish"):
+        assert f"./admit secret-rotation {command} -t alpha" in alarm.detail
+    owner.execute("UPDATE secret_rotations SET state = 'finished', next_sealed = NULL")
+    tell_of_rotations(cell_engine, platform.cell_id, alarms)
+    assert alarms.standing() == []
