@@ -81,8 +81,10 @@ def test_one_that_does_not_give_its_ports_away_is_stopped_first(radiusd, monkeyp
 def test_old_one_serves_on_where_the_new_one_does_not_answer(radiusd, monkeypatch, answers_before):
     """On the ports that it was started on, or on those that it has taken."""
     old = radiusd.running.pid
-    answers = iter([answers_before, False])
-    monkeypatch.setattr(radiusd, "_answers", lambda running, generation: next(answers))
+    answers, has_answered = radiusd._answers, iter([answers_before, False])
+    monkeypatch.setattr(
+        radiusd, "_answers", lambda running, generation: answers(running, generation) and next(has_answered)
+    )
     assert "does not answer" in exchange(radiusd)
     assert radiusd.running.pid == old
     assert is_served(radiusd)
