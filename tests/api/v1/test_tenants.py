@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from nac.accounts.owners import Owner
 from tests.factories.certificates import SEALER
@@ -53,7 +53,9 @@ def test_tenants_are_put_where_they_are_asked_for_and_draining_cells_take_none(
     assert api.get("/v1/tenants/charlie").status_code == 404
 
 
-def test_move_tells_where_both_cells_are(api: httpx.Client, operator: dict[str, str], cell_engine: Engine) -> None:
+def test_move_tells_where_both_cells_are(
+    api: httpx.Client, operator: dict[str, str], cell_engine: Engine, owner_engine: Engine
+) -> None:
     """The address that each was given, or else that of the platform."""
     for number, name in enumerate(("cell-2", "cell-3")):
         made = make_cell(cell_engine, name=name, slots=1, first_port=20000 + 100 * number, seal_with=SEALER.seal)
@@ -68,8 +70,15 @@ def test_move_tells_where_both_cells_are(api: httpx.Client, operator: dict[str, 
     assert prepared.json()["after"] == {"address": "r3.example", "auth_port": 20100, "acct_port": 20101}
     early = api.post("/v1/cells/moves/bravo/switch", headers=operator)
     assert (early.status_code, early.json()["code"]) == (409, "not-ready-yet")
+    with owner_engine.begin() as connection:
+        connection.execute(text("UPDATE slots SET status = 'ready' WHERE status = 'reserved'"))
+        connection.execute(text("UPDATE cells SET agent_seen_at = now() - interval '2 minutes' WHERE name = 'cell-2'"))
+    silent = api.post("/v1/cells/moves/bravo/switch", headers=operator)
+    assert (silent.status_code, silent.json()["code"]) == (409, "cell-silent")
+    switched = api.post("/v1/cells/moves/bravo/switch?although_silent=true", headers=operator)
+    assert switched.json()["state"] == "switched"
     own = api.get("/v1/tenants/bravo/move").json()
-    assert (own["after"], "second RADIUS server" in own["told"]) == (prepared.json()["after"], True)
+    assert (own["after"], "the first RADIUS server" in own["told"]) == (prepared.json()["after"], True)
     assert api.post("/v1/cells/moves/bravo/cancel", headers=operator).json()["state"] == "cancelled"
 
 
