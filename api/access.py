@@ -81,7 +81,7 @@ def asked_of(request: Request, response: Response, shown: HTTPAuthorizationCrede
     origin = _origin(request)
     with session_scope(CredentialScope(text.public_id)) as session:
         principal = tokens.authenticate(session, text=text, address=origin.address, now=utc_now())
-        note_good(request.scope)
+        note_good(request.scope, text.public_id)
         return Asked(principal, origin, *_places(session, request), request, response)
 
 
@@ -91,7 +91,7 @@ def _asked_by_cookie(request: Request, response: Response) -> Asked:
         raise NotSignedIn(remedy="Send it as: Authorization: Bearer admit_...")
     with session_scope(CredentialScope(text.public_id)) as session:
         signed_in, principal = sessions.authenticate(session, text=text, now=utc_now())
-        note_good(request.scope)
+        note_good(request.scope, text.public_id)
         cookies.require_csrf_token(request, signed_in.csrf_token)
         tenant, msp_id = _places(session, request)
         members.note_arrival(session, grants=principal.grants, tenant=tenant, msp_id=msp_id)
@@ -279,8 +279,16 @@ class Naming:
         else:
             with session_scope(CredentialScope("")) as session:
                 msp_id = find_msp(session, key)
-        asked = replace(self.asked, msp_id=msp_id)
+        asked = replace(self.asked, msp_id=msp_id, needs_second_factor=self._needs_second_factor(msp_id))
         return replace(self.requires.on_msp(asked), digest=self.digest, wait=self.wait)
+
+    def _needs_second_factor(self, msp_id: MspId | None) -> bool:
+        """The path that was looked at named no MSP."""
+        signed_in = self.asked.signed_in
+        if signed_in is None or signed_in.has_two:
+            return False
+        with session_scope(CredentialScope("")) as session:
+            return rules.wants_two_factors(session, msp_id=msp_id, tenant_id=None)
 
 
 class ChangesNamedMsp(Requires):

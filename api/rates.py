@@ -60,15 +60,15 @@ class Shown:
 
     def __init__(self, credential: int | None) -> None:
         self.credential = credential
-        # Whether it was looked at, and is good.
-        self.is_good = False
+        # Which token or sign-in it is, once it was looked at and is good.
+        self.public_id: str | None = None
 
 
-def note_good(scope: Scope) -> None:
-    """That what the request of this scope shows is a credential, and whose it is."""
+def note_good(scope: Scope, public_id: str) -> None:
+    """That what the request of this scope shows is a credential, and which: one may be written in many ways."""
     shown: Shown | None = scope.get("admit.shown")
     if shown is not None:
-        shown.is_good = True
+        shown.public_id = public_id
 
 
 class Rates:
@@ -84,7 +84,7 @@ class Rates:
         self._by_source = Buckets(requests_per_minute) if requests_per_minute else None
         self._by_credential = Buckets(requests_per_minute) if requests_per_minute else None
         self._failures = Buckets(failures_per_minute) if failures_per_minute else None
-        self._good: OrderedDict[int, None] = OrderedDict()
+        self._good: OrderedDict[int, str] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in _FREE_PATHS:
@@ -94,10 +94,10 @@ class Rates:
         source = source_of(client[0] if client else "")
         shown = scope["admit.shown"] = Shown(credential_of(scope["headers"]))
         told: list[tuple[bytes, bytes]] = []
-        is_own = shown.credential in self._good
-        name, buckets = ("credential", self._by_credential) if is_own else ("source", self._by_source)
+        known = None if shown.credential is None else self._good.get(shown.credential)
+        name, buckets = ("credential", self._by_credential) if known is not None else ("source", self._by_source)
         if buckets is not None:
-            left = buckets.take(shown.credential if is_own else source)
+            left = buckets.take(source if known is None else known)
             if left < 0:
                 await self._refuse(buckets, name, left)(scope, receive, send)
                 return
@@ -122,8 +122,8 @@ class Rates:
         credential = shown.credential
         if credential is None:
             return None
-        if shown.is_good:
-            self._good[credential] = None
+        if shown.public_id is not None:
+            self._good[credential] = shown.public_id
             self._good.move_to_end(credential)
             if len(self._good) > _MOST_KEPT:
                 self._good.popitem(last=False)

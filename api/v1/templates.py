@@ -14,6 +14,7 @@ from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, Paging, sorted_by, uuid_key
 from nac.accounts.permissions import Permission
 from nac.errors import InvalidInput
+from nac.ids import TenantId
 from nac.models import Rollout as RolloutRow
 from nac.models import Template as TemplateRow
 from nac.models import TemplateVersion as VersionRow
@@ -209,13 +210,14 @@ def list_followers(
     paging: Annotated[Ordered, Depends(sorted_by(repository.FOLLOWERS))],
     drift: Annotated[bool, Query(description="With what each has otherwise than its version says.")] = False,
 ) -> Page[Follower]:
-    """Those that follow the template."""
+    """Those that follow the template and that the asker may see."""
     with access.read() as session:
         rows = templates.list_followers(
             session,
             template=_require(session, access, slug),
             span=paging.span,
             with_drift=drift,
+            only=_seen(access),
         )
         return paging.ordered(rows, _follower, entity=lambda row: (row.row, row.tenant))
 
@@ -270,13 +272,13 @@ def start_rollout(access: Changes, slug: str, body: NewRollout) -> WholeRollout:
             back_when_moved=body.back_when_moved,
             seal=signing_of(access.asked.request).sealer.seal,
         )
-        return change.answer(_whole(change.session, row))
+        return change.answer(_whole(access, change.session, row))
 
 
 @router.get("/{slug}/rollouts/{rollout_id}", operation_id="getRollout")
 def get_rollout(access: Reads, slug: str, rollout_id: UUID) -> WholeRollout:
     with access.read() as session:
-        return access.shown(_whole(session, _require_rollout(session, access, slug, rollout_id)))
+        return access.shown(_whole(access, session, _require_rollout(session, access, slug, rollout_id)))
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/stop", operation_id="stopRollout")
@@ -285,7 +287,7 @@ def stop_rollout(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
     with access.change() as change:
         _require_rollout(change.session, access, slug, rollout_id)
         row = rollouts.stop(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id)
-        return change.answer(_whole(change.session, row))
+        return change.answer(_whole(access, change.session, row))
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/go-on", operation_id="goOnWithRollout")
@@ -295,7 +297,7 @@ def go_on(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
         _require_rollout(change.session, access, slug, rollout_id)
         seal = signing_of(access.asked.request).sealer.seal
         row = rollouts.go_on(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id, seal=seal)
-        return change.answer(_whole(change.session, row))
+        return change.answer(_whole(access, change.session, row))
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/roll-back", operation_id="rollBackRollout")
@@ -307,7 +309,7 @@ def roll_back(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
         row = rollouts.roll_back(
             change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id, seal=seal
         )
-        return change.answer(_whole(change.session, row))
+        return change.answer(_whole(access, change.session, row))
 
 
 def _require(session: Session, access: Access, slug: str) -> TemplateRow:
@@ -358,7 +360,13 @@ def _rollout(row: RolloutRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in Rollout.model_fields}
 
 
-def _whole(session: Session, row: RolloutRow) -> WholeRollout:
+def _seen(access: Access) -> frozenset[TenantId] | None:
+    """None for all of the MSP's tenants."""
+    return access.principal.tenants_of(access.msp_id)
+
+
+def _whole(access: Access, session: Session, row: RolloutRow) -> WholeRollout:
+    only = _seen(access)
     tenants = [
         RolloutTenant(
             tenant=tenant.slug,
@@ -366,5 +374,6 @@ def _whole(session: Session, row: RolloutRow) -> WholeRollout:
             **{name: getattr(each, name) for name in RolloutTenant.model_fields if name not in ("tenant", "state")},
         )
         for each, tenant in repository.rollout_tenants(session, row)
+        if only is None or tenant.id in only
     ]
     return WholeRollout(**_rollout(row), tenants=tenants)

@@ -12,6 +12,7 @@ from api.json_input import takes
 from api.state import signing_of
 from api.v1.inputs import Input, Slug
 from api.v1.jobs import Job, accepted
+from nac.accounts.grants import require
 from nac.accounts.permissions import Permission
 from nac.accounts.places import find_tenant
 from nac.errors import NotFound
@@ -49,8 +50,10 @@ class Import(Input):
 
 @router.post("/msps/{msp}/tenants/{tenant}/export", status_code=202, operation_id="exportTenant")
 def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Export) -> Job:
-    """A job that makes the file; `getTenantFile` gives it, for some days."""
+    """A job that makes the file; `getTenantFile` gives it, for some days. With a passphrase its secrets are in it:
+    that takes `secret.reveal` as well."""
     if body.passphrase:
+        require(access.held, Permission.SECRET_REVEAL)
         require_passphrase(body.passphrase)
     with access.change() as change:
         place = find_tenant(change.session, tenant)

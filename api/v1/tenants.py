@@ -12,7 +12,7 @@ from api.access import Access, ChangesMsp, ChangesNamedMsp, ChangesTenant, Namin
 from api.state import settings_of, signing_of
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
-from nac.accounts.permissions import Permission
+from nac.accounts.permissions import Level, Permission
 from nac.accounts.places import find_tenant
 from nac.cells import service as cells
 from nac.clock import utc_now
@@ -199,18 +199,32 @@ def _set(session: Session, access: Access, given: dict[str, Any]) -> None:
 
 @router.post("/tenants/{tenant}/suspend", operation_id="suspendTenant")
 def suspend_tenant(access: Manages) -> Tenant:
-    """Nothing of the tenant is admitted until it is resumed."""
+    """Nothing of the tenant is admitted until it is resumed, by whoever has suspended it or stands above."""
     with access.change() as change:
-        row = tenants.suspend_tenant(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        row = tenants.suspend_tenant(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, level=_level(access)
+        )
         return change.answer(_tenant(row))
 
 
 @router.post("/tenants/{tenant}/resume", operation_id="resumeTenant")
 def resume_tenant(access: Manages) -> Tenant:
-    """Ends a suspension. A deletion is taken back by `restoreTenant`."""
+    """Ends a suspension; not what its MSP, or the end of a trial, has ordered, where a tenant's own people ask. A
+    deletion is taken back by `restoreTenant`."""
     with access.change() as change:
-        row = tenants.resume_tenant(change.session, actor=access.actor, tenant_id=access.tenant_id, is_deletion=False)
+        row = tenants.resume_tenant(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            is_deletion=False,
+            level=_level(access),
+        )
         return change.answer(_tenant(row))
+
+
+def _level(access: Access) -> Level:
+    assert access.asked.tenant is not None
+    return access.principal.level_on_tenant(access.asked.tenant, Permission.TENANT_MANAGE)
 
 
 @router.delete("/msps/{msp}/tenants/{tenant}", operation_id="deleteTenant")
@@ -240,7 +254,9 @@ def restore_tenant(access: Deletes, tenant: _Key) -> Tenant:
     """Takes a deletion back that has not been carried out; the tenant answers as before."""
     with access.change() as change:
         tenant_id = _enter(change.session, access, tenant)
-        row = tenants.resume_tenant(change.session, actor=access.actor, tenant_id=tenant_id)
+        is_platform = Permission.TENANT_DELETE in access.principal.on_platform()
+        level = Level.PLATFORM if is_platform else Level.MSP
+        row = tenants.resume_tenant(change.session, actor=access.actor, tenant_id=tenant_id, level=level)
         return change.answer(_tenant(row))
 
 

@@ -88,6 +88,10 @@ class Principal:
         """Of what level they ever are: on a tenant, those of an MSP say nothing."""
         return _union(grant.permissions for grant in self.grants if grant.covers_tenant(place))
 
+    def level_on_tenant(self, place: TenantPlace, permission: Permission) -> Level:
+        """From how high up it has the permission there, which it has."""
+        return max(each.level for each in self.grants if permission in each.permissions and each.covers_tenant(place))
+
     def on_msp(self, msp_id: MspId) -> frozenset[Permission]:
         return _union(grant.on_msp(msp_id) for grant in self.grants)
 

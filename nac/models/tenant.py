@@ -2,7 +2,18 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID, uuid4
 
-from sqlalchemy import ARRAY, ForeignKey, ForeignKeyConstraint, Identity, Index, Text, func, text
+from sqlalchemy import (
+    ARRAY,
+    CheckConstraint,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    SmallInteger,
+    Text,
+    func,
+    text,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
@@ -23,6 +34,7 @@ class Tenant(CreatedAt, UpdatedAt, Base):
             name="fk_tenants_id_default_site_id",
             use_alter=True,
         ),
+        CheckConstraint("suspension_level BETWEEN 1 AND 3", name="suspension_level"),
         Index("ix_tenants_purge_at", "purge_at", postgresql_where=text("purge_at IS NOT NULL")),
     )
 
@@ -32,6 +44,8 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     slug: Mapped[str] = mapped_column(unique=True)
     name: Mapped[str]
     status: Mapped[str] = mapped_column(default="active")
+    # Of one that is suspended: from how high up (nac.accounts.permissions.Level).
+    suspension_level: Mapped[int | None] = mapped_column(SmallInteger)
     # Of one that is being deleted: when all of it goes.
     purge_at: Mapped[datetime | None]
     default_site_id: Mapped[UUID | None]

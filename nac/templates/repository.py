@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -43,14 +43,20 @@ def list_versions(session: Session, template: Template, *, below: int | None, li
 
 
 def followers(
-    session: Session, template: Template, *, span: Span | None = None
+    session: Session,
+    template: Template,
+    *,
+    span: Span | None = None,
+    only: Collection[TenantId] | None = None,
 ) -> Sequence[Row[TemplateTenant, Tenant]]:
-    """All of them, by slug, without `span`."""
+    """All of them, by slug, without `span`; `only` these where it is given."""
     query = (
         select(TemplateTenant, Tenant)
         .join(Tenant, Tenant.id == TemplateTenant.tenant_id)
         .where(TemplateTenant.template_id == template.id)
     )
+    if only is not None:
+        query = query.where(Tenant.id.in_(only))
     query = FOLLOWERS[FOLLOWERS.default].sorted(query) if span is None else span.of(query)
     return session.execute(query.execution_options(populate_existing=True)).all()
 

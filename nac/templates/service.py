@@ -1,6 +1,6 @@
 """Templates of an MSP, who follows them, and how far they are from them. In the scope of the MSP."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,10 +157,15 @@ def release(session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: s
 
 
 def list_followers(
-    session: Session, *, template: Template, span: Span | None = None, with_drift: bool = False
+    session: Session,
+    *,
+    template: Template,
+    span: Span | None = None,
+    with_drift: bool = False,
+    only: Collection[TenantId] | None = None,
 ) -> Sequence[Follower]:
-    """Drift is of the version that each has; a tenant that has none yet has none."""
-    rows = repository.followers(session, template, span=span or FOLLOWERS.first())
+    """`only` these where it is given. Drift is of the version that each has; a tenant that has none yet has none."""
+    rows = repository.followers(session, template, span=span or FOLLOWERS.first(), only=only)
     if not with_drift:
         return [Follower(tenant, row) for row, tenant in rows]
     versions: dict[int, Mapping[str, Any]] = {}

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
+from nac.accounts.permissions import Level
 from nac.audit import service as audit
 from nac.cells import service as cells
 from nac.certificates.repository import list_authorities
@@ -13,7 +14,7 @@ from nac.certificates.status import status_changed
 from nac.clock import utc_now
 from nac.db import enter_tenant
 from nac.db.orders import Span
-from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound, ScopeViolation, SeveralMistakes
+from nac.errors import AlreadyExists, Conflict, Forbidden, InvalidInput, NotFound, ScopeViolation, SeveralMistakes
 from nac.ids import MspId, TenantId
 from nac.methods import Offer
 from nac.models import Tenant
@@ -41,6 +42,10 @@ class TenantNotFound(NotFound):
     """There is no such tenant."""
 
 
+class SuspendedFromAbove(Forbidden):
+    """Somebody above you has suspended this tenant."""
+
+
 def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, name: str = "", label: str = "") -> Tenant:
     """A tenant with a slot and its first site; it denies everything until a policy is assigned.
 
@@ -62,17 +67,47 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
     return tenant
 
 
-def suspend_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> Tenant:
-    """Nothing of the tenant is admitted until it is resumed."""
-    return _change_status(
+def suspend_tenant(session: Session, *, actor: str, tenant_id: TenantId, level: Level = Level.PLATFORM) -> Tenant:
+    """Nothing of the tenant is admitted until it is resumed, by somebody of this `level` or above."""
+    tenant = _change_status(
         session, actor=actor, tenant_id=tenant_id, to="suspended", verb="suspend", allowed=("active",)
+    )
+    before = tenant.suspension_level
+    if before is None or before < level:
+        tenant.suspension_level = level
+        session.flush()
+        if before is not None:
+            _audit(session, actor, tenant, "suspend", before={"level": _named(before)}, after={"level": _named(level)})
+    return tenant
+
+
+def resume_tenant(
+    session: Session, *, actor: str, tenant_id: TenantId, is_deletion: bool = True, level: Level = Level.PLATFORM
+) -> Tenant:
+    """Ends a suspension, and with `is_deletion` takes a deletion back that has not been carried out: what was suspended
+    from above `level` before is suspended again. Raises SuspendedFromAbove."""
+    tenant = _require_locked(session, tenant_id)
+    above = tenant.suspension_level
+    if above is None or above <= level:
+        allowed: tuple[TenantStatus, ...] = ("suspended", "deleting") if is_deletion else ("suspended",)
+        tenant = _change_status(session, actor=actor, tenant_id=tenant_id, to="active", verb="resume", allowed=allowed)
+        tenant.suspension_level = None
+        session.flush()
+        return tenant
+    if tenant.status != "deleting" or not is_deletion:
+        raise SuspendedFromAbove(
+            f"{_ABOVE[Level(above)]} has suspended this tenant.", place="status", remedy="Ask there to have it resumed."
+        )
+    return _change_status(
+        session, actor=actor, tenant_id=tenant_id, to="suspended", verb="restore", allowed=("deleting",)
     )
 
 
-def resume_tenant(session: Session, *, actor: str, tenant_id: TenantId, is_deletion: bool = True) -> Tenant:
-    """Ends a suspension, and with `is_deletion` takes a deletion back that has not been carried out."""
-    allowed: tuple[TenantStatus, ...] = ("suspended", "deleting") if is_deletion else ("suspended",)
-    return _change_status(session, actor=actor, tenant_id=tenant_id, to="active", verb="resume", allowed=allowed)
+def _named(level: int) -> str:
+    return Level(level).name.lower()
+
+
+_ABOVE = {Level.MSP: "Its MSP", Level.PLATFORM: "Whoever runs the platform"}
 
 
 def delete_tenant(

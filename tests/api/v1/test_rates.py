@@ -118,3 +118,12 @@ def test_route_that_is_to_go_says_so() -> None:
             assert 'rel="deprecation"' in answer.headers["link"]
         assert "sunset" not in client.get("/new").headers
     assert app.openapi()["paths"]["/old"]["get"]["deprecated"] is True
+
+
+def test_a_token_has_one_bucket_however_it_is_shown(limited: httpx.Client, msp_token: str) -> None:
+    ways = [[("Cookie", f"admit=x{number}"), ("Authorization", f"Bearer {msp_token}")] for number in range(2)]
+    for way in ways:
+        assert limited.get(LIST, headers=way).status_code == 200
+    answers = [limited.get(LIST, headers=way) for way in (ways * 3)]
+    assert [answer.status_code for answer in answers] == [200] * 5 + [429]
+    assert answers[-1].headers["ratelimit"].startswith('"credential";r=0;t=')

@@ -167,3 +167,39 @@ def test_msps_are_made_and_changed(api: httpx.Client, operator: dict[str, str]) 
     assert changed.json()["name"] == "Acme!"
     elsewhere = api.post("/v1/tenants", headers=operator, json={"msp": "nobody", "slug": "x"})
     assert (elsewhere.status_code, elsewhere.json()["code"]) == (404, "msp-not-found")
+
+
+def test_who_was_suspended_from_above_does_not_resume_himself(
+    api: httpx.Client, operator: dict[str, str], make_token, tenant_id
+) -> None:
+    def own(verb: str) -> tuple[int, str]:
+        answer = api.post(f"{TENANT}/{verb}", headers=mine)
+        return answer.status_code, answer.json().get("code") or answer.json()["status"]
+
+    mine = {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id))}"}
+    assert own("suspend") == (200, "suspended")
+    assert own("resume") == (200, "active")
+    assert own("suspend") == (200, "suspended")
+    # What its own people have suspended, the MSP suspends as well.
+    assert api.post(f"{TENANT}/suspend").status_code == 200
+    assert own("resume") == (403, "suspended-from-above")
+    assert api.post(f"{TENANT}/suspend", headers=operator).status_code == 200
+    assert api.post(f"{TENANT}/resume").json()["code"] == "suspended-from-above"
+    # Nor by a deletion that is taken back.
+    deleted = "/v1/msps/acme/tenants/alpha"
+    assert api.delete(deleted).json()["status"] == "deleting"
+    assert api.post(f"{deleted}/restore").json()["status"] == "suspended"
+    assert api.post(f"{TENANT}/resume").json()["code"] == "suspended-from-above"
+    assert api.post(f"{TENANT}/resume", headers=operator).json()["status"] == "active"
+    assert own("suspend") == (200, "suspended")
+    assert own("resume") == (200, "active")
+
+
+def test_secrets_of_a_tenant_leave_in_a_file_for_who_may_reveal_them(
+    api: httpx.Client, make_token, platform, tenant_id
+) -> None:
+    token = make_token(Owner(platform.msp_id), "tenant.delete", "job.read")
+    body = {"passphrase": "twelve or more"}
+    asked = api.post("/v1/msps/acme/tenants/alpha/export", json=body, headers={"Authorization": f"Bearer {token}"})
+    assert (asked.status_code, asked.json()["code"]) == (403, "permission-missing")
+    assert api.post("/v1/msps/acme/tenants/alpha/export", json=body).status_code == 202
