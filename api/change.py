@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import BoundedSemaphore
 from typing import Annotated, TypeVar
 
 from fastapi import Header, Request, Response
@@ -12,6 +13,7 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from api.state import signing_of
+from api.threads import WAITERS_MOST
 from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.audit.service import Origin
@@ -25,6 +27,8 @@ from nac.ids import TenantId
 # Promise 5 of ARCHITECTURE.md is one second: longer means that the cell is down, and the change is live when it is up.
 _LIVE_SECONDS = 5.0
 _MOST_ETAGS = 20
+# Who comes beyond them is answered at once, so that a cell that is away holds up nobody who asks for something else.
+_waiters = BoundedSemaphore(WAITERS_MOST)
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -188,11 +192,15 @@ def _session(scope: Scope, named: Named | None) -> Iterator[Session]:
 
 
 def _is_live(tenant_id: TenantId, xact: str, *, wait: bool) -> bool:
-    seconds = _LIVE_SECONDS if wait else 0.0
+    waits = wait and _waiters.acquire(blocking=False)
+    seconds = _LIVE_SECONDS if waits else 0.0
     try:
         cells.wait_until_live(TenantScope(tenant_id), tenant_id=tenant_id, xact=xact, timeout_seconds=seconds)
     except NotLiveYet:
         return False
+    finally:
+        if waits:
+            _waiters.release()
     return True
 
 

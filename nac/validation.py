@@ -13,6 +13,10 @@ from nac.mac import normalise_mac
 _SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NAME_CHARACTERS = 200
 _URL_CHARACTERS = 1000
+# A mail shows names to people who perhaps never asked for it: no room for a message, and none for a link.
+MOST_MAILED_CHARACTERS = 80
+# What mail programs make a link of; a name such as booking.example stays one.
+_LINK = re.compile(r"://|www\.|@|\.[a-z0-9-]+[/:?#]", re.IGNORECASE)
 # What a RADIUS server's configuration can carry: the other printable characters would begin an escape or an expansion
 # in it, or end the string. The Message-Authenticator is an HMAC-MD5 over it, so that shorter ones are found offline
 # (RFC 2865 3 asks for 16 octets).
@@ -39,6 +43,10 @@ def require_name(text: str, *, place: str = "name") -> str:
             f"{text!r} is no name.", place=place, remedy=f"Use 1 to {_NAME_CHARACTERS} printable characters."
         )
     return name
+
+
+def is_name_for_mails(name: str) -> bool:
+    return len(name) <= MOST_MAILED_CHARACTERS and not _LINK.search(name)
 
 
 def require_radius_text(text: str, *, place: str) -> str:

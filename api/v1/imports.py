@@ -1,13 +1,12 @@
 """Files of other programs and our own, into a tenant and out of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
-from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.json_input import takes
@@ -129,13 +128,8 @@ def export_users(access: ReadsUsers) -> StreamingResponse:
     return _csv(access, writing.users_csv, "users")
 
 
-def _csv(access: Access, write: Any, name: str) -> StreamingResponse:  # noqa: ANN401 -- one of nac.imports.writing
-    def parts() -> Iterator[str]:
-        session: Session
-        with access.read() as session:
-            yield from write(session, tenant_id=access.tenant_id)
-
-    stream = parts()
+def _csv(access: Access, write: Callable[..., Iterator[str]], name: str) -> StreamingResponse:
+    stream = write(access.read, tenant_id=access.tenant_id)
     # What is wrong from the beginning is answered as such.
     first = next(stream)
     headers = {"Content-Disposition": f'attachment; filename="{name}.csv"', "Cache-Control": "no-store"}

@@ -10,8 +10,9 @@ from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.audit.service import Origin
-from nac.models import AccountMail, AuditEntry, Msp, PasswordLink, Person, SignOn, Tenant
+from nac.models import AccountMail, AuditEntry, Mail, Msp, PasswordLink, Person, SignOn, Tenant
 from nac.sign_ons import repository as sign_ons
+from nac.validation import is_name_for_mails
 
 _ASK = text("SELECT ask_for_link(:email, :known, :address, :request)").bindparams(
     bindparam("email", type_=Text()),
@@ -21,6 +22,9 @@ _ASK = text("SELECT ask_for_link(:email, :known, :address, :request)").bindparam
 )
 # Whoever asks may not read what waits.
 _ADD = insert(cast(Table, AccountMail.__table__)).inline()
+
+
+INVITATIONS = ("invited", "invited-known", "invited-sign-on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +82,21 @@ def count_new_members(session: Session, owner: Owner, since: datetime, *, most: 
     return session.scalars(select(func.count()).select_from(query.subquery())).one()
 
 
+def count_invitations(session: Session, email: str, since: datetime) -> int:
+    """Mailed to this address, whoever has asked for them."""
+    query = select(func.count()).select_from(Mail).where(Mail.recipient == email, Mail.created_at > since)
+    return session.scalars(query.where(Mail.template.in_(INVITATIONS))).one()
+
+
 def place_of(session: Session, owner: Owner) -> Place:
     if owner.tenant_id is not None:
-        name = session.scalars(select(Tenant.name).where(Tenant.id == owner.tenant_id)).one()
+        named = select(Tenant.name, Tenant.slug).where(Tenant.id == owner.tenant_id)
     elif owner.msp_id is not None:
-        name = session.scalars(select(Msp.name).where(Msp.id == owner.msp_id)).one()
+        named = select(Msp.name, Msp.slug).where(Msp.id == owner.msp_id)
     else:
         return Place("the platform", None)
-    return Place(name, session.scalar(select(SignOn.id).where(owner.owns(SignOn))))
+    name, slug = session.execute(named).one()
+    return Place(name if is_name_for_mails(name) else slug, session.scalar(select(SignOn.id).where(owner.owns(SignOn))))
 
 
 def is_member(session: Session, owner: Owner, person_id: UUID) -> bool:

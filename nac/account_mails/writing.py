@@ -27,6 +27,9 @@ MOST_A_DAY = 6
 MOST_OF_KNOWN_A_DAY = 6
 # Beyond these, new members of one owner are told nothing.
 MOST_INVITATIONS_A_DAY = 100
+# To one address, of all owners: any of them can ask again and again, and what an address gets in a day is bounded, so
+# that they would keep the person's own links from it (nac.mail.service).
+MOST_INVITATIONS_OF_ONE_A_DAY = 5
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _ANYBODY, _KNOWN = "system:sign-in", "system:sign-in (known browser)"
 
@@ -83,8 +86,10 @@ class Writer:
         most = MOST_INVITATIONS_A_DAY
         if repository.count_new_members(session, owner, utc_now() - _DAY, most=most + 1) > most:
             return
+        if repository.count_invitations(session, person.email, utc_now() - _DAY) >= MOST_INVITATIONS_OF_ONE_A_DAY:
+            return
         place = repository.place_of(session, owner)
-        values = {"place": place.name, "by": row.actor}
+        values = {"place": place.name, "by": _told(row.actor)}
         if place.sign_on_id is not None:
             template = "invited-sign-on"
             values["link"] = f"{self.letters.portal_url}/v1/sign-on/{place.sign_on_id}/begin"
@@ -96,6 +101,12 @@ class Writer:
             made = links.make_link(session, actor=row.actor, person=person, ends_earlier=False)
             values |= self.letters.values_of(made)
         self.letters.send(session, f"invitation:{row.id}", template, person.email, values)
+
+
+def _told(actor: str | None) -> str:
+    """Who has invited: a person by its address; of what else there is, the name is anybody's choice."""
+    kind, _, name = (actor or "").partition(":")
+    return f"{kind}:{name}" if kind == "person" else "A program"
 
 
 def _has_room(session: Session, person: Person, actor: str, now: datetime) -> bool:

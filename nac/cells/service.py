@@ -28,6 +28,8 @@ NO_CELL = CellId(0)
 _SECRET_ALPHABET = string.ascii_letters + string.digits
 _SECRET_LENGTH = 32
 _POLL_SECONDS = 0.05
+# Once it takes longer than it should: very many may wait for a cell that is away.
+_LATE_SECONDS, _LATE_POLL_SECONDS = 1.0, 0.25
 # What migration 0001 gives in register_cell. An agent reports every 5 s.
 SILENT_SECONDS = 60
 # Of advisory locks, with a cell's id: its shippers hold it shared while they write, and read behind it whose.
@@ -297,11 +299,12 @@ def wait_until_live(
 
     Call it after the commit: it opens short transactions of its own.
     """
-    deadline = time.monotonic() + timeout_seconds
+    began = time.monotonic()
     while True:
         with session_scope(scope, engine=engine) as session:
             if is_live(session, tenant_id=tenant_id, xact=xact):
                 return
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > timeout_seconds:
             raise NotLiveYet(remedy="Is the agent of the tenant's cell up?")
-        time.sleep(_POLL_SECONDS)
+        time.sleep(_POLL_SECONDS if waited < _LATE_SECONDS else _LATE_POLL_SECONDS)

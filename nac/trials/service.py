@@ -29,7 +29,7 @@ from nac.settings import Trials
 from nac.trials import repository
 from nac.trials.mail_domains import EVERYBODYS
 from nac.trials.repository import ORDERS as ORDERS
-from nac.validation import require_name
+from nac.validation import MOST_MAILED_CHARACTERS, is_name_for_mails, require_name
 
 ACTOR = "system:trials"
 LINK_LIFE = timedelta(hours=24)
@@ -38,9 +38,6 @@ MOST_LINKS = 3
 # Sign-ups are remembered for so long: they hold addresses of people who may never come.
 KEPT = timedelta(days=30)
 _DAY = timedelta(days=1)
-_MOST_ORGANISATION_CHARACTERS = 80
-# What mail programs make a link of; a name such as booking.example stays one.
-_LINK = re.compile(r"://|www\.|@|\.[a-z0-9-]+[/:?#]", re.IGNORECASE)
 # Sign-ups that are heard for each that may be confirmed: they cost a mail each, and no more.
 _ASKED_FOR_CONFIRMED = 10
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
@@ -217,11 +214,11 @@ def _is_own(domain: str) -> bool:
 def _require_organisation(text: str) -> str:
     """A mail shows it to an address that perhaps never asked: no room for a message or a link."""
     name = require_name(text, place="organisation")
-    if len(name) > _MOST_ORGANISATION_CHARACTERS or _LINK.search(name):
+    if not is_name_for_mails(name):
         raise InvalidInput(
             "This is no name of an organisation.",
             place="organisation",
-            remedy=f"Use {_MOST_ORGANISATION_CHARACTERS} characters at most, and no address of a page.",
+            remedy=f"Use {MOST_MAILED_CHARACTERS} characters at most, and no address of a page.",
         )
     return name
 

@@ -1,7 +1,7 @@
 """A password that was forgotten, and members who are invited: over HTTP, by the worker's role, into a mailbox."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,7 +13,8 @@ from nac.account_mails.letters import Letters
 from nac.account_mails.writing import MOST_AN_HOUR, Writer
 from nac.db import CredentialScope, PlatformScope, process_engine, session_scope
 from nac.mail import sending
-from nac.mail.mailbox import Mailbox
+from nac.mail.mailbox import Kept, Mailbox
+from nac.mail.service import MOST_A_DAY
 from nac.members import service as members
 from nac.models import AuditEntry, Person, SignOn
 from nac.people import service as people
@@ -52,6 +53,9 @@ class Post:
                 link = re.search(r"http://localhost:8460/new-password/(admitlink_\S+)", kept.part("plain"))
                 found.append((kept.message["To"], kept.message["Subject"], link[1] if link else ""))
         return found
+
+    def kept(self) -> Sequence[Kept]:
+        return self._mailbox.list_mails()
 
 
 @pytest.fixture
@@ -218,3 +222,21 @@ def test_new_members_are_invited(
     assert [(each[0], each[2]) for each in post.deliver()] == [("late@example.com", "")]
     with owner_engine.connect() as connection:
         assert connection.scalar(select(AuditEntry.id).where(AuditEntry.target == "late@example.com").limit(1))
+
+
+def test_invitations_are_few_and_say_nothing_that_their_author_chose(
+    client: httpx.Client, browser: MakeBrowser, ann: Person, post: Post, make_token: MakeToken, field: Field
+) -> None:
+    """Whoever has a tenant could have anybody mailed, and use up the day's mails that bring the person's own link."""
+    headers = {"Authorization": f"Bearer {make_token(field.alpha)}"}
+    lure = "Your account is locked: https://evil.example/unlock"
+    assert client.patch("/v1/tenants/alpha", json={"name": lure}, headers=headers).status_code == 200
+    made = client.post("/v1/tenants/alpha/members", json={"email": EMAIL, "role": "auditor"}, headers=headers)
+    path = f"/v1/tenants/alpha/members/{made.json()['id']}/invitation"
+    for _ in range(MOST_A_DAY + 2):
+        assert client.post(path, headers=headers).status_code == 204
+    came = post.deliver()
+    assert [(to, subject) for to, subject, _ in came] == [(EMAIL, "You are a member of alpha at Admit")] * 5
+    assert not any("evil" in kept.part("plain") or "token:" in kept.part("plain") for kept in post.kept())
+    assert ask(browser()).status_code == 202
+    assert [subject for _, subject, _ in post.deliver()] == ["A new password at Admit"]

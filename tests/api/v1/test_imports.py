@@ -1,17 +1,22 @@
 """Files into a tenant and out of it, through the API."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import httpx
 import pytest
 from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.db import TenantScope, session_scope
+from nac.endpoints import service as endpoints
 from nac.ids import TenantId
+from nac.imports import writing
 from nac.models import AuditEntry
 from tests.api.v1.conftest import MakeToken
 from tests.api.v1.test_bulk import work
+from tests.factories.tenancy import ACTOR
 from tests.imports.test_forms import CLIENTS, ISE, NODES, USERS
 
 __all__ = ["work"]
@@ -126,3 +131,27 @@ def test_what_is_written_is_read_back_as_it_was(api: httpx.Client) -> None:
             assert secret not in written.text
         told = give(api, noun, written.text, existing="update", dry_run=True).json()
         assert told["counts"][noun]["same"] == rows, (written.text, told)
+
+
+def test_who_takes_a_file_slowly_holds_no_transaction(
+    app_engine: Engine, tenant_id: TenantId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each holds a connection, of which there are few for everybody."""
+    held = 0
+
+    @contextmanager
+    def read() -> Iterator[Session]:
+        nonlocal held
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            held += 1
+            yield session
+            held -= 1
+
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        for number in range(3):
+            endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=f"00005e00530{number}", groups=[])
+    monkeypatch.setattr(writing, "_PAGE", 1)
+    for write in (writing.endpoints_csv, writing.nases_csv, writing.users_csv):
+        parts = [(held, part) for part in write(read, tenant_id=tenant_id)]
+        assert {held for held, _ in parts} == {0}
+    assert "".join(writing.endpoints_csv(read, tenant_id=tenant_id)).lower().count("00:00:5e:00:53:0") == 3

@@ -1,10 +1,14 @@
 """Tenants, MSPs and cells through the API."""
 
+from threading import BoundedSemaphore
+
 import httpx
 import pytest
 from sqlalchemy import Engine, text
 
 from nac.accounts.owners import Owner
+from nac.cells import service as cells
+from nac.errors import NotLiveYet
 from tests.factories.certificates import SEALER
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
@@ -203,3 +207,21 @@ def test_secrets_of_a_tenant_leave_in_a_file_for_who_may_reveal_them(
     asked = api.post("/v1/msps/acme/tenants/alpha/export", json=body, headers={"Authorization": f"Bearer {token}"})
     assert (asked.status_code, asked.json()["code"]) == (403, "permission-missing")
     assert api.post("/v1/msps/acme/tenants/alpha/export", json=body).status_code == 202
+
+
+def test_who_waits_beyond_the_places_is_answered_at_once(
+    api: httpx.Client, operator: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patience = []
+
+    def wait(*_: object, timeout_seconds: float, **__: object) -> None:
+        patience.append(timeout_seconds)
+        if len(patience) == 1:
+            api.patch(f"{TENANT}?wait=live", json={"name": "Two"}, headers=operator)
+        raise NotLiveYet
+
+    monkeypatch.setattr("api.change._waiters", BoundedSemaphore(1))
+    monkeypatch.setattr(cells, "wait_until_live", wait)
+    for name in ("One", "Three"):
+        assert api.patch(f"{TENANT}?wait=live", json={"name": name}).headers["admit-live"] == "false"
+    assert patience == [5.0, 0.0, 5.0]
