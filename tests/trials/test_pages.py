@@ -24,6 +24,8 @@ def test_the_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
     start = api.get(ready.headers["location"])
     assert "We are asking the ports" in start.text
     assert start.headers["refresh"] == "3"
+    assert "<h1>Acme &lt;School&gt; Söhne</h1>" in start.text
+    assert "<School>" not in start.text
     csrf_token = re.search('name="csrf_token" value="([^"]+)"', start.text)[1]
     secret = api.post(f"{ready.headers['location']}/secret", data={"csrf_token": csrf_token})
     assert "shared secret: <code>" in secret.text
