@@ -5,7 +5,7 @@ from contextlib import ExitStack, asynccontextmanager
 
 from fastapi import APIRouter, FastAPI
 
-from api import health, threads
+from api import health
 from api.errors import install_error_handlers
 from api.routes import add_routes
 from nac.db import make_engine, use_engine
@@ -22,7 +22,6 @@ def make_application(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         use_engine(engine)
-        threads.set_number()
         with ExitStack() as stack:
             for start, stop in app.state.beside:
                 start()

@@ -135,4 +135,6 @@ def attached(content: bytes, *, media_type: str, file_name: str) -> Response:
 
 def page(title: str, body: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
     """`title` is text, which may be of anybody's choice; `body` is HTML."""
-    return HTMLResponse(_PAGE.format(title=escape(title), style=_STYLE, body=body), status, HEADERS | dict(headers or {}))
+    return HTMLResponse(
+        _PAGE.format(title=escape(title), style=_STYLE, body=body), status, HEADERS | dict(headers or {})
+    )
