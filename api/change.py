@@ -26,8 +26,8 @@ from nac.ids import TenantId
 # Promise 5 of ARCHITECTURE.md is one second: longer means that the cell is down, and the change is live when it is up.
 _LIVE_SECONDS = 5.0
 _MOST_ETAGS = 20
-# Each holds one of 40 threads; the others are as many as there are connections to the database. Who comes beyond them is
-# answered at once, so that a cell that is away holds up nobody who asks for something else.
+# Each holds one of 40 threads; the others are as many as there are connections to the database. Who comes beyond them
+# is answered at once, so that a cell that is away holds up nobody who asks for something else.
 WAITERS_MOST = 30
 _waiters = BoundedSemaphore(WAITERS_MOST)
 
