@@ -18,7 +18,7 @@ from api.query import require_known_query
 from api.rates import note_good
 from api.request_ids import request_id_of
 from api.state import signing_of
-from nac.accounts.grants import Principal, TenantPlace, require
+from nac.accounts.grants import MspPlace, Principal, TenantPlace, require
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission
 from nac.accounts.places import find_msp, find_tenant
@@ -31,15 +31,17 @@ from nac.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope,
 from nac.errors import AdmitError, InvalidInput
 from nac.ids import MspId, TenantId
 from nac.members import service as members
-from nac.msps.service import MspNotFound
+from nac.msps.service import MspNotFound, MspSuspended
 from nac.secrets import Sealer
 from nac.sign_in import rules, sessions
-from nac.sign_in.errors import SecondFactorNeeded
+from nac.sign_in.errors import SecondFactorNeeded, SignOnNeeded
 from nac.sign_in.sessions import SignedIn
 from nac.sign_in.text import SignInText
 from nac.tenants.service import TenantNotFound
 
 _KEY = Path(description="Slug or id.", max_length=63)
+_SIGN_ON = "Sign in by it. One who was named for that may come in with two factors of his own."
+_SUSPENDED = "Ask who runs the platform."
 _bearer = HTTPBearer(auto_error=False, description="An API token: admit_<id>_<secret>.")
 
 
@@ -57,13 +59,21 @@ class Asked:
     principal: Principal
     origin: Origin
     tenant: TenantPlace | None
-    msp_id: MspId | None
+    msp: MspPlace | None
     request: Request
     response: Response
     # None for a program.
     signed_in: SignedIn | None = None
     # The place asks for two factors, and not as many were shown.
     needs_second_factor: bool = False
+
+    @property
+    def msp_id(self) -> MspId | None:
+        return None if self.msp is None else self.msp.msp_id
+
+    def otherwise(self) -> Principal:
+        """Who asks, had that one signed in in another way."""
+        return replace(self.principal, grants=self.principal.withheld)
 
     def require_second_factor(self) -> None:
         if self.needs_second_factor:
@@ -93,19 +103,20 @@ def _asked_by_cookie(request: Request, response: Response) -> Asked:
         signed_in, principal = sessions.authenticate(session, text=text, now=utc_now())
         note_good(request.scope, text.public_id)
         cookies.require_csrf_token(request, signed_in.csrf_token)
-        tenant, msp_id = _places(session, request)
+        tenant, msp = _places(session, request)
+        msp_id = None if msp is None else msp.msp_id
         members.note_arrival(session, grants=principal.grants, tenant=tenant, msp_id=msp_id)
         needs = not signed_in.has_two and rules.wants_two_factors(
             session, msp_id=tenant.msp_id if tenant else msp_id, tenant_id=tenant.tenant_id if tenant else None
         )
-        return Asked(principal, _origin(request), tenant, msp_id, request, response, signed_in, needs)
+        return Asked(principal, _origin(request), tenant, msp, request, response, signed_in, needs)
 
 
 def _origin(request: Request) -> Origin:
     return Origin(request.client.host if request.client else None, request_id_of(request))
 
 
-def _places(session: Session, request: Request) -> tuple[TenantPlace | None, MspId | None]:
+def _places(session: Session, request: Request) -> tuple[TenantPlace | None, MspPlace | None]:
     tenant, msp = (request.path_params.get(name) for name in ("tenant", "msp"))
     return find_tenant(session, tenant) if tenant else None, find_msp(session, msp) if msp else None
 
@@ -156,6 +167,12 @@ class Access:
     def msp_id(self) -> MspId:
         assert self.owner.msp_id is not None
         return self.owner.msp_id
+
+    @property
+    def operated_id(self) -> MspId:
+        """Of OperatesMsp: the MSP, which is not the owner there."""
+        assert self.asked.msp is not None
+        return self.asked.msp.msp_id
 
     @property
     def sealer(self) -> Sealer:
@@ -212,19 +229,27 @@ class Requires:
         place = asked.tenant
         held = frozenset[Permission]() if place is None else asked.principal.on_tenant(place)
         if place is None or not held:
+            if place is not None and asked.principal.on_tenant(replace(place, is_msp_suspended=False)):
+                raise MspSuspended(remedy=_SUSPENDED)
+            if place is not None and asked.otherwise().on_tenant(place):
+                raise SignOnNeeded(remedy=_SIGN_ON)
             raise TenantNotFound("There is no such tenant.", place="tenant")
         asked.require_second_factor()
         require(held, self.permission)
         return Access(asked, held, TenantScope(place.tenant_id), Owner(tenant_id=place.tenant_id))
 
     def on_msp(self, asked: Asked) -> Access:
-        msp_id = asked.msp_id
-        held = frozenset[Permission]() if msp_id is None else asked.principal.on_msp(msp_id)
-        if msp_id is None or not held:
+        place = asked.msp
+        held = frozenset[Permission]() if place is None else asked.principal.on_msp(place)
+        if place is None or not held:
+            if place is not None and asked.principal.on_msp(replace(place, is_suspended=False)):
+                raise MspSuspended(remedy=_SUSPENDED)
+            if place is not None and asked.otherwise().on_msp(place):
+                raise SignOnNeeded(remedy=_SIGN_ON)
             raise MspNotFound("There is no such MSP.", place="msp")
         asked.require_second_factor()
         require(held, self.permission)
-        return Access(asked, held, MspScope(msp_id), Owner(msp_id))
+        return Access(asked, held, MspScope(place.msp_id), Owner(place.msp_id))
 
     def on_platform(self, asked: Asked) -> Access:
         held = asked.principal.on_platform()
@@ -261,6 +286,13 @@ class ChangesMsp(Requires):
         return replace(self.on_msp(asked), digest=digest, wait=wait is not None)
 
 
+class OperatesMsp(ChangesMsp):
+    """Of an MSP, as the platform: by a permission that only the platform gives."""
+
+    def on_msp(self, asked: Asked) -> Access:
+        return replace(super().on_msp(asked), scope=PlatformScope(), owner=Owner())
+
+
 @dataclass(frozen=True, slots=True)
 class Naming:
     """An MSP is yet to be named, by the body of the request."""
@@ -272,23 +304,21 @@ class Naming:
 
     def on_msp(self, key: str | None) -> Access:
         """None: the one that the asker has grants on. Raises MspNotFound, InvalidInput and PermissionMissing."""
-        if key is None:
-            msp_id = self.asked.principal.only_msp()
-            if msp_id is None:
-                raise InvalidInput("It is not said of which MSP.", place="msp", remedy="Name its slug or id.")
-        else:
-            with session_scope(CredentialScope("")) as session:
-                msp_id = find_msp(session, key)
-        asked = replace(self.asked, msp_id=msp_id, needs_second_factor=self._needs_second_factor(msp_id))
+        only = self.asked.principal.only_msp() if key is None else None
+        if key is None and only is None:
+            raise InvalidInput("It is not said of which MSP.", place="msp", remedy="Name its slug or id.")
+        with session_scope(CredentialScope("")) as session:
+            msp = find_msp(session, str(only) if key is None else key)
+            needs = self._needs_second_factor(session, msp)
+        asked = replace(self.asked, msp=msp, needs_second_factor=needs)
         return replace(self.requires.on_msp(asked), digest=self.digest, wait=self.wait)
 
-    def _needs_second_factor(self, msp_id: MspId | None) -> bool:
+    def _needs_second_factor(self, session: Session, msp: MspPlace | None) -> bool:
         """The path that was looked at named no MSP."""
         signed_in = self.asked.signed_in
         if signed_in is None or signed_in.has_two:
             return False
-        with session_scope(CredentialScope("")) as session:
-            return rules.wants_two_factors(session, msp_id=msp_id, tenant_id=None)
+        return rules.wants_two_factors(session, msp_id=None if msp is None else msp.msp_id, tenant_id=None)
 
 
 class ChangesNamedMsp(Requires):

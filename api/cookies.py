@@ -74,6 +74,11 @@ def require_same_origin(request: Request) -> None:
         raise CrossSite(remedy="Use the address that ADMIT_PORTAL_URL names.")
 
 
+def is_from_elsewhere(request: Request) -> bool:
+    """Whether a page of another site has sent the browser here, and not the person; as far as browsers tell."""
+    return request.headers.get("sec-fetch-site", "none") not in _SAME
+
+
 def note_csrf_token(request: Request, shown: str) -> None:
     """Of a form, which has no headers of its own."""
     request.state.csrf_token = shown

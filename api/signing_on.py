@@ -4,7 +4,7 @@ import hmac
 from dataclasses import dataclass
 from datetime import timedelta
 from html import escape
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 from uuid import UUID
 
 from fastapi import Request, Response
@@ -54,6 +54,8 @@ def begin(request: Request, desk: Desk, sign_on_id: UUID, *, to: str, on_error: 
     """The browser goes to the provider, and keeps what its answer must go with."""
     try:
         row = _row(sign_on_id)
+        if cookies.is_from_elsewhere(request):
+            return _asked_for(request, row)
         begun = _provider(request, row).begin()
     except AdmitError as exc:
         return _failed(request, exc, on_error)
@@ -63,6 +65,15 @@ def begin(request: Request, desk: Desk, sign_on_id: UUID, *, to: str, on_error: 
     answer = RedirectResponse(begun.url, 303, {"Cache-Control": "no-store"})
     cookies.set_cookie(request, answer, cookies.SIGN_ON, value, good_for=_BACK_WITHIN)
     return answer
+
+
+def _asked_for(request: Request, row: SignOn) -> Response:
+    """Any page can send a browser here, to be signed in as whom its author's provider names: the person is asked."""
+    provider = escape(urlsplit(sign_ons.settings_of(row).issuer).netloc)
+    again = escape(f"{request.url.path}?{request.url.query}")
+    body = f"<p>A page of another site has sent you here, to be signed in by <strong>{provider}</strong>.</p>"
+    button = f'<p><a class="button" href="{again}">Sign in by {provider}</a></p>'
+    return page("Sign in?", f'{body}{button}<p class="hint">If you did not ask for that, close this page.</p>', 200)
 
 
 @dataclass(frozen=True, slots=True)

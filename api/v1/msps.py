@@ -1,18 +1,19 @@
 """Managed service providers."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
-from api.access import Access, ChangesMsp, ChangesPlatform, ReadsMsp, ReadsPlatform
+from api.access import Access, ChangesMsp, ChangesPlatform, OperatesMsp, ReadsMsp, ReadsPlatform
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.models import Msp as MspRow
 from nac.msps import service as msps
+from nac.msps import standing
 from nac.msps.repository import ORDERS
 
 router = APIRouter(prefix="/msps", tags=["msps"])
@@ -20,6 +21,8 @@ router = APIRouter(prefix="/msps", tags=["msps"])
 Lists = Annotated[Access, Depends(ReadsPlatform(Permission.MSP_READ))]
 Creates = Annotated[Access, Depends(ChangesPlatform(Permission.MSP_CREATE))]
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.MSP_READ))]
+Suspends = Annotated[Access, Depends(OperatesMsp(Permission.MSP_SUSPEND))]
+Deletes = Annotated[Access, Depends(OperatesMsp(Permission.MSP_DELETE))]
 Manages = Annotated[Access, Depends(ChangesMsp(Permission.MSP_MANAGE))]
 
 
@@ -27,6 +30,8 @@ class Msp(BaseModel):
     id: UUID
     slug: str
     name: str
+    # suspended: its people and tokens are kept out.
+    status: Literal["active", "suspended"]
     # How long a tenant that was deleted can be had back.
     deletion_days: int
     created_at: datetime
@@ -40,6 +45,11 @@ class NewMsp(Input):
 class MspChange(Input):
     name: Name | None = None
     deletion_days: int | None = Field(None, ge=msps.DELETION_DAYS[0], le=msps.DELETION_DAYS[1], examples=[30])
+
+
+class MspSuspension(Input):
+    # Nothing of its active tenants is admitted either, until the MSP is resumed.
+    with_tenants: bool = False
 
 
 @router.get("", operation_id="listMsps")
@@ -77,5 +87,35 @@ def change_msp(access: Manages, body: MspChange) -> Msp:
         return change.answer(_msp(row))
 
 
+@router.post("/{msp}/suspend", operation_id="suspendMsp")
+def suspend_msp(access: Suspends, body: MspSuspension) -> Msp:
+    """Its people, its tokens and what its people have made tokens for are refused (403 `msp-suspended`), and its
+    roll-outs stop. Its tenants' own people and their networks go on, unless `with_tenants` is said, now or later."""
+    with access.change() as change:
+        change.require_match(_msp(msps.require(change.session, msp_id=access.operated_id, lock=True)))
+        row = standing.suspend_msp(
+            change.session, actor=access.actor, msp_id=access.operated_id, with_tenants=body.with_tenants
+        )
+        return change.answer(_msp(row))
+
+
+@router.post("/{msp}/resume", operation_id="resumeMsp")
+def resume_msp(access: Suspends) -> Msp:
+    """With the tenants that were suspended with it. Roll-outs wait for somebody to go on with them."""
+    with access.change() as change:
+        change.require_match(_msp(msps.require(change.session, msp_id=access.operated_id, lock=True)))
+        return change.answer(_msp(standing.resume_msp(change.session, actor=access.actor, msp_id=access.operated_id)))
+
+
+@router.delete("/{msp}", status_code=204, operation_id="deleteMsp")
+def delete_msp(access: Deletes) -> None:
+    """With all that is its own; 409 `msp-has-tenants` while there is a tenant, one that can still be had back included.
+    What the audit log tells of it stays, for who runs the platform."""
+    with access.change() as change:
+        change.require_match(_msp(msps.require(change.session, msp_id=access.operated_id, lock=True)))
+        standing.delete_msp(change.session, actor=access.actor, msp_id=access.operated_id)
+        change.answer_nothing()
+
+
 def _msp(row: MspRow) -> Msp:
-    return Msp(id=row.id, slug=row.slug, name=row.name, deletion_days=row.deletion_days, created_at=row.created_at)
+    return Msp.model_validate(row, from_attributes=True)

@@ -3,12 +3,14 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
 
 from api.access import Access, Requires
 from api.v1.inputs import Input
 from api.v1.owners import of_every_owner
 from nac.accounts.permissions import Permission
+from nac.models import SignInRule
 from nac.sign_in import rules
 
 router = APIRouter(tags=["sign-in rules"])
@@ -17,10 +19,18 @@ router = APIRouter(tags=["sign-in rules"])
 class Rules(BaseModel):
     # Of an MSP: in its tenants as well. Of the platform: everywhere.
     two_factors: bool
+    # Its own members come in by its single sign-on alone, wherever else they could.
+    sign_on_only: bool
+    # E-mail address of the one member who comes in without it, with two factors.
+    local_account: str | None
 
 
 class RulesChange(Input):
     two_factors: bool
+    # Null leaves it as it is.
+    sign_on_only: bool | None = None
+    # Null leaves it as it is, "" names nobody.
+    local_account: str | None = Field(None, max_length=254, examples=["break-glass@acme.example"])
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
@@ -29,20 +39,29 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.get(f"{prefix}/sign-in-rules", operation_id=f"get{noun}SignInRules")
     def get_rules(access: Annotated[Access, read]) -> Rules:
         with access.read() as session:
-            return access.shown(Rules(two_factors=rules.get(session, owner=access.owner).two_factors))
+            return access.shown(_rules(session, rules.get(session, owner=access.owner)))
 
     @router.put(f"{prefix}/sign-in-rules", operation_id=f"change{noun}SignInRules")
     def change_rules(access: Annotated[Access, manage], body: RulesChange) -> Rules:
-        """Whoever has not signed in with two factors is refused there from now on. Tokens of programs are not asked."""
+        """Whoever has not signed in so is refused there from now on. Tokens of programs are not asked. `sign_on_only`
+        takes somebody who may manage members and has come in by the provider since it was set up or changed."""
         with access.change() as change:
+            change.require_match(_rules(change.session, rules.get(change.session, owner=access.owner)))
             row = rules.change(
                 change.session,
                 actor=access.actor,
                 owner=access.owner,
                 two_factors=body.two_factors,
                 by=access.asked.signed_in,
+                sign_on_only=body.sign_on_only,
+                local_account=body.local_account,
             )
-            return change.answer(Rules(two_factors=row.two_factors))
+            return change.answer(_rules(change.session, row))
+
+
+def _rules(session: Session, row: SignInRule) -> Rules:
+    local = rules.local_email(session, row)
+    return Rules(two_factors=row.two_factors, sign_on_only=row.sign_on_only, local_account=local)
 
 
 for each in of_every_owner(Permission.MEMBER_READ, Permission.MEMBER_MANAGE):

@@ -209,8 +209,8 @@ def suspend_tenant(access: Manages) -> Tenant:
 
 @router.post("/tenants/{tenant}/resume", operation_id="resumeTenant")
 def resume_tenant(access: Manages) -> Tenant:
-    """Ends a suspension; not what its MSP, or the end of a trial, has ordered, where a tenant's own people ask. A
-    deletion is taken back by `restoreTenant`."""
+    """Ends a suspension; not what its MSP, the platform, or the end of a trial has ordered, where somebody below asks.
+    A deletion is taken back by `restoreTenant`."""
     with access.change() as change:
         row = tenants.resume_tenant(
             change.session,

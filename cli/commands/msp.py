@@ -3,9 +3,11 @@
 import click
 
 from cli.domain import Domain
+from cli.fail import confirm
 from cli.output import Row, json_option, show_list, show_one
 from nac.models import Msp
 from nac.msps import service as msps
+from nac.msps import standing
 
 
 @click.group()
@@ -14,7 +16,7 @@ def command() -> None:
 
 
 def _row(msp: Msp) -> Row:
-    return {"slug": msp.slug, "name": msp.name, "deletion_days": msp.deletion_days, "id": msp.id}
+    return {"slug": msp.slug, "name": msp.name, "status": msp.status, "deletion_days": msp.deletion_days, "id": msp.id}
 
 
 @command.command()
@@ -50,3 +52,41 @@ def set_(slug: str, name: str | None, deletion_days: int | None, as_json: bool) 
         msp = msps.require_by_slug(session, slug=slug)
         row = _row(msps.set_msp(session, actor=domain.actor, msp_id=msp.id, name=name, deletion_days=deletion_days))
     show_one(row, as_json=as_json)
+
+
+@command.command()
+@click.argument("slug")
+@click.option("--with-tenants", is_flag=True, help="Admit nothing of its tenants either.")
+@json_option
+def suspend(slug: str, with_tenants: bool, as_json: bool) -> None:
+    """Keep the people and tokens of the MSP SLUG out; its tenants' networks go on."""
+    domain = Domain()
+    with domain.platform() as session:
+        msp_id = msps.require_by_slug(session, slug=slug).id
+        row = _row(standing.suspend_msp(session, actor=domain.actor, msp_id=msp_id, with_tenants=with_tenants))
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@click.argument("slug")
+@json_option
+def resume(slug: str, as_json: bool) -> None:
+    """End the suspension of the MSP SLUG, and of the tenants that were suspended with it."""
+    domain = Domain()
+    with domain.platform() as session:
+        msp_id = msps.require_by_slug(session, slug=slug).id
+        row = _row(standing.resume_msp(session, actor=domain.actor, msp_id=msp_id))
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@click.argument("slug")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(slug: str, yes: bool) -> None:
+    """Remove the MSP SLUG, which has no tenant left, with its members, tokens and templates."""
+    if not yes:
+        confirm(f"Remove MSP {slug} with its members, tokens and templates?")
+    domain = Domain()
+    with domain.platform() as session:
+        msp_id = msps.require_by_slug(session, slug=slug).id
+        standing.delete_msp(session, actor=domain.actor, msp_id=msp_id)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 from uuid import UUID
 
 from nac.accounts.owners import Owner
@@ -21,6 +21,13 @@ class TenantPlace:
 
     tenant_id: TenantId
     msp_id: MspId
+    is_msp_suspended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MspPlace:
+    msp_id: MspId
+    is_suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,8 @@ class Grant:
     chosen: frozenset[TenantId] | None = None
     # The membership that it is of, where the person has not come in by it before.
     new_membership: UUID | None = None
+    # What a sign-in by the person's own means has to be for it: none is enough for `sign-on`.
+    wants: Literal["sign-on", "two-factors"] | None = None
 
     @property
     def level(self) -> Level:
@@ -46,6 +55,8 @@ class Grant:
             case Level.TENANT:
                 return self.tenant_id == place.tenant_id
             case Level.MSP:
+                if place.is_msp_suspended:
+                    return False
                 return self.msp_id == place.msp_id and (self.chosen is None or place.tenant_id in self.chosen)
         return True
 
@@ -79,6 +90,8 @@ class Principal:
     # Kind and name, as the audit log keeps it: person:ann@example.com, token:monitoring.
     actor: str
     grants: tuple[Grant, ...] = ()
+    # What the person has only when signed in in another way.
+    withheld: tuple[Grant, ...] = ()
     # Of a person; of a token who answers for it, None for one of the command line.
     maker: Maker | None = None
     # Of a token.
@@ -92,8 +105,9 @@ class Principal:
         """From how high up it has the permission there, which it has."""
         return max(each.level for each in self.grants if permission in each.permissions and each.covers_tenant(place))
 
-    def on_msp(self, msp_id: MspId) -> frozenset[Permission]:
-        return _union(grant.on_msp(msp_id) for grant in self.grants)
+    def on_msp(self, place: MspPlace) -> frozenset[Permission]:
+        """Nothing that the MSP itself has given, while it is suspended."""
+        return self.on_platform() if place.is_suspended else _union(each.on_msp(place.msp_id) for each in self.grants)
 
     def on_platform(self) -> frozenset[Permission]:
         return _union(grant.permissions for grant in self.grants if grant.level is Level.PLATFORM)

@@ -72,6 +72,8 @@ class Permission(StrEnum):
     TEMPLATE_MANAGE = "template.manage"
 
     MSP_CREATE = "msp.create"
+    MSP_SUSPEND = "msp.suspend"
+    MSP_DELETE = "msp.delete"
     CELL_READ = "cell.read"
     CELL_MANAGE = "cell.manage"
     PERSON_READ = "person.read"
@@ -101,6 +103,8 @@ _LEVELS: Final = {
     **dict.fromkeys(
         (
             Permission.MSP_CREATE,
+            Permission.MSP_SUSPEND,
+            Permission.MSP_DELETE,
             Permission.CELL_READ,
             Permission.CELL_MANAGE,
             Permission.PERSON_READ,

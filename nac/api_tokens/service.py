@@ -144,7 +144,7 @@ def authenticate(session: Session, *, text: TokenText, address: str | None, now:
         row.last_used_at, row.last_used_from = now, address
         session.flush()
     grant = Grant(permissions, msp_id=row.msp_id, tenant_id=row.tenant_id)
-    return Principal(f"token:{row.name} ({text})", (grant,), _maker_of(row), row.id)
+    return Principal(f"token:{row.name} ({text})", (grant,), maker=_maker_of(row), token_id=row.id)
 
 
 def _left(row: ApiToken, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Permission]:

@@ -17,7 +17,15 @@ from nac.db.scope import (
     Scope,
     TenantScope,
 )
-from nac.db.session import become_person, commit_intent, enter_person, enter_platform, enter_tenant, session_scope
+from nac.db.session import (
+    become_person,
+    commit_intent,
+    enter_msp,
+    enter_person,
+    enter_platform,
+    enter_tenant,
+    session_scope,
+)
 
 # Of whoever works with the database. The usual 700 new objects are a hundredth of what one answer takes, and nothing of
 # what the next imports make is garbage: to look for some in it takes a fifth of a process's start.
@@ -38,6 +46,7 @@ __all__ = [
     "by_place",
     "commit_intent",
     "driver_connection",
+    "enter_msp",
     "enter_person",
     "enter_platform",
     "enter_tenant",

@@ -97,6 +97,15 @@ def enter_tenant(session: Session, tenant_id: TenantId) -> None:
     _apply(session.connection(), session.info[_SETTINGS])
 
 
+def enter_msp(session: Session, msp_id: MspId) -> None:
+    """Let a platform transaction act on what is one MSP's own, until the session ends."""
+    if not isinstance(session.info.get("scope"), PlatformScope):
+        raise ScopeViolation("Only the platform can enter an MSP.")
+    session.flush()
+    session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.msp_id": str(msp_id)}
+    _apply(session.connection(), session.info[_SETTINGS])
+
+
 def enter_person(session: Session, person_id: UUID) -> None:
     """Let a platform transaction act on an account as well, until the session ends; the edge has looked who asks."""
     if not isinstance(session.info.get("scope"), PlatformScope):

@@ -1,7 +1,8 @@
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Uuid, bindparam, delete, insert, or_, select, text
+from sqlalchemy import ARRAY, ColumnElement, Text, Uuid, bindparam, delete, insert, literal_column, or_, select, text
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
@@ -24,13 +25,15 @@ ORDERS = Orders(
 _ABLE = text("SELECT person_id FROM able_to_sign_in(:people, :msp, :tenant)").bindparams(
     bindparam("people", type_=ARRAY(Uuid())), bindparam("msp", type_=Uuid()), bindparam("tenant", type_=Uuid())
 )
+_WANTED = literal_column("wanted_of_member(memberships)", Text())
 _ACCEPT = text("SELECT accept_memberships(:wanted)").bindparams(bindparam("wanted", type_=ARRAY(Uuid())))
 
 
-def of_person(session: Session, person_id: UUID) -> Sequence[tuple[Membership, CustomRole | None]]:
-    query = select(Membership, CustomRole).outerjoin(CustomRole, CustomRole.id == Membership.custom_role_id)
+def of_person(session: Session, person_id: UUID) -> Sequence[tuple[Membership, CustomRole | None, Any]]:
+    """With how the person, who is in scope, has to come in for it."""
+    query = select(Membership, CustomRole, _WANTED).outerjoin(CustomRole, CustomRole.id == Membership.custom_role_id)
     query = query.where(Membership.person_id == person_id).order_by(Membership.id)
-    return [(row[0], row[1]) for row in session.execute(query.execution_options(populate_existing=True))]
+    return [(row[0], row[1], row[2]) for row in session.execute(query.execution_options(populate_existing=True))]
 
 
 def list_page(session: Session, owner: Owner, *, span: Span, text: str, role: str) -> Sequence[Member]:
@@ -49,11 +52,19 @@ def list_page(session: Session, owner: Owner, *, span: Span, text: str, role: st
 
 
 def get(session: Session, owner: Owner, membership_id: UUID) -> Member | None:
+    return _get(session, owner, Membership.id == membership_id)
+
+
+def get_by_email(session: Session, owner: Owner, email: str) -> Member | None:
+    return _get(session, owner, Person.email == email)
+
+
+def _get(session: Session, owner: Owner, which: ColumnElement[bool]) -> Member | None:
     query = (
         select(Membership, Person, CustomRole)
         .join(Person, Person.id == Membership.person_id)
         .outerjoin(CustomRole, CustomRole.id == Membership.custom_role_id)
-        .where(owner.owns(Membership), Membership.id == membership_id)
+        .where(owner.owns(Membership), which)
     )
     row = session.execute(query.execution_options(populate_existing=True)).one_or_none()
     return None if row is None else (row[0], row[1], row[2])

@@ -1,6 +1,6 @@
 """Members: which person has which role on the platform, on an MSP or on a tenant. In the scope of the owner."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -28,10 +28,12 @@ __all__ = [
     "MemberNotFound",
     "add_member",
     "change_member",
+    "get_by_email",
     "grants_of",
     "held_by",
     "list_members",
     "lock_managers",
+    "managing_people",
     "note_arrival",
     "remove_member",
     "require_member",
@@ -169,7 +171,7 @@ def list_members(
 def grants_of(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
     """What the person may do where. In PersonScope."""
     rows = repository.of_person(session, person_id)
-    chosen = repository.chosen(session, [row.id for row, _ in rows if row.has_chosen])
+    chosen = repository.chosen(session, [row.id for row, _, _ in rows if row.has_chosen])
     return tuple(
         Grant(
             _permissions(Owner(row.msp_id, row.tenant_id).level, row, role),
@@ -177,8 +179,9 @@ def grants_of(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
             tenant_id=row.tenant_id,
             chosen=chosen.get(row.id),
             new_membership=row.id if row.accepted_at is None else None,
+            wants=wants,
         )
-        for row, role in rows
+        for row, role, wants in rows
     )
 
 
@@ -244,6 +247,11 @@ def require_member(session: Session, *, owner: Owner, membership_id: UUID) -> Me
     return _member(owner, *row, repository.chosen(session, [membership_id])[membership_id])
 
 
+def get_by_email(session: Session, *, owner: Owner, email: str) -> Member | None:
+    row = repository.get_by_email(session, owner, email)
+    return None if row is None else _member(owner, *row, None)
+
+
 def _require_role(session: Session, owner: Owner, slug: str, *, lock: bool = False) -> _Role:
     built_in = ROLES.get(slug)
     if built_in is not None and owner.level in built_in.levels:
@@ -294,18 +302,26 @@ class Managers:
         self.require_without([each for each, role_id in self.roles.items() if role_id == custom_role_id])
 
 
-def lock_managers(session: Session, *, owner: Owner) -> Managers:
-    """None changes while the transaction lasts. Of a tenant none are told: somebody of its MSP always is one."""
-    rows = repository.lock_all(session, owner)
-    if owner.level is Level.TENANT:
-        return Managers({})
-    managing = [
+def managing_people(session: Session, *, owner: Owner) -> Set[UUID]:
+    """Who may manage members there and has come in as such, by whatever means. Locked."""
+    return {row.person_id for row in _lock_managing(session, owner)}
+
+
+def _lock_managing(session: Session, owner: Owner) -> list[Membership]:
+    return [
         row
-        for row, role in rows
+        for row, role in repository.lock_all(session, owner)
         if row.accepted_at is not None
         and not row.has_chosen
         and Permission.MEMBER_MANAGE in _permissions(owner.level, row, role)
     ]
+
+
+def lock_managers(session: Session, *, owner: Owner) -> Managers:
+    """None changes while the transaction lasts. Of a tenant none are told: somebody of its MSP always is one."""
+    managing = _lock_managing(session, owner)
+    if owner.level is Level.TENANT:
+        return Managers({})
     able = repository.able_to_sign_in(session, owner, [row.person_id for row in managing])
     return Managers({row.id: row.custom_role_id for row in managing if row.person_id in able})
 

@@ -1,3 +1,4 @@
+from typing import Literal
 from uuid import uuid4
 
 from sqlalchemy import text
@@ -5,6 +6,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt
 from nac.ids import MspId
+
+MspStatus = Literal["active", "suspended"]
 
 
 class Msp(CreatedAt, Base):
@@ -15,5 +18,6 @@ class Msp(CreatedAt, Base):
     id: Mapped[MspId] = mapped_column(primary_key=True, default=uuid4)
     slug: Mapped[str] = mapped_column(unique=True)
     name: Mapped[str]
+    status: Mapped[str] = mapped_column(default="active", server_default=text("'active'"))
     # How long a tenant that was deleted can be had back.
     deletion_days: Mapped[int] = mapped_column(default=30, server_default=text("30"))

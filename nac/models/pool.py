@@ -22,6 +22,7 @@ class Pool(UuidKey, TenantOwned, CreatedAt, Base):
             name="uq_pools_tenant_id_site_id",
             postgresql_nulls_not_distinct=True,
         ),
+        UniqueConstraint("tenant_id", "id"),
         ForeignKeyConstraint(
             ["tenant_id", "site_id"], ["sites.tenant_id", "sites.id"], name="fk_pools_tenant_id_sites"
         ),
@@ -52,6 +53,7 @@ class PoolAddress(TenantOwned, Base):
     __tablename__ = "pool_addresses"
     __table_args__ = (
         UniqueConstraint("tenant_id", "address", name="uq_pool_addresses_tenant_id_address"),
+        ForeignKeyConstraint(["tenant_id", "pool_id"], ["pools.tenant_id", "pools.id"], ondelete="CASCADE"),
         Index(
             "ix_pool_addresses_free",
             "pool_id",
@@ -76,7 +78,7 @@ class PoolAddress(TenantOwned, Base):
         ),
     )
 
-    pool_id: Mapped[UUID] = mapped_column(ForeignKey("pools.id", ondelete="CASCADE"), primary_key=True)
+    pool_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     # As 2001:db8:0:100::/56 where it is a prefix.
     address: Mapped[str] = mapped_column(HostAddress())

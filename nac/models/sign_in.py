@@ -76,11 +76,20 @@ class SignInRule(UuidKey, Base):
         UniqueConstraint(
             "msp_id", "tenant_id", name="uq_sign_in_rules_msp_id_tenant_id", postgresql_nulls_not_distinct=True
         ),
+        Index(
+            "ix_sign_in_rules_local_person_id",
+            "local_person_id",
+            postgresql_where=text("local_person_id IS NOT NULL"),
+        ),
     )
 
     msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
-    two_factors: Mapped[bool] = mapped_column(server_default=text("false"))
+    two_factors: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    # Members come in by the owner's provider alone, ...
+    sign_on_only: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    # ... but for this one, with two factors.
+    local_person_id: Mapped[UUID | None] = mapped_column(ForeignKey("people.id", ondelete="SET NULL"))
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
 
 

@@ -46,6 +46,8 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     status: Mapped[str] = mapped_column(default="active")
     # Of one that is suspended: from how high up (nac.accounts.permissions.Level).
     suspension_level: Mapped[int | None] = mapped_column(SmallInteger)
+    # With its MSP, and to be resumed with it.
+    suspended_with_msp: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # Of one that is being deleted: when all of it goes.
     purge_at: Mapped[datetime | None]
     default_site_id: Mapped[UUID | None]

@@ -1,11 +1,21 @@
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
+from nac.accounts.permissions import Level
 from nac.db.orders import Orders, Span
+from nac.db.sets import among
 from nac.db.texts import has_part
-from nac.models import Msp
+from nac.ids import MspId, TenantId
+from nac.models import Msp, Tenant
+
+
+class TenantRow(NamedTuple):
+    id: TenantId
+    slug: str
+
 
 ORDERS = Orders({"slug": (Msp.slug,), "name": (Msp.name, Msp.id), "created_at": (Msp.created_at, Msp.id)})
 
@@ -19,3 +29,33 @@ def list_page(session: Session, *, span: Span, text: str) -> Sequence[Msp]:
     if text:
         query = query.where(has_part(text, Msp.slug, Msp.name))
     return session.scalars(query).all()
+
+
+def count_tenants(session: Session, msp_id: MspId) -> tuple[int, int]:
+    """All that there are, and how many of them are being deleted."""
+    leaving = func.count().filter(Tenant.status == "deleting")
+    row = session.execute(select(func.count(), leaving).select_from(Tenant).where(Tenant.msp_id == msp_id)).one()
+    return row[0], row[1]
+
+
+def suspend_tenants(session: Session, msp_id: MspId) -> Sequence[TenantRow]:
+    """Those that are active; whoever runs the platform resumes them."""
+    values = {"status": "suspended", "suspended_with_msp": True, "suspension_level": Level.PLATFORM}
+    return _change_tenants(session, msp_id, Tenant.status == "active", **values)
+
+
+def resume_tenants(session: Session, msp_id: MspId) -> Sequence[TenantRow]:
+    """Those that were suspended with it."""
+    values = {"status": "active", "suspended_with_msp": False, "suspension_level": None}
+    return _change_tenants(session, msp_id, Tenant.suspended_with_msp.is_(True), **values)
+
+
+def _change_tenants(
+    session: Session, msp_id: MspId, which: ColumnElement[bool], **values: object
+) -> Sequence[TenantRow]:
+    query = select(Tenant.id, Tenant.slug).where(Tenant.msp_id == msp_id, which)
+    # In one order: who changes one of them waits for this, and this for who does.
+    rows = [TenantRow(*row) for row in session.execute(query.order_by(Tenant.id).with_for_update())]
+    changed = update(Tenant).where(among(Tenant.id, [row.id for row in rows])).values(**values)
+    session.execute(changed, execution_options={"synchronize_session": False})
+    return rows

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.db.orders import Span
-from nac.errors import AlreadyExists, InvalidInput, NotFound
+from nac.errors import AlreadyExists, Forbidden, InvalidInput, NotFound
 from nac.ids import MspId
 from nac.models import Msp
 from nac.msps import repository
@@ -18,6 +18,10 @@ DELETION_DAYS = (1, 365)
 
 class MspNotFound(NotFound):
     """There is no such MSP."""
+
+
+class MspSuspended(Forbidden):
+    """This MSP is suspended."""
 
 
 def create_msp(session: Session, *, actor: str, slug: str, name: str = "") -> Msp:
@@ -49,6 +53,15 @@ def require(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:
     if msp is None:
         raise MspNotFound
     return msp
+
+
+def require_active(session: Session, *, msp_id: MspId) -> None:
+    """It is not suspended or deleted until the transaction ends. Raises MspSuspended."""
+    msp = session.get(Msp, msp_id, with_for_update={"read": True}, populate_existing=True)
+    if msp is None:
+        raise MspNotFound
+    if msp.status != "active":
+        raise MspSuspended(place="msp", remedy="Resume it first.")
 
 
 def set_msp(

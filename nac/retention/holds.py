@@ -80,9 +80,14 @@ def list_holds(session: Session, *, tenant_id: TenantId) -> list[RetentionHold]:
     return list(repository.all_holds(session, tenant_id))
 
 
-def release_purged(session: Session, *, tenant_id: TenantId) -> None:
-    """For the tenant's removal: raises HoldInForce where one is in force; the others go with the tenant."""
+def wait_for_others(session: Session) -> None:
+    """To be called before anything of a tenant is locked by whom releases its holds, or sets one."""
     repository.own_holds(session)
+
+
+def release_purged(session: Session, *, tenant_id: TenantId) -> None:
+    """For the tenant's removal, behind `wait_for_others`: raises HoldInForce where one is in force; the others go with
+    the tenant."""
     _refuse(session, tenant_id)
     repository.delete_holds(session, tenant_id)
 

@@ -42,7 +42,7 @@ def look_at(session: Session, *, person_id: UUID) -> Account:
         person,
         methods_of(session, person_id=person.id),
         repository.list_of_person(session, person.id, now=now, seen_since=now - sessions.IDLE),
-        [row for row, _ in memberships.of_person(session, person.id)],
+        [row for row, _, _ in memberships.of_person(session, person.id)],
     )
 
 

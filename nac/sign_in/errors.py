@@ -60,6 +60,14 @@ class SecondFactorNeeded(Forbidden):
     """This takes a sign-in with two factors."""
 
 
+class SignOnNeeded(Forbidden):
+    """Members come in here by their organisation's provider."""
+
+
+class SignOnNotProven(Conflict):
+    """Nobody who manages members has come in by the provider as it is set up now."""
+
+
 class ConfirmationNeeded(Forbidden):
     """Show anew that it is you."""
 

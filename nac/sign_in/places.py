@@ -2,19 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import Integer, Text, Uuid, bindparam, text
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import Principal, TenantPlace
+from nac.accounts.grants import MspPlace, Principal, TenantPlace
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
 from nac.ids import MspId, TenantId
 from nac.sign_in.sessions import Via
 
-_PLACES = text("SELECT * FROM places_of_person(:msp, :tenant, :after, :most)").bindparams(
+_PLACES = text(
+    "SELECT p.*, is_suspended_msp(p.msp_id) AS is_stopped FROM places_of_person(:msp, :tenant, :after, :most) p"
+).bindparams(
     bindparam("msp", type_=Uuid()),
     bindparam("tenant", type_=Uuid()),
     bindparam("after", type_=Text()),
@@ -42,11 +44,11 @@ def list_places(
     """Page on with the last key. `principal` is the person in scope, as signed in. In PersonScope."""
     only = via.owner if via is not None else Owner()
     asked = {"msp": only.msp_id, "tenant": only.tenant_id, "after": after, "most": limit}
-    rows = session.execute(_PLACES, asked).mappings()
-    return [Place(**row, permissions=_permissions(principal, row["kind"], row["id"], row["msp_id"])) for row in rows]
+    rows = [dict(row) for row in session.execute(_PLACES, asked).mappings()]
+    return [Place(permissions=_permissions(principal, row, row.pop("is_stopped")), **row) for row in rows]
 
 
-def _permissions(principal: Principal, kind: str, key: UUID, msp_id: UUID) -> frozenset[Permission]:
-    if kind == "msp":
-        return principal.on_msp(MspId(key))
-    return principal.on_tenant(TenantPlace(TenantId(key), MspId(msp_id)))
+def _permissions(principal: Principal, row: dict[str, Any], is_stopped: bool) -> frozenset[Permission]:
+    if row["kind"] == "msp":
+        return principal.on_msp(MspPlace(MspId(row["id"]), is_stopped))
+    return principal.on_tenant(TenantPlace(TenantId(row["id"]), MspId(row["msp_id"]), is_stopped))

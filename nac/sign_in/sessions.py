@@ -170,7 +170,10 @@ def authenticate(session: Session, *, text: SignInText, now: datetime) -> tuple[
         text.csrf_token(),
     )
     maker = Maker(person.id, signed_in.actor, owner)
-    return signed_in, Principal(signed_in.actor, grants if via is None else only_of(grants, owner), maker)
+    good = [each for each in grants if each.wants is None or (each.wants == "two-factors" and signed_in.has_two)]
+    given = tuple(good) if via is None else only_of(grants, owner)
+    withheld = tuple(each for each in grants if via is None and each not in good)
+    return signed_in, Principal(signed_in.actor, given, withheld, maker)
 
 
 def _is_good(row: SignIn, now: datetime) -> bool:

@@ -45,5 +45,9 @@ class NoMemberHere(ProviderRefused):
     """You are no member here."""
 
 
+class OwnerSuspended(ProviderRefused):
+    """The MSP whose provider this is, is suspended."""
+
+
 class AnotherSubject(ProviderRefused):
     """The provider has named this person by another account before."""

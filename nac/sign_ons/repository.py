@@ -4,7 +4,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
-from nac.models import Membership, SignIn, SignOn, SignOnLink
+from nac.models import Membership, SignIn, SignInRule, SignOn, SignOnLink
 
 
 def get(session: Session, owner: Owner, *, lock: bool = False) -> SignOn | None:
@@ -21,6 +21,11 @@ def gives_role(session: Session, owner: Owner, role: str) -> bool:
     """Whether people are given it as they first sign in."""
     row = get(session, owner, lock=True)
     return row is not None and any(join.get("role") == role for join in row.settings.get("joins", ()))
+
+
+def is_only_way(session: Session, owner: Owner) -> bool:
+    query = select(SignInRule.sign_on_only).where(owner.owns(SignInRule))
+    return bool(session.scalar(query))
 
 
 def get_by_id(session: Session, sign_on_id: UUID) -> SignOn | None:

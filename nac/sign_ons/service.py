@@ -16,14 +16,15 @@ from nac.accounts.grants import require_not_more
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission, permissions_at
 from nac.audit import service as audit
-from nac.errors import InvalidInput, NotFound
+from nac.errors import Conflict, InvalidInput, NotFound
 from nac.members import service as members
 from nac.models import SignOn, SignOnLink
+from nac.msps import service as msps
 from nac.people import repository as people
 from nac.people.service import require_email
 from nac.sealing import Seal, Unseal
 from nac.sign_ons import repository
-from nac.sign_ons.errors import AnotherSubject, EmailMissing, NoMemberHere
+from nac.sign_ons.errors import AnotherSubject, EmailMissing, NoMemberHere, OwnerSuspended
 from nac.sign_ons.flow import Identity
 from nac.sign_ons.settings import SECRET_GOES_BY, SUBJECTS_GO_BY, Join, SignOnSettings, read_settings
 
@@ -101,6 +102,7 @@ def set_up(
     if secret is not None:
         row.secret_sealed = seal(secret.encode(), _context(row.id))
     if before is not None and _differ(before, settings, SUBJECTS_GO_BY):
+        _require_not_alone(session, owner)
         repository.forget_links(session, row.id)
         repository.end_sign_ins(session, row.id)
     session.flush()
@@ -111,16 +113,29 @@ def set_up(
 
 def remove(session: Session, *, actor: str, owner: Owner) -> None:
     """Who has signed in by it is signed out."""
+    repository.lock_owner(session, owner)
     row = require(session, owner=owner)
+    _require_not_alone(session, owner)
     settings = settings_of(row)
     session.delete(row)
     session.flush()
     _audit(session, actor, owner, "remove", settings, before=msgspec.to_builtins(settings))
 
 
+def _require_not_alone(session: Session, owner: Owner) -> None:
+    """Raises Conflict where members have no other way in."""
+    if repository.is_only_way(session, owner):
+        raise Conflict(
+            "Members come in by this single sign-on alone.",
+            remedy="Take that back first: sign_on_only of the sign-in rules.",
+        )
+
+
 def admit(session: Session, *, row: SignOn, identity: Identity) -> UUID:
     """Whose sign-in it is: of a member, or of somebody whom a rule makes one. Raises ProviderRefused."""
     owner, settings = owner_of(row), settings_of(row)
+    if owner.msp_id is not None and msps.require(session, msp_id=owner.msp_id).status != "active":
+        raise OwnerSuspended(remedy="Ask who runs the platform.")
     link = repository.get_link(session, row.id, identity.subject)
     if link is not None:
         if not repository.is_member(session, owner, link.person_id):

@@ -73,6 +73,12 @@ def get_rollout(session: Session, msp_id: MspId, rollout_id: UUID, *, lock: bool
     return session.scalar(query.execution_options(populate_existing=True))
 
 
+def lock_running(session: Session, msp_id: MspId) -> Sequence[Rollout]:
+    query = select(Rollout).where(Rollout.msp_id == msp_id, Rollout.state.in_(("running", "rolling-back")))
+    query = query.order_by(Rollout.id).with_for_update()
+    return session.scalars(query.execution_options(populate_existing=True)).all()
+
+
 def list_rollouts(session: Session, template: Template, *, before: Rollout | None, limit: int) -> Sequence[Rollout]:
     """Newest first."""
     query = select(Rollout).where(Rollout.template_id == template.id)

@@ -148,6 +148,15 @@ def stop(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID) -> Ro
     return rollout
 
 
+def stop_all(session: Session, *, actor: str, msp_id: MspId) -> int:
+    """Those that run or go back, and how many these were. In any scope that sees the MSP."""
+    found = repository.lock_running(session, msp_id)
+    for rollout in found:
+        _end(rollout, "stopped", f"Stopped by {actor}.")
+        _audit_rollout(session, actor, rollout, "stop-rollout")
+    return len(found)
+
+
 def go_on(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, seal: Seal) -> Rollout:
     """One that was stopped, by whatever: the stage that it is in is watched anew from now. Raises Conflict."""
     rollout, template = _stopped(session, msp_id, rollout_id)

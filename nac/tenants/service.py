@@ -19,6 +19,7 @@ from nac.ids import MspId, TenantId
 from nac.methods import Offer
 from nac.models import Tenant
 from nac.models.tenant import StatusFailure, TenantStatus
+from nac.msps import service as msps
 from nac.retention import holds
 from nac.sites import service as sites
 from nac.tenants import repository
@@ -52,6 +53,7 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
     Enters the tenant. Its certificate authorities are made by `nac.provisioning.provision_tenant`, which calls this.
     """
     require_slug(slug)
+    msps.require_active(session, msp_id=msp_id)
     if repository.get_by_slug(session, slug):
         raise AlreadyExists(f"There is a tenant {slug!r} already.", place="slug")
     tenant = Tenant(slug=slug, name=require_name(name or slug), msp_id=msp_id)
@@ -142,7 +144,10 @@ def _change_status(
     is_new: bool = False,
 ) -> Tenant:
     tenant = _require_locked(session, tenant_id)
+    # Somebody has said so of the tenant itself now.
+    tenant.suspended_with_msp = False
     if tenant.status == to:
+        session.flush()
         if is_new:
             raise Conflict(
                 f"Tenant {tenant.slug!r} is {to} already.", place="status", remedy="Restore it first, and then again."
@@ -291,6 +296,8 @@ def _set(session: Session, actor: str, tenant_id: TenantId, **columns: object) -
 
 def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
     """Carry a deletion out: the slot is retired and every row goes, but for logs (in batches later) and audit."""
+    # Before the tenant's row, as whoever sets a hold has them.
+    holds.wait_for_others(session)
     tenant = _require_locked(session, tenant_id)
     if tenant.status != "deleting":
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}.", place="status", remedy="Delete it first.")

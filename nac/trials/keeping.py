@@ -160,6 +160,7 @@ def convert(session: Session, desk: Desk, *, actor: str, tenant_id: TenantId, ms
     before = {"state": trial.state, "msp": str(tenant.msp_id)}
     if msp:
         tenant.msp_id = msps.require_by_slug(session, slug=msp).id
+        msps.require_active(session, msp_id=tenant.msp_id)
     trial.state, trial.over_since = "converted", None
     session.flush()
     if tenant.status == "suspended":

@@ -1,6 +1,5 @@
 """Password hashes: argon2id for what is set now, PBKDF2 of earlier versions, and the NT hash that MS-CHAP needs."""
 
-import base64
 import os
 import re
 
@@ -8,6 +7,7 @@ from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from nac.errors import InvalidInput
+from nac.users.earlier import is_earlier
 
 # OWASP's Password Storage Cheat Sheet: 19 MiB, 2 passes, 1 lane; some 20 ms of one core.
 MEMORY_KIB = 19 * 1024
@@ -20,11 +20,6 @@ _PHC = re.compile(
     r"\$[A-Za-z0-9+/]{11,86}\$[A-Za-z0-9+/]{22,86}",
     re.ASCII,
 )
-_EARLIER = re.compile(
-    r"HMACSHA2\+512:([A-Za-z0-9+/]{6}==):[A-Za-z0-9+/]{8,88}={0,2}:[A-Za-z0-9+/]{20,88}={0,2}", re.ASCII
-)
-# Earlier versions made 10,000; radiusd counts them, in a thread that others wait for.
-_MOST_ROUNDS = 10_000
 
 
 def hash_password(password: str) -> str:
@@ -51,7 +46,7 @@ def is_password(password: bytes, password_hash: str) -> bool:
 def require_stored_hash(given: bytes) -> str:
     """Of what another installation stored: a hash made as here, or cheaper, or ""; raises InvalidInput."""
     text = given.decode("ascii", "replace")
-    if text and not _is_affordable(text) and not _is_earlier(text):
+    if text and not _is_affordable(text) and not is_earlier(text):
         raise InvalidInput("A password's hash is of no form and cost that is made here.", place="users")
     return text
 
@@ -64,11 +59,6 @@ def _is_affordable(password_hash: str) -> bool:
         and int(found["passes"]) <= PASSES
         and int(found["lanes"]) <= LANES
     )
-
-
-def _is_earlier(password_hash: str) -> bool:
-    found = _EARLIER.fullmatch(password_hash)
-    return found is not None and int.from_bytes(base64.b64decode(found[1])) <= _MOST_ROUNDS
 
 
 def nt_hash(password: str) -> str:

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from nac.accounts.grants import Grant, PermissionMissing, Principal, TenantPlace, require, require_not_more
+from nac.accounts.grants import Grant, MspPlace, PermissionMissing, Principal, TenantPlace, require, require_not_more
 from nac.accounts.permissions import Level, Permission, permissions_at
 from nac.accounts.roles import ROLES
 from nac.ids import MspId, TenantId
@@ -52,13 +52,14 @@ def who(*grants: Grant) -> Principal:
 def test_grant_holds_in_its_place_alone(grant: Grant, a1, a2, b1, acme, bolt, platform) -> None:
     principal = who(grant)
     assert (principal.on_tenant(A1), principal.on_tenant(A2), principal.on_tenant(B1)) == (a1, a2, b1)
-    assert (principal.on_msp(ACME), principal.on_msp(BOLT), principal.on_platform()) == (acme, bolt, platform)
+    on_msps = tuple(principal.on_msp(MspPlace(each)) for each in (ACME, BOLT))
+    assert (*on_msps, principal.on_platform()) == (acme, bolt, platform)
 
 
 def test_without_grants_nothing_is_permitted() -> None:
     nobody = who()
     assert not nobody.on_tenant(A1)
-    assert not nobody.on_msp(ACME)
+    assert not nobody.on_msp(MspPlace(ACME))
     assert not nobody.on_platform()
     assert nobody.tenants_of(ACME) == frozenset()
 
@@ -68,7 +69,7 @@ def test_grants_add_up_in_their_places() -> None:
     both = who(Grant(read, msp_id=ACME), Grant(block, tenant_id=A1.tenant_id))
     assert both.on_tenant(A1) == read | block
     assert both.on_tenant(A2) == read
-    assert both.on_msp(ACME) == read
+    assert both.on_msp(MspPlace(ACME)) == read
 
 
 def test_missing_permission_is_named() -> None:

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Engine
 
-from nac.accounts.grants import PermissionMissing, Principal, TenantPlace
+from nac.accounts.grants import MspPlace, PermissionMissing, Principal, TenantPlace
 from nac.accounts.permissions import Level, Permission, permissions_at
 from nac.accounts.roles import ROLES
 from nac.custom_roles import service as custom_roles
@@ -37,10 +37,10 @@ def test_one_person_has_roles_in_many_places(app_engine: Engine, within: Within,
     alpha, bravo = (TenantPlace(owner.tenant_id, field.acme.msp_id) for owner in (field.alpha, field.bravo))
     assert ann.on_tenant(alpha) == ROLES["msp-technician"].permissions
     assert ann.on_tenant(bravo) == frozenset()
-    assert ann.on_msp(field.acme.msp_id) == {Permission.MSP_READ, Permission.TEMPLATE_READ}
+    assert ann.on_msp(MspPlace(field.acme.msp_id)) == {Permission.MSP_READ, Permission.TEMPLATE_READ}
     foreign = TenantPlace(field.foreign.tenant_id, field.bolt.msp_id)
     assert ann.on_tenant(foreign) == ROLES["auditor"].at(Level.TENANT)
-    assert not ann.on_msp(field.bolt.msp_id)
+    assert not ann.on_msp(MspPlace(field.bolt.msp_id))
     assert not ann.on_platform()
 
 

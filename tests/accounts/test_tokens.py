@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, select
 
-from nac.accounts.grants import Maker, PermissionMissing, Principal, TenantPlace
+from nac.accounts.grants import Maker, MspPlace, PermissionMissing, Principal, TenantPlace
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
 from nac.api_tokens import service as tokens
@@ -51,8 +51,8 @@ def test_token_acts_for_its_owner_with_its_own_permissions(app_engine: Engine, w
     assert (program.on_tenant(alpha), program.on_tenant(bravo)) == ({Permission.ENDPOINT_READ}, frozenset())
     msp = show(app_engine, of_msp.text)
     assert Permission.ENDPOINT_READ in msp.on_tenant(alpha) & msp.on_tenant(bravo)
-    assert Permission.TENANT_CREATE in msp.on_msp(field.acme.msp_id)
-    assert not msp.on_msp(field.bolt.msp_id)
+    assert Permission.TENANT_CREATE in msp.on_msp(MspPlace(field.acme.msp_id))
+    assert not msp.on_msp(MspPlace(field.bolt.msp_id))
 
 
 def test_wrong_revoked_and_expired_tokens_are_told_apart_in_the_log_alone(

@@ -14,11 +14,14 @@ DOORS = {
     "spend_challenge(bytea,timestamp with time zone)": "keeps digests of what was used",
     "certificate_statuses(uuid,bytea[])": "what OCSP tells everybody who has a certificate",
     "enrolment_authorities()": "certificates of authorities, by which devices are known before their tenant is",
-    "status_work(timestamp with time zone,interval,uuid)": "ids of authorities whose public lists are due",
+    "status_work(timestamp with time zone,interval,uuid)": "of the tenant in scope, or for the platform",
     "is_made_here(bytea)": "whether a key is one of ours, so that no tenant brings another's along",
     "ensure_person(text,text)": "the account of an address; who invites learns nothing of whether there was one",
     "person_of_email(text)": "as above, for whoever signs in",
     "find_msp(text)": "the id of a slug",
+    "is_suspended_msp(uuid)": "of an id that is known: what its people are told anyway",
+    "wanted_of_member(memberships)": "of the person in scope",
+    "has_two_factors(uuid)": "of members who have come in: whether they have two factors",
     "find_tenant(text)": "the id of a slug, and whose it is",
     "places_of_person(uuid,uuid,text,integer)": "of the person in scope",
     "able_to_sign_in(uuid[],uuid,uuid)": "of ids that are known: whether they have a means to sign in",
@@ -108,7 +111,6 @@ LOOSE = {
     "memberships.msp_id,custom_role_id": "the MSP's; the tenant's has a reference of its own",
     "api_tokens.parent_id": "an MSP's token makes tokens of its tenants; set from the token that asks",
     "secret_sightings.rotation_id": "written by the cell of a rotation that it has read in its tenant's slot",
-    "pool_addresses.pool_id": "made with their pool, by one service that has just read it in the tenant's scope",
 }
 
 

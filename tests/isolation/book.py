@@ -122,6 +122,10 @@ GOOD: dict[str, Good] = {
     # Tenants.
     "createMsp": Good({"slug": "$new_slug", "name": "$new_name"}),
     "changeMsp": Good(_RENAMED),
+    "suspendMsp": Good({"with_tenants": True}),
+    "resumeMsp": Good(),
+    # There are tenants.
+    "deleteMsp": Good(status=409),
     "changeCell": Good({"labels": ["frankfurt"]}),
     "prepareMove": Good({"cell": "cell-2"}, path={"tenant": "still_tenant"}),
     # Prepared, and radiusd of the other cell does not run.

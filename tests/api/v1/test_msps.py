@@ -1,0 +1,231 @@
+"""MSPs that are suspended and removed: what becomes of their people, programs, tenants and rows."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+import httpx
+import pytest
+from sqlalchemy import Engine, func, select, update
+
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import permissions_at
+from nac.clock import utc_now
+from nac.db import PersonScope, PlatformScope, session_scope
+from nac.db.base import Base
+from nac.ids import TenantId
+from nac.members import service as members
+from nac.models import AuditEntry, Tenant
+from nac.msps import service as msps
+from nac.people import service as people
+from nac.tenants import service as tenants
+from tests.accounts.conftest import scope_of
+from tests.api.v1.conftest import MakeToken
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.sign_in.conftest import PASSWORD, Browser
+from tests.templates.conftest import document
+
+Ask = Callable[..., httpx.Response]
+
+
+@pytest.fixture
+def operator(api: httpx.Client, make_token: MakeToken) -> Ask:
+    """As who runs the platform."""
+    headers = {"Authorization": f"Bearer {make_token(Owner())}"}
+
+    def ask(method: str, path: str, **given: object) -> httpx.Response:
+        more = given.pop("headers", {})
+        return api.request(method, f"/v1{path}", headers=headers | dict(more), **given)  # type: ignore[call-overload, arg-type]
+
+    return ask
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+Person = Callable[[Owner, str, str], Browser]
+TOMORROW = (utc_now() + timedelta(days=1)).isoformat()
+STOPPED = (403, "msp-suspended")
+
+
+@pytest.fixture
+def person(app_engine: Engine, api: httpx.Client) -> Person:
+    """A member of the owner with this role and address, signed in."""
+
+    def make(owner: Owner, role: str, email: str) -> Browser:
+        held = permissions_at(owner.level)
+        with session_scope(scope_of(owner), engine=app_engine) as session:
+            added = members.add_member(session, actor=ACTOR, held=held, owner=owner, email=email, role=role)
+        with session_scope(PersonScope(added.person.id), engine=app_engine) as session:
+            people.set_password(session, actor=ACTOR, person_id=added.person.id, password=PASSWORD)
+        browser = Browser(api)
+        # In place of the client's own.
+        browser.headers["Authorization"] = ""
+        browser.sign_in(email)
+        return browser
+
+    return make
+
+
+def test_people_and_programs_of_a_suspended_msp_are_kept_out_and_its_tenants_own_are_not(
+    api: httpx.Client,
+    person: Person,
+    make_token: MakeToken,
+    operator: Ask,
+    platform: Platform,
+    tenant_id: TenantId,
+    msp_token: str,
+) -> None:
+    ann = person(Owner(platform.msp_id), "msp-admin", "ann@example.com")
+    tom = person(Owner(platform.msp_id), "msp-technician", "tom@example.com")
+    hal = person(Owner(tenant_id=tenant_id), "tenant-admin", "hal@example.com")
+    token = {"name": "mine", "permissions": ["tenant.read"], "expires_at": TOMORROW}
+    of_ann = ann.ask("POST", "/tenants/alpha/tokens", token).json()["token"]
+    of_hal = hal.ask("POST", "/tenants/alpha/tokens", token).json()["token"]
+    of_tenant = make_token(Owner(tenant_id=tenant_id))
+
+    def by(secret: str, path: str) -> httpx.Response:
+        return api.get(f"/v1{path}", headers={"Authorization": f"Bearer {secret}"})
+
+    assert by(of_ann, "/tenants/alpha").status_code == by(of_hal, "/tenants/alpha").status_code == 200
+    suspended = operator("POST", "/msps/acme/suspend", json={})
+    assert (suspended.status_code, suspended.json()["status"]) == (200, "suspended")
+
+    for path in ("/msps/acme", "/msps/acme/tenants", "/msps/acme/audit", "/tenants/alpha", "/tenants/alpha/endpoints"):
+        assert refusal(by(msp_token, path)) == STOPPED
+        for who in (ann, tom):
+            assert refusal(who.ask("GET", path)) == STOPPED
+    assert refusal(ann.ask("POST", "/tenants", {"slug": "new"})) == STOPPED
+    assert refusal(ann.ask("POST", "/tenants", {"slug": "new", "msp": "acme"})) == STOPPED
+    assert refusal(ann.ask("PATCH", "/tenants/alpha", {"name": "Mine"})) == STOPPED
+    # Of the account nothing is taken, and the place is told as it is.
+    [place] = ann.ask("GET", "/me/places").json()["items"]
+    assert (place["slug"], place["status"], place["permissions"]) == ("acme", "suspended", [])
+    # What an MSP's person has made elsewhere goes with the person; what the tenant's own have made stays.
+    assert by(of_ann, "/tenants/alpha").status_code == 401
+    for secret in (of_hal, of_tenant):
+        assert by(secret, "/tenants/alpha").json()["status"] == "active"
+    hal.good("PATCH", "/tenants/alpha", {"name": "Mine"})
+    # Those of another MSP learn nothing, and who runs the platform goes on.
+    assert operator("POST", "/msps", json={"slug": "bolt"}).status_code == 201
+    assert operator("GET", "/msps/acme").json()["status"] == "suspended"
+    assert operator("GET", "/tenants/alpha").status_code == 200
+    assert refusal(operator("POST", "/tenants", json={"slug": "new", "msp": "acme"})) == STOPPED
+
+    assert operator("POST", "/msps/acme/resume").json()["status"] == "active"
+    for secret, path in ((msp_token, "/msps/acme"), (of_ann, "/tenants/alpha")):
+        assert by(secret, path).status_code == 200
+    assert ann.ask("GET", "/msps/acme").status_code == 200
+
+
+def test_tenants_are_suspended_and_resumed_with_their_msp_where_the_operator_asks(
+    api: httpx.Client, app_engine: Engine, make_token: MakeToken, operator: Ask, platform: Platform, tenant_id: TenantId
+) -> None:
+    for slug in ("bravo", "charlie"):
+        make_tenant(app_engine, platform, slug)
+    operator("POST", "/tenants/bravo/suspend")
+
+    def statuses() -> list[str]:
+        with session_scope(PlatformScope(), engine=app_engine) as session:
+            return list(session.scalars(select(Tenant.status).order_by(Tenant.slug)))
+
+    operator("POST", "/msps/acme/suspend", json={})
+    assert statuses() == ["active", "suspended", "active"]
+    # Also where it is suspended already.
+    operator("POST", "/msps/acme/suspend", json={"with_tenants": True})
+    assert statuses() == ["suspended"] * 3
+    own = {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id))}"}
+    assert api.post("/v1/tenants/alpha/resume", headers=own).status_code == 409
+    # Whom somebody suspends by itself stays so.
+    operator("POST", "/tenants/charlie/suspend")
+    operator("POST", "/msps/acme/resume")
+    assert statuses() == ["active", "suspended", "suspended"]
+    told = operator("GET", "/platform/audit").json()["items"]
+    assert [(row["action"], row["target"], row["after"]) for row in told if row["action"] == "msp.resume"] == [
+        ("msp.resume", "acme", {"status": "active", "tenants": 1})
+    ]
+    assert ("tenant.resume", "alpha") in {(row["action"], row["target"]) for row in told}
+
+
+def test_rollouts_of_a_suspended_msp_stop(api: httpx.Client, operator: Ask, tenant_id: TenantId) -> None:
+    api.post("/v1/msps/acme/templates", json={"slug": "base"})
+    saved = api.post("/v1/msps/acme/templates/base/versions", json={"document": document(10)})
+    assert saved.status_code == 201, saved.text
+    api.put("/v1/msps/acme/templates/base/tenants/alpha", json={})
+    stages = [{"share": 100, "minutes": 5}]
+    begun = api.post("/v1/msps/acme/templates/base/rollouts", json={"version": 1, "stages": stages})
+    assert begun.status_code == 201, begun.text
+    operator("POST", "/msps/acme/suspend", json={})
+    operator("POST", "/msps/acme/resume")
+    [row] = api.get("/v1/msps/acme/templates/base/rollouts").json()["items"]
+    assert row["state"] == "stopped"
+
+
+def test_msp_is_removed_with_its_rows_once_no_tenant_is_left_and_its_audit_stays(
+    api: httpx.Client,
+    person: Person,
+    app_engine: Engine,
+    owner_engine: Engine,
+    operator: Ask,
+    platform: Platform,
+    tenant_id: TenantId,
+) -> None:
+    ann = person(Owner(platform.msp_id), "msp-admin", "ann@example.com")
+    ann.ask("POST", "/msps/acme/roles", {"slug": "own", "name": "Own", "permissions": ["site.read"]})
+    ann.ask("POST", "/msps/acme/members", {"email": "bob@example.com", "role": "own"})
+    ann.ask("PUT", "/msps/acme/sign-in-rules", {"two_factors": False})
+    ann.ask("POST", "/msps/acme/tokens", {"name": "t", "permissions": ["tenant.read"], "expires_at": TOMORROW})
+    api.post("/v1/msps/acme/templates", json={"slug": "base"})
+    api.post("/v1/msps/acme/templates/base/versions", json={"document": document(10)})
+    api.put("/v1/msps/acme/templates/base/tenants/alpha", json={})
+    assert refusal(operator("DELETE", "/msps/acme")) == (409, "msp-has-tenants")
+    assert api.delete("/v1/msps/acme/tenants/alpha").json()["status"] == "deleting"
+    refused = operator("DELETE", "/msps/acme")
+    assert refusal(refused) == (409, "msp-has-tenants")
+    assert "1 of which are being deleted" in refused.json()["detail"]
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        session.execute(update(Tenant).values(purge_at=None))
+        tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+    seen = operator("GET", "/msps/acme")
+    assert operator("DELETE", "/msps/acme", headers={"If-Match": '"another"'}).status_code == 412
+    given = {"If-Match": seen.headers["etag"], "Idempotency-Key": "once"}
+    assert operator("DELETE", "/msps/acme", headers=given).status_code == 204
+    assert operator("GET", "/msps/acme").status_code == 404
+    with owner_engine.connect() as connection:
+        left = {
+            f"{table.name}.{column.name}": connection.scalar(
+                select(func.count()).select_from(table).where(column == platform.msp_id)
+            )
+            for table in Base.metadata.tables.values()
+            for column in table.columns
+            if column.name in ("msp_id", "via_msp_id")
+        }
+    assert {name for name, count in left.items() if count} <= {"audit_log.msp_id", "audit_chains.msp_id"}
+    assert left["audit_log.msp_id"]
+    # People are nobody's.
+    assert ann.ask("GET", "/me").status_code == 200
+    told = operator("GET", "/platform/audit?target=acme").json()["items"]
+    assert [row["action"] for row in told][:1] == ["msp.delete"]
+    assert UUID(told[0]["msp_id"]) == platform.msp_id
+
+
+@pytest.mark.parametrize("role", ["msp-admin", "msp-technician", "auditor", "help-desk", "tenant-admin", "nobody"])
+def test_nobody_but_the_platform_suspends_or_removes(
+    person: Person, app_engine: Engine, platform: Platform, tenant_id: TenantId, role: str
+) -> None:
+    owner = Owner(tenant_id=tenant_id) if role == "tenant-admin" else Owner(platform.msp_id)
+    if role == "nobody":
+        with session_scope(PlatformScope(), engine=app_engine) as session:
+            owner = Owner(msps.create_msp(session, actor=ACTOR, slug="bolt").id)
+    who = person(owner, "msp-admin" if role == "nobody" else role, "ann@example.com")
+    wanted = 404 if role in ("tenant-admin", "nobody") else 403
+    for method, path, body in (
+        ("POST", "/msps/acme/suspend", {}),
+        ("POST", "/msps/acme/resume", None),
+        ("DELETE", "/msps/acme", None),
+    ):
+        assert who.ask(method, path, body).status_code == wanted
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        entries = session.scalars(select(AuditEntry.action).where(AuditEntry.action.like("msp.%"))).all()
+    assert set(entries) == {"msp.create"}
