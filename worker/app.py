@@ -233,7 +233,7 @@ def _quiet(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
 
     Addresses that tenants name, which httpx would log, may hold secrets.
     """
-    for name in ("celery.app.trace", "celery.beat", "celery.worker.strategy", "httpx"):
+    for name in ("celery.app.trace", "celery.beat", "celery.worker.request", "celery.worker.strategy", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("celery.app.trace").addFilter(without_traceback)
 

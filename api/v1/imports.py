@@ -76,8 +76,12 @@ class Options:
         allow_random: Annotated[bool, Query(description="Approve addresses that devices made up, too.")] = False,
         chap: Annotated[bool, Query(description="Store passwords for CHAP, too.")] = False,
         mschap: Annotated[bool, Query(description="Store passwords for MS-CHAP, too.")] = False,
+        wrong: Annotated[
+            service.Wrong,
+            Query(description="Where lines are wrong: nothing is stored, or all but these, which are told"),
+        ] = "refuse",
     ) -> None:
-        self.taken = service.Options(existing, make_groups, allow_random, chap, mschap)
+        self.taken = service.Options(existing, make_groups, allow_random, chap, mschap, wrong)
 
 
 async def _body(request: Request) -> bytes:
@@ -92,22 +96,24 @@ def import_file(
     content: Annotated[bytes, Depends(_body)],
     dry_run: Annotated[bool, Query(description="Tell what would become of each line, and change nothing.")] = False,
 ) -> Report | Job:
-    """All of it, or nothing where a line is wrong. What brings NASes or users takes their permission as well."""
+    """All of it, or nothing where a line is wrong, unless such lines are to be left out. A dry run of more than 1,000
+    rows is a job as well, whose result is the report. What brings NASes or users takes their permission as well."""
     for noun in service.FORMATS[format].nouns:
         require(access.held, service.PERMISSIONS[noun])
     document = service.read(format, content)
     who: dict[str, Any] = {"tenant_id": access.tenant_id, "options": options.taken, "seal": access.sealer.seal}
-    if dry_run:
+    is_large = jobs.is_large(document, dry_run=dry_run)
+    if dry_run and not is_large:
         with access.read() as session:
-            plan = service.plan(session, document=document, **who)
-            return Report(stored=False, **service.report(plan))
+            return Report(**jobs.preview(session, document=document, **who))
     who["actor"] = access.actor
     with access.change() as change:
-        if jobs.is_large(document):
-            row = jobs.start_import(change.session, form=format, content=content, rows=len(document), **who)
+        if is_large:
+            row = jobs.start_import(
+                change.session, form=format, content=content, rows=len(document), dry_run=dry_run, **who
+            )
             return change.answer(accepted(access, change.response, row))
-        done = jobs.run_import(change.session, form=format, document=document, **who)
-        return change.answer(Report(stored=True, **done))
+        return change.answer(Report(**jobs.run_import(change.session, form=format, document=document, **who)))
 
 
 @router.get("/endpoints.csv", operation_id="exportEndpoints", responses=_CSV)

@@ -30,6 +30,13 @@ from nac.rows import Existing
 @click.option("--allow-random", is_flag=True, help="Approve addresses that devices made up, too.")
 @click.option("--chap", is_flag=True, help="Store passwords for CHAP, too.")
 @click.option("--mschap", is_flag=True, help="Store passwords for MS-CHAP, too.")
+@click.option(
+    "--wrong",
+    type=click.Choice(get_args(service.Wrong)),
+    default="refuse",
+    show_default=True,
+    help="Where lines are wrong: store nothing, or all but these.",
+)
 @json_option
 def command(
     form: str,
@@ -52,7 +59,7 @@ def command(
         _show(told, as_json=as_json)
         return
     with domain.tenant(tenant) as (session, tenant_id):
-        told = service.report(service.plan(session, tenant_id=tenant_id, **given))
+        told = jobs.preview(session, tenant_id=tenant_id, **given)
     _show(told, as_json=as_json)
     if told["mistakes"]:
         raise click.exceptions.Exit(BAD_INPUT)

@@ -1,5 +1,6 @@
 """What a file holds, whatever its form: lines of endpoints, NASes and users, and what of it cannot be taken."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -45,6 +46,21 @@ class Document:
         self.noted += 1
         if len(self.notes) < MOST_NOTES:
             self.notes.append(Note(line, text))
+
+    def without(self, mistakes: Sequence[RowMistake]) -> "Document":
+        """But for the lines of these mistakes, which become notes; a mistake of no line stays one."""
+        gone = {each.number for each in mistakes if each.number}
+        left = Document(mistakes=[each for each in mistakes if not each.number])
+        for name in ("endpoints", "nases", "users"):
+            setattr(left, name, [line for line in getattr(self, name) if line.number not in gone])
+        for each in mistakes:
+            if each.number:
+                told = f"{each.field}: {each.message}" if each.field else each.message
+                left.note(each.number, f"is left out: {told}")
+        for note in self.notes:
+            left.note(*note)
+        left.noted += self.noted - len(self.notes)
+        return left
 
     def wrong(self, line: int, field: str, detail: str, remedy: str = "") -> None:
         self.mistakes.append(RowMistake(line, field, detail, remedy))

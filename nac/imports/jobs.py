@@ -33,6 +33,15 @@ MOST_USERS_AT_ONCE = 50
 T = TypeVar("T")
 
 
+def preview(
+    session: Session, *, tenant_id: TenantId, document: Document, options: service.Options, seal: Seal
+) -> dict[str, Any]:
+    """What would be done. Changes nothing."""
+    return service.report(service.plan(session, tenant_id=tenant_id, document=document, options=options, seal=seal)) | {
+        "stored": False
+    }
+
+
 def run_import(
     session: Session,
     *,
@@ -47,12 +56,13 @@ def run_import(
     """What was done, as `service.report` tells it. Raises RowsRefused."""
     plan = service.plan(session, tenant_id=tenant_id, document=document, options=options, seal=seal)
     service.store(session, actor=actor, tenant_id=tenant_id, form=form, plan=plan, seal=seal, tell=tell)
-    return service.report(plan)
+    return service.report(plan) | {"stored": True}
 
 
-def is_large(document: Document) -> bool:
+def is_large(document: Document, *, dry_run: bool = False) -> bool:
+    """Of a preview no password is hashed."""
     groups = count_groups(line.values for line in chain(document.endpoints, document.users))
-    return len(document) + groups > MOST_AT_ONCE or len(document.users) > MOST_USERS_AT_ONCE
+    return len(document) + groups > MOST_AT_ONCE or (not dry_run and len(document.users) > MOST_USERS_AT_ONCE)
 
 
 def count_groups(rows: Iterable[Mapping[str, Any]]) -> int:
@@ -165,14 +175,20 @@ def start_import(
     rows: int,
     options: service.Options,
     seal: Seal,
+    dry_run: bool = False,
 ) -> Job:
     return jobs.start(
         session,
         actor=actor,
         owner=Owner(tenant_id=tenant_id),
         kind="import.run",
-        title=f"{service.FORMATS[form].title}: {rows} rows",
-        input={"format": form, "content": b64encode(content).decode(), "options": asdict(options)},
+        title=f"{'Preview of ' if dry_run else ''}{service.FORMATS[form].title}: {rows} rows",
+        input={
+            "format": form,
+            "content": b64encode(content).decode(),
+            "options": asdict(options),
+            "dry_run": dry_run,
+        },
         seal=seal,
         total=rows,
     )
@@ -193,17 +209,15 @@ def handlers(seal: Callable[[], Seal]) -> dict[str, Handler]:
         )
 
     def imported(session: Session, work: Work) -> Mapping[str, Any]:
-        document = service.read(work.input["format"], b64decode(work.input["content"]))
-        return run_import(
-            session,
-            actor=work.actor,
-            tenant_id=_tenant_of(work),
-            form=work.input["format"],
-            document=document,
-            options=service.Options(**work.input["options"]),
-            seal=seal(),
-            tell=work.tell,
-        )
+        given: dict[str, Any] = {
+            "tenant_id": _tenant_of(work),
+            "document": service.read(work.input["format"], b64decode(work.input["content"])),
+            "options": service.Options(**work.input["options"]),
+            "seal": seal(),
+        }
+        if work.input.get("dry_run"):
+            return preview(session, **given)
+        return run_import(session, actor=work.actor, form=work.input["format"], tell=work.tell, **given)
 
     return {"bulk.run": OneTransaction(bulk), "import.run": OneTransaction(imported)}
 

@@ -21,6 +21,7 @@ FormatName = Literal[
     "endpoints", "nases", "users", "freeradius-clients", "freeradius-users", "packetfence-nodes", "ise-endpoints"
 ]
 Noun = Literal["endpoints", "nases", "users"]
+Wrong = Literal["refuse", "leave-out"]
 # Of rows that a preview lists.
 MOST_ROWS_SHOWN = 1_000
 
@@ -58,6 +59,8 @@ class Options:
     # What users' passwords are stored for, besides PAP.
     chap: bool = False
     mschap: bool = False
+    # What becomes of the file where lines of it are wrong: nothing of it, or all but these.
+    wrong: Wrong = "refuse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,14 @@ def read(form: str, content: bytes) -> Document:
 
 def plan(session: Session, *, tenant_id: TenantId, document: Document, options: Options, seal: Seal) -> Plan:
     """Changes nothing."""
+    made = _plan(session, tenant_id, document, options, seal)
+    if options.wrong == "refuse" or not made.mistakes:
+        return made
+    # What is wrong of a line may be that another is there, and right once that one is not.
+    return _plan(session, tenant_id, document.without(made.mistakes), options, seal)
+
+
+def _plan(session: Session, tenant_id: TenantId, document: Document, options: Options, seal: Seal) -> Plan:
     given = (options.make_groups, options.allow_random, options.existing)
     return Plan(
         document,

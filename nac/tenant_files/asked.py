@@ -14,7 +14,7 @@ from nac.db import PlatformScope, enter_tenant
 from nac.ids import MspId, TenantId
 from nac.jobs.running import Work
 from nac.secrets import Sealer
-from nac.tenant_files.importing import import_tenant
+from nac.tenant_files.importing import Imported, import_tenant
 from nac.tenant_files.reading import TenantFileRefused
 from nac.tenant_files.writing import write_tenant
 
@@ -63,15 +63,21 @@ def run_export(work: Work, *, export_dir: Path, sealer: Sealer) -> Mapping[str, 
 
 
 def run_import(work: Work, *, signing: Signing) -> Mapping[str, Any]:
-    """All in one transaction, which says that it is done as well."""
+    """All in one transaction, which says that it is done as well; authorities that the file has not come behind it."""
     if work.place:
         return work.place
+    result: dict[str, Any] = {}
     try:
         content = base64.b64decode(work.input["file"], validate=True)
     except (binascii.Error, ValueError) as exc:
         raise TenantFileRefused("The file is no base64.", place="file") from exc
     with work.as_asked(PlatformScope()) as session:
-        done = import_tenant(
+
+        def note(done: Imported) -> None:
+            result.update(tenant=done.tenant.slug, id=str(done.tenant.id), rows=done.rows, notes=done.notes)
+            work.note_place(session, result)
+
+        import_tenant(
             session,
             io.BytesIO(content),
             actor=work.actor,
@@ -82,7 +88,6 @@ def run_import(work: Work, *, signing: Signing) -> Mapping[str, Any]:
             label=work.input["place"],
             keeps_authorities=work.input["keeps_authorities"],
             tell=work.tell,
+            note=note,
         )
-        result = {"tenant": done.tenant.slug, "id": str(done.tenant.id), "rows": done.rows, "notes": done.notes}
-        work.note_place(session, result)
     return result

@@ -22,6 +22,7 @@ from nac.db import enter_tenant
 from nac.errors import AlreadyExists, InvalidInput
 from nac.ids import MspId, TenantId
 from nac.models import Tenant
+from nac.msps import service as msps
 from nac.secrets import Sealer
 from nac.tenant_files import tables
 from nac.tenant_files.checking import check_contents, check_row
@@ -57,13 +58,17 @@ def import_tenant(
     label: str = "",
     keeps_authorities: bool = False,
     tell: Callable[[int], None] = lambda done: None,
+    note: Callable[[Imported], None] = lambda done: None,
 ) -> Imported:
-    """Enters the tenant. `tell`: how many rows are taken; what it raises ends it.
+    """Enters the tenant. `tell`: how many rows are taken; what it raises ends it. `note` is called once all of it is
+    there but authorities that the file has not: these are signed last, behind a commit, and by the worker where that
+    does not come to an end (`create_tenant_authorities`).
 
     Raises TenantFileRefused, PassphraseRefused, NoFreeSlot, AlreadyExists.
     """
     file = TenantFile(source, passphrase=passphrase)
     require_slug(slug)
+    msps.require_active(session, msp_id=msp_id)
     if repository.get_by_slug(session, slug):
         raise AlreadyExists(f"There is a tenant {slug!r} already.", place="slug")
     settings = file.settings()
@@ -83,7 +88,6 @@ def import_tenant(
     session.flush()
     check_contents(session, actor=actor, tenant=tenant, sealer=signing.sealer)
     if not file.has_secrets:
-        create_tenant_authorities(session, actor=actor, tenant_id=tenant.id, signing=signing, now=utc_now())
         done.notes.append(
             "The file has no secrets: the authorities are new, and devices need new certificates. Passwords of users, "
             "secrets of NASes and of identity sources, feeds and webhooks have to be given again."
@@ -105,6 +109,9 @@ def import_tenant(
         msp_id=msp_id,
         after={"rows": sum(done.rows.values()), "of": str(file.tenant_id), "secrets": file.has_secrets},
     )
+    note(done)
+    if not file.has_secrets:
+        create_tenant_authorities(session, actor=actor, tenant_id=tenant.id, signing=signing, now=utc_now())
     return done
 
 

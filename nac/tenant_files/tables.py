@@ -112,19 +112,8 @@ TENANT_COLUMNS: Final = (
 # The tenant's own row, and what it keeps of its slot.
 TENANT_PLACE: Final = frozenset(
     {
-        *(
-            "id",
-            "number",
-            "msp_id",
-            "slug",
-            "status",
-            "suspension_level",
-            "purge_at",
-            "default_site_id",
-            "trust_generation",
-            "cui_key",
-        ),
-        *("created_at", "updated_at"),
+        *("id", "number", "msp_id", "slug", "status", "suspension_level", "suspended_with_msp", "purge_at"),
+        *("default_site_id", "trust_generation", "cui_key", "created_at", "updated_at"),
     }
 )
 

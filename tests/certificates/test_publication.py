@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -16,14 +17,15 @@ from nac.certificates.errors import AuthorityNotFound
 from nac.certificates.profiles import set_profile
 from nac.certificates.revoking import revoke_authority
 from nac.certificates.service import REVOCATION_REASONS, reinstate, revoke, status_changed, suspend
-from nac.db import AuthorityScope, PlatformScope, TenantScope, session_scope
+from nac.clock import utc_now
+from nac.db import AuthorityScope, CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.errors import AdmitError
 from nac.models import AuditEntry, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
 from nac.secrets import RawKey, Sealer
 from pki.revocation import Revoked
 from pki.serials import serial_bytes
-from tests.factories.certificates import SIGNING, Certified
-from tests.factories.tenancy import ACTOR
+from tests.factories.certificates import SIGNING, Certified, certify
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.pki.openssl import answer, openssl
 from tests.postgres import Database
 
@@ -413,3 +415,15 @@ def test_clock_that_was_years_ahead_for_a_while_holds_nothing_up(
     assert [row for row in publisher.signers(issuing) if row.not_before <= now < row.not_after]
     # And that was that.
     assert publisher.turn(now + _SECONDS) == []
+
+
+def test_what_is_due_is_told_to_the_tenant_itself_and_to_the_platform(app_engine: Engine, platform: Platform) -> None:
+    one, other = (certify(app_engine, make_tenant(app_engine, platform, slug).id) for slug in ("one", "other"))
+
+    def told(scope: Scope) -> set[UUID]:
+        with session_scope(scope, engine=app_engine) as session:
+            return {work.tenant_id for work in publication.due(session, now=utc_now())}
+
+    assert told(PlatformScope()) >= {one.tenant_id, other.tenant_id}
+    assert told(TenantScope(one.tenant_id)) == {one.tenant_id}
+    assert told(MspScope(platform.msp_id)) == told(CredentialScope("")) == set()

@@ -1,5 +1,6 @@
 """A packet's attributes as the module reads them, and how the device in it authenticates."""
 
+from base64 import b64encode
 from uuid import UUID
 
 import pytest
@@ -20,12 +21,15 @@ from radius.module import radiusd_api
 from radius.module.credentials import PasswordOpener, examine
 from radius.module.decision import Places
 from radius.module.request import AccessRequest, collect
+from tests.radius.earlier import earlier_hash
 
 OWN = (("Admit-Slot", "slot_0"), ("Admit-Source", "198.51.100.7"))
 SITE, POLICY = (str(UUID(int=number)) for number in (1, 2))
 SLOT = SlotRecord(1, "", "alpha", "active", SITE, "", 200, 60)
 MAC = "02a0c0000001"
 NOW = 1_700_000_000
+HASH = earlier_hash("password")
+COSTLY = HASH.replace(HASH.split(":")[1], b64encode((10_001).to_bytes(4, "big")).decode())
 
 
 def request(*pairs):
@@ -61,7 +65,10 @@ def reader(tmp_path_factory, sealer):
             ("until later", False, b"", NOW + 1),
             ("moved", False, sealer.seal(b"x", "user:2"), 0),
         ):
-            batch.put_user(1, UserRecord("1", name, disabled, (), "HASH", sealed, until))
+            batch.put_user(1, UserRecord("1", name, disabled, (), HASH, sealed, until))
+        # As a row could say that nobody here has written.
+        for name, stored in (("costly", COSTLY), ("no hash", "HASH")):
+            batch.put_user(1, UserRecord("2", name, False, (), stored, b"", 0))
     writer.close()
     reader = ReplicaReader(directory)
     yield reader
@@ -266,7 +273,12 @@ class TestCredentials:
         }
 
     def test_pap_gets_the_hash(self, ask):
-        assert ("PBKDF2-Password", ":=", "HASH") in ask("hashed", PAP).control
+        assert ("PBKDF2-Password", ":=", HASH) in ask("hashed", PAP).control
+
+    @pytest.mark.parametrize("name", ["costly", "no hash"])
+    def test_hash_that_costs_more_than_those_made_is_not_counted(self, ask, name):
+        answer = ask(name, PAP)
+        assert (answer.control, answer.reason) == ((), "wrong-password")
 
     def test_eap_of_a_user_gets_no_password_at_all(self, ask):
         assert ask("anna", EAP).control == ()

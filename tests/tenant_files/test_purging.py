@@ -1,10 +1,11 @@
 """Deletions whose days are over: a file first, then everything goes but the audit."""
 
+import threading
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
@@ -12,12 +13,13 @@ from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import AuditEntry, Tenant
-from nac.retention import holds
+from nac.retention import holds, repository
 from nac.tenant_files import purging
 from nac.tenants import service as tenants
 from tests.factories.certificates import SEALER, Certified
 from tests.factories.tenancy import ACTOR, Platform
 from tests.tenant_files.test_round_trip import contents_of, full, imported
+from tests.waiting import until
 
 __all__ = ["full"]
 
@@ -151,3 +153,31 @@ def test_each_deletion_of_a_tenant_has_a_file_of_its_own(
         with session_scope(TenantScope(full), engine=app_engine) as session:
             holds.clear_hold(session, actor=ACTOR, tenant_id=full, hold_id=held)
     assert len(list(tmp_path.glob("*.zip"))) == 2
+
+
+def test_hold_that_is_set_as_its_tenant_is_removed_is_kept_and_nobody_waits_in_a_circle(
+    app_engine: Engine, owner_engine: Engine, full: TenantId
+) -> None:
+    """Each has what it locks first, and then wants what the other has."""
+    delete(app_engine, full, days=0)
+    refused: list[Exception] = []
+
+    def remove() -> None:
+        try:
+            with session_scope(PlatformScope(), engine=app_engine) as session:
+                tenants.purge_tenant(session, actor=ACTOR, tenant_id=full)
+        except Exception as exc:
+            refused.append(exc)
+
+    def waits() -> bool:
+        with owner_engine.connect() as connection:
+            return bool(connection.scalar(text("SELECT count(*) FROM pg_locks WHERE NOT granted")))
+
+    removing = threading.Thread(target=remove)
+    with session_scope(TenantScope(full), engine=app_engine) as session:
+        repository.own_holds(session)
+        removing.start()
+        until(waits, "the removal waits")
+        holds.set_hold(session, actor=ACTOR, tenant_id=full, reason="Case 1")
+    removing.join()
+    assert [type(each) for each in refused] == [holds.HoldInForce]

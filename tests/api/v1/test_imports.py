@@ -95,6 +95,34 @@ def test_large_file_is_a_job(api: httpx.Client, work: Callable[[], bool]) -> Non
     assert [each["place"] for each in problem["mistakes"]] == ["line 1003: mac"]
 
 
+def test_large_preview_is_a_job_and_changes_nothing(api: httpx.Client, work: Callable[[], bool]) -> None:
+    text = "mac,name\n" + "".join(f"00005e{number:06x},Printer {number}\n" for number in range(1_001)) + "xyz,\n"
+    begun = give(api, "endpoints", text, dry_run=True)
+    assert begun.status_code == 202, begun.text
+    assert work()
+    result = api.get(begun.headers["location"]).json()["result"]
+    assert (result["stored"], result["rows_in_all"], len(result["rows"])) == (False, 1_001, 1_000)
+    assert [(each["line"], each["field"]) for each in result["mistakes"]] == [(1_003, "mac")]
+    assert api.get(f"{TENANT}/endpoints").json()["items"] == []
+
+
+def test_lines_that_are_wrong_are_all_told_and_left_out_where_that_is_asked_for(api: httpx.Client) -> None:
+    text = """\
+ann Cleartext-Password := "short"
+bob Cleartext-Password := "a good long password"
+cyd Cleartext-Password := "also"
+00005e005301 Cleartext-Password := "00005e005301"
+"""
+    wrong = ["line 1: password", "line 3: password"]
+    assert [each["place"] for each in give(api, "freeradius-users", text).json()["mistakes"]] == wrong
+    assert api.get(f"{TENANT}/users").json()["items"] == []
+    done = give(api, "freeradius-users", text, wrong="leave-out").json()
+    assert (done["stored"], done["counts"]["users"]["add"], done["counts"]["endpoints"]["add"]) == (True, 1, 1)
+    assert [each["line"] for each in done["notes"] if "is left out: password" in each["text"]] == [1, 3]
+    assert [row["name"] for row in api.get(f"{TENANT}/users").json()["items"]] == ["bob"]
+    assert "also" not in str(done)
+
+
 def test_import_takes_the_permission_of_each_noun(
     api: httpx.Client, make_token: MakeToken, tenant_id: TenantId
 ) -> None:
