@@ -60,8 +60,8 @@ def delete_msp(session: Session, *, actor: str, msp_id: MspId) -> None:
     msp = require(session, msp_id=msp_id, lock=True)
     there, leaving = repository.count_tenants(session, msp_id)
     if there:
-        told = f"There are {there} tenants of MSP {msp.slug!r}"
-        told += f", {leaving} of which are being deleted and can be had back." if leaving else "."
+        told = f"Tenants that MSP {msp.slug!r} has left: {there}"
+        told += f"; of these are being deleted, and can be had back: {leaving}." if leaving else "."
         raise MspHasTenants(told, place="msp", remedy="Delete them first, and wait until they are removed.")
     _audit(session, actor, msp, "delete", {"name": msp.name, "status": msp.status}, None)
     session.delete(msp)

@@ -50,6 +50,20 @@ def test_suspend_resume_delete_and_purge(alpha: Admit) -> None:
     assert alpha.run("tenant", "show", "alpha").exit_code == 2
 
 
+def test_msp_is_suspended_with_its_tenants_resumed_and_removed(alpha: Admit) -> None:
+    assert alpha.json("msp", "suspend", "acme", "--with-tenants")["status"] == "suspended"
+    assert alpha.json("tenant", "list")[0]["status"] == "suspended"
+    assert "This MSP is suspended." in alpha.run("tenant", "create", "bravo").stderr
+    assert alpha.json("msp", "resume", "acme")["status"] == "active"
+    assert alpha.json("tenant", "list")[0]["status"] == "active"
+    refused = alpha.run("msp", "delete", "acme", "--yes")
+    assert (refused.exit_code, "has left: 1." in refused.stderr) == (1, True)
+    alpha.json("tenant", "delete", "alpha", "--purge", "--yes")
+    assert alpha.run("msp", "delete", "acme", text="n\n").exit_code == 1
+    assert alpha.run("msp", "delete", "acme", "--yes").exit_code == 0
+    assert alpha.json("msp", "list") == []
+
+
 def test_change_that_no_cell_confirms_is_stored_and_said_so(alpha: Admit) -> None:
     result = alpha.run("site", "add", "berlin", "-t", "alpha")
     assert result.exit_code == 0
