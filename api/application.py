@@ -32,7 +32,10 @@ def make_application(
         client.close()
 
     # The interactive pages load scripts from other sites; /openapi.json is `api.description_route`'s.
-    app = FastAPI(title=title, lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    # A path with a slash too many is none of ours: the redirect would go to whatever host the request names.
+    app = FastAPI(
+        title=title, lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False
+    )
     app.state.settings = settings
     app.state.for_strangers = for_strangers
     app.state.engine = engine

@@ -83,7 +83,7 @@ class Change:
     def require_match(self, current: BaseModel) -> None:
         """Raises HasChanged where `If-Match` names another state than this one, which is locked (RFC 9110 13.1.1)."""
         tags = _tags(self.request, "if-match")
-        if tags is not None and "*" not in tags and _state_of(etag(current)) not in map(_state_of, tags):
+        if tags is not None and tags != ["*"] and _state_of(etag(current)) not in map(_state_of, tags):
             raise HasChanged(remedy="Read it again, and decide anew.")
 
     def answer(self, model: Body) -> Body:
@@ -129,8 +129,11 @@ def _digest(text: str) -> str:
 
 
 def _tags(request: Request, header: str) -> list[str] | None:
-    wanted = request.headers.get(header)
-    return None if wanted is None else [tag.strip() for tag in wanted.split(",")[:_MOST_ETAGS]]
+    if header not in request.headers:
+        return None
+    # A list may come in several fields (RFC 9110 5.3).
+    wanted = ",".join(request.headers.getlist(header))
+    return [tag.strip() for tag in wanted.split(",", _MOST_ETAGS)[:_MOST_ETAGS]]
 
 
 def _state_of(tag: str) -> str:

@@ -2,13 +2,17 @@
 
 uvicorn bounds none of these. A head that never ends would be held in memory, each field of eight bytes at a hundred, a
 connection that says nothing would be kept for good, and one address could hold all connections that there may be.
+
+What is refused here no application sees; it is a problem (RFC 9457) all the same.
 """
 
 from asyncio import BaseTransport, TimerHandle, Transport
+from http import HTTPStatus
 from typing import ClassVar, Self, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from api.errors import problem
 from api.places import Place, Places
 from nac.sources import Networks
 
@@ -16,10 +20,11 @@ HEAD_SECONDS = 10.0
 # Head, body and trailers; no route that strangers reach takes a body of more than half as much.
 REQUEST_BYTES_MOST = 128 * 1024
 _PIECE_BYTES = 64 * 1024
+_LAST = {"Connection": "close", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """Closes the connection of who sends more or takes longer."""
+    """Refuses who sends more or takes longer, and closes the connection."""
 
     # None where whoever accepts connections counts them.
     _places: ClassVar[Places | None] = None
@@ -56,11 +61,22 @@ class BoundedHttp(HttpToolsProtocol):
         for start in range(0, len(data), _PIECE_BYTES):
             piece = data[start : start + _PIECE_BYTES]
             self._received += len(piece)
-            if self._received > (REQUEST_BYTES_MOST if self._in_head else self._request_bytes_most):
-                self._close()
+            if self._in_head and self._received > REQUEST_BYTES_MOST:
+                self._refuse(
+                    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    f"Address and headers may have {REQUEST_BYTES_MOST} bytes.",
+                    "Send what is long in the body.",
+                )
+            elif self._received > self._request_bytes_most:
+                self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"At most {self._request_bytes_most} bytes are read.")
             if self.transport.is_closing():
                 return
             super().data_received(piece)
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(
+            HTTPStatus.BAD_REQUEST, "This cannot be read as HTTP/1.1 (RFC 9112).", "See address, headers and lengths."
+        )
 
     def on_message_begin(self) -> None:
         self._in_head = True
@@ -81,12 +97,33 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _await_head(self) -> None:
         self._stop_waiting()
-        self._waiting = self.loop.call_later(HEAD_SECONDS, self._close)
+        self._waiting = self.loop.call_later(HEAD_SECONDS, self._give_up)
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+
+    def _give_up(self) -> None:
+        if self._received:
+            self._refuse(
+                HTTPStatus.REQUEST_TIMEOUT, f"Address and headers have {HEAD_SECONDS:g} s to come.", "Send it again."
+            )
+        else:
+            self._close()
+
+    def _refuse(self, status: HTTPStatus, detail: str, remedy: str = "") -> None:
+        """Says so where nothing else has been said yet, and closes."""
+        is_answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
+        if not is_answering and not self.transport.is_closing():
+            told = {"detail": detail, "remedy": remedy}
+            answer = problem(
+                status=status, code=status.phrase.lower().replace(" ", "-"), title=status.phrase, headers=_LAST, **told
+            )
+            head = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
+            head += [name + b": " + value for name, value in answer.raw_headers]
+            self.transport.write(b"\r\n".join((*head, b"", bytes(answer.body))))
+        self._close()
 
     def _close(self) -> None:
         if not self.transport.is_closing():

@@ -4,12 +4,14 @@ import logging
 from collections.abc import Mapping
 from copy import copy
 from http import HTTPStatus
+from itertools import islice
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from api.remedies import told_by_the_api
 from api.sentences import mistakes_of
@@ -18,6 +20,11 @@ from nac.errors import AdmitError, problem_of
 from nac.rows import MOST_TOLD
 
 _log = logging.getLogger("admit.api")
+# What the framework refuses: what is wrong, and what to do about it.
+_REFUSED: Mapping[int, tuple[str, str]] = {
+    HTTPStatus.NOT_FOUND: ("There is nothing at this address.", "Is it spelled right? A slash at the end is one too many."),
+    HTTPStatus.METHOD_NOT_ALLOWED: ("This address has other methods.", "Use one that Allow names."),
+}
 
 
 def problem(
@@ -73,27 +80,46 @@ def _invalid(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, RequestValidationError)
     field = getattr(request.scope.get("route"), "body_field", None)
     expects = None if field is None else field.field_info.annotation
-    found = list(mistakes_of(exc.errors(), body=exc.body, expects=expects))
+    # Each is looked into: of a body of nothing but mistakes that would take longer than anything else.
+    found = list(islice(mistakes_of(exc.errors(), body=exc.body, expects=expects), MOST_TOLD + 1))
     return problem(
         status=422,
         code="invalid-input",
         title="The input is not valid.",
-        detail=f"{len(found)} mistakes." if len(found) > 1 else "One mistake.",
+        detail=_counted(len(found)),
         mistakes=found[:MOST_TOLD],
     )
+
+
+def _counted(found: int) -> str:
+    if found > MOST_TOLD:
+        return f"More than {MOST_TOLD} mistakes."
+    return f"{found} mistakes." if found > 1 else "One mistake."
 
 
 def _http(request: Request, exc: Exception) -> JSONResponse:
     """Raised by the framework itself: no such route, wrong method."""
     assert isinstance(exc, HTTPException)
+    headers = exc.headers
+    if exc.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers = {"Allow": ", ".join(_methods_of(request))}
     phrase = HTTPStatus(exc.status_code).phrase
+    detail, remedy = _REFUSED.get(exc.status_code, (str(exc.detail), ""))
     return problem(
         status=exc.status_code,
         code=phrase.lower().replace(" ", "-"),
         title=phrase,
-        detail=str(exc.detail),
-        headers=exc.headers,
+        detail=detail,
+        headers=headers,
+        remedy=remedy,
     )
+
+
+def _methods_of(request: Request) -> list[str]:
+    """Of all routes of the path (RFC 9110 15.5.6); the framework names those of one."""
+    path = request.scope["path"]
+    routes = (route for route in request.app.router.routes if isinstance(route, Route))
+    return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods or ()})
 
 
 def _unforeseen(request: Request, exc: Exception) -> JSONResponse:

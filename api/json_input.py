@@ -27,15 +27,20 @@ _DEEPEST = 64
 _AT_ONCE_BYTES = 64 * 1024
 # Of 64 bits, with a sign; a list or table of PostgreSQL holds no longer ones.
 _LONGEST_NUMBER = 20
+# Each takes some hundred bytes once it is read, however short it is written.
+_MOST_VALUES = 500_000
 _LONGEST_DECIMAL = 40
 _WITH_BODY = {"POST", "PUT", "PATCH", "DELETE"}
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _NOT_NESTING = bytes(set(range(256)) - set(b"[]{}"))
 _OPENING = b"[{"
+_CHARSET = re.compile(rb'charset\s*=\s*"?([^\s";]*)')
+# As JSON is read; the other is a part of it.
+_CHARSETS = {b"utf-8", b"utf8", b"us-ascii"}
 
 
 class UnsupportedMediaType(AdmitError):
-    """A body is read as JSON here."""
+    """The body is of another form than is read here."""
 
     status = 415
 
@@ -104,6 +109,7 @@ class JsonInput:
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         takes = self._takes(scope)
+        _require_plain_body(scope)
         body = await read_body(scope, receive, most_octets=takes.most_bytes, seconds=_PATIENCE_SECONDS)
         if body and takes.json:
             _require_json_type(scope)
@@ -145,7 +151,10 @@ def check_json(body: bytes) -> None:
 
 def _require_shallow(body: bytes) -> None:
     depth = 0
-    for bracket in _STRINGS.sub(b"", body).translate(None, _NOT_NESTING):
+    plain = _STRINGS.sub(b"", body)
+    if sum(map(plain.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        raise InvalidInput(f"It has more than {_MOST_VALUES} values.", place="body", remedy="Send it in parts.")
+    for bracket in plain.translate(None, _NOT_NESTING):
         depth += 1 if bracket in _OPENING else -1
         if depth > _DEEPEST:
             raise InvalidInput(f"It is nested more than {_DEEPEST} deep.", place="body")
@@ -195,16 +204,35 @@ def _require_text(value: object) -> None:
 
 
 def _require_json_type(scope: Scope) -> None:
-    kinds = [value for name, value in scope["headers"] if name == b"content-type"]
-    kind = kinds[0].partition(b";")[0].strip().lower() if len(kinds) == 1 else b""
+    kinds = _given(scope, b"content-type")
+    kind, _, parameters = kinds[0].lower().partition(b";") if len(kinds) == 1 else (b"", b"", b"")
+    kind = kind.strip()
     if kind != b"application/json" and not (kind.startswith(b"application/") and kind.endswith(b"+json")):
         raise UnsupportedMediaType(place="Content-Type", remedy="Send it as: Content-Type: application/json")
+    charset = _CHARSET.search(parameters)
+    if charset and charset[1] not in _CHARSETS:
+        raise UnsupportedMediaType("JSON is read as UTF-8 (RFC 8259 8.1).", place="Content-Type", remedy="Use UTF-8.")
+
+
+def _require_plain_body(scope: Scope) -> None:
+    if any(coding.strip().lower() not in (b"", b"identity") for coding in _given(scope, b"content-encoding")):
+        raise UnsupportedMediaType(
+            "Nothing is unpacked.", place="Content-Encoding", remedy="Send the body as it is, without that header."
+        )
+
+
+def _given(scope: Scope, wanted: bytes) -> list[bytes]:
+    return [value for name, value in scope["headers"] if name == wanted]
 
 
 def _require_plain_address(scope: Scope) -> None:
-    for place, text in (("path", scope.get("raw_path") or b""), ("query", scope["query_string"])):
+    path = scope.get("raw_path") or b""
+    for place, text in (("path", path), ("query", scope["query_string"])):
         if b"%00" in text or b"\0" in text:
             raise TextRefused("NUL.", place=place)
+    # Read as a slash it would lead to another route than the one that is written.
+    if b"%2f" in path.lower():
+        raise TextRefused("A slash is written as %2F.", place="path", remedy="No name in a path has one.")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, Final
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
+
+from nac.rows import MOST_TOLD
 
 UNKNOWN: Final = "unknown_query_parameter"
 # Providers send what they like there, and RFC 6749 4.1.2 has it ignored.
@@ -23,9 +26,10 @@ def require_known_query(request: Request) -> None:
     if route.operation_id in _TAKES_ANY:
         return
     known = names_of(route)
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise RequestValidationError([_mistake(name, known) for name in unknown])
+    unknown = (name for name in given if name not in known)
+    mistakes = [_mistake(name, known) for name in islice(unknown, MOST_TOLD + 1)]
+    if mistakes:
+        raise RequestValidationError(mistakes)
 
 
 def names_of(route: Any) -> tuple[str, ...]:  # noqa: ANN401 -- a route of FastAPI

@@ -8,7 +8,7 @@ from nac.models.tenant import TenantStatus
 from nac.tenants.moving import MoveState
 
 _TENANT, _VERDICT, _MOVE = get_args(TenantStatus), get_args(Verdict), get_args(MoveState)
-_MEMBER = ("active", "disabled")
+_MEMBER = ("invited", "active", "disabled")
 
 # By schema and property.
 SETS: Final[dict[tuple[str, str], tuple[str, ...]]] = {

@@ -12,6 +12,8 @@ _CALCULATED = ("=", "+", "-", "@", "\t", "\r", "'")
 _DELIMITERS = ",;\t|"
 _MOST_COLUMNS = 256
 _LONGEST_CELL = 20_000
+# A row is split before its cells can be counted.
+_LONGEST_ROW = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +32,13 @@ class Columns:
 def read_table(text: str, columns: Columns, document: Document) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Line number and cells by column, without blanks around them. Raises Unreadable; a row that has not as many cells
     as the header is among the mistakes of `document`, and so is a wrong header, which ends it."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text, columns), strict=True)
+    lines = _Lines(text)
+    reader = csv.reader(lines, delimiter=_delimiter(text, columns), strict=True)
     header: list[str] = []
     count = 0
     try:
         for cells in reader:
+            lines.row_ended()
             number = reader.line_num
             if len(cells) > _MOST_COLUMNS or any(len(cell) > _LONGEST_CELL for cell in cells):
                 raise refuse(number, f"More than {_MOST_COLUMNS} columns, or {_LONGEST_CELL} characters in one.")
@@ -56,6 +60,28 @@ def read_table(text: str, columns: Columns, document: Document) -> Iterator[tupl
         raise refuse(reader.line_num, f"This is not CSV: {exc}.") from exc
     if not header:
         _check([], 1, columns, document)
+
+
+class _Lines:
+    """Of a text, as many for a row as it may have."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = io.StringIO(text, newline="")
+        self._number = 0
+        self._left = _LONGEST_ROW
+
+    def row_ended(self) -> None:
+        self._left = _LONGEST_ROW
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self._number += 1
+            self._left -= len(line)
+            if self._left < 0:
+                raise refuse(
+                    self._number, f"More than {_LONGEST_ROW} characters in a row.", "Is a quotation mark not closed?"
+                )
+            yield line
 
 
 def guarded(cell: str) -> str:

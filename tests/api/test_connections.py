@@ -1,5 +1,6 @@
 """Connections of whoever knows no end: a request is bounded before any application sees it."""
 
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from tests.api.served import served_on_port
 @pytest.fixture
 def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
-    app = FastAPI()
+    app = FastAPI(redirect_slashes=False)
 
     @app.post("/length")
     async def length(request: Request) -> int:
@@ -23,22 +24,36 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
 
     @app.get("/slow")
     def slow() -> None:
-        time.sleep(1)
+        time.sleep(0.6)
 
     with served_on_port(app) as url:
         host, port = url.removeprefix("http://").split(":")
         yield host, int(port)
 
 
-def _is_closed_while_sending(address: tuple[str, int], beginning: bytes, more: bytes) -> bool:
+def _told_at_the_end(address: tuple[str, int], beginning: bytes, more: bytes) -> bytes:
+    """Until the connection is closed, which it is."""
+    told = b""
     with socket.create_connection(address, timeout=10) as sock:
         try:
             sock.sendall(beginning)
-            for _ in range(4 * connections.REQUEST_BYTES_MOST // len(more)):
+            for _ in range(4 * connections.REQUEST_BYTES_MOST // len(more) if more else 0):
                 sock.sendall(more)
-            return sock.recv(1) == b""
+            while part := sock.recv(4096):
+                told += part
         except (ConnectionResetError, BrokenPipeError):
-            return True
+            # Who goes on sending may not see what was said.
+            return told
+    return told
+
+
+def _require_problem(told: bytes, status: int) -> None:
+    head, _, body = told.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status), told
+    assert {b"content-type: application/problem+json", b"connection: close"} <= set(head.lower().split(b"\r\n"))
+    problem = json.loads(body)
+    assert problem["status"] == status
+    assert problem["detail"].endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -52,14 +67,63 @@ def _is_closed_while_sending(address: tuple[str, int], beginning: bytes, more: b
     ids=["headers", "one header", "path", "trailers"],
 )
 def test_request_without_an_end_is_cut_off(address: tuple[str, int], beginning: bytes, more: bytes) -> None:
-    assert _is_closed_while_sending(address, beginning, more)
+    told = _told_at_the_end(address, beginning, more)
+    if told and b" 200 OK" not in told:
+        _require_problem(told, 413 if b"POST" in beginning else 431)
 
 
 @pytest.mark.parametrize("beginning", [b"", b"GET /slow HTTP/1.1\r\n"])
 def test_who_does_not_come_to_the_point_is_hung_up_on(address: tuple[str, int], beginning: bytes) -> None:
-    with socket.create_connection(address, timeout=10) as sock:
-        sock.sendall(beginning)
-        assert sock.recv(1) == b""
+    told = _told_at_the_end(address, beginning, b"")
+    if beginning:
+        _require_problem(told, 408)
+    else:
+        assert told == b""
+
+
+_POST = b"POST /length HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET\r\n\r\n",
+        b"GET /slow HTTP/9.9\r\nHost: x\r\n\r\n",
+        b"GET /sl ow HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /slow HTTP/1.1\r\nHost: x\r\nX y\r\n\r\n",
+        b"GET /slow HTTP/1.1\r\nHost: x\r\nX: a\x00b\r\n\r\n",
+        b"CONNECT elsewhere:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        _POST + b"Content-Length: -1\r\n\r\n",
+        _POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        _POST + b"Content-Length: 99999999999999999999999\r\n\r\n",
+        _POST + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        _POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        _POST + b"Transfer-Encoding: chunked\r\n\r\nxyz\r\n",
+    ],
+)
+def test_what_is_no_http_is_told_so(address: tuple[str, int], request_: bytes) -> None:
+    _require_problem(_told_at_the_end(address, request_, b""), 400)
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /slow HTTP/1.0\r\n\r\n", 200),
+        (b"GET http://elsewhere/slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 200),
+        (b"GET /sl%6fw HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 200),
+        (b"GET /slow/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
+        (b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
+        (b"TRACE /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
+        (b"GET /slow HTTP/1.1\r\nHost: x\r\nUpgrade: h2c\r\nConnection: Upgrade, close\r\n\r\n", 200),
+        (_POST + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", 200),
+    ],
+)
+def test_odd_http_is_answered_as_any_other(address: tuple[str, int], request_: bytes, status: int) -> None:
+    told = _told_at_the_end(address, request_, b"")
+    assert told.startswith(b"HTTP/1.1 %d " % status), told
 
 
 def test_answer_that_takes_long_and_several_requests_of_a_connection_are_served(address: tuple[str, int]) -> None:

@@ -97,15 +97,28 @@ def test_unknown_path_is_a_problem(client: httpx.Client):
         "type": "about:blank",
         "title": "Not Found",
         "status": 404,
-        "detail": "Not Found",
+        "detail": "There is nothing at this address.",
         "code": "not-found",
+        "remedy": "Is it spelled right? A slash at the end is one too many.",
     }
+
+
+def test_slash_too_many_leads_nowhere(client: httpx.Client):
+    """Least of all to the host that the request names."""
+    reply = client.get("/healthz/", headers={"Host": "elsewhere.example"})
+    assert (reply.status_code, reply.json()["code"]) == (404, "not-found")
 
 
 def test_wrong_method_is_a_problem_that_names_the_right_one(client: httpx.Client):
     reply = client.post("/healthz")
     assert (reply.status_code, reply.headers["allow"]) == (405, "GET")
     assert reply.json()["code"] == "method-not-allowed"
+
+
+def test_wrong_method_names_those_of_all_routes_of_the_path(app: FastAPI, client: httpx.Client):
+    app.get("/thing/{name}")(lambda name: name)
+    app.delete("/thing/{name}")(lambda name: name)
+    assert client.post("/thing/a").headers["allow"] == "DELETE, GET"
 
 
 class Body(BaseModel):

@@ -29,6 +29,10 @@ class Good:
         _collect([self.body, dict(self.query), self.content], found)
         return list(dict.fromkeys(found))
 
+    def path_names(self, path: str) -> list[str]:
+        """Of its parameters."""
+        return _PARAMETER.findall(path)
+
     def asked(self, path: str, things: Things) -> dict[str, Any]:
         """As a `Caller` takes it."""
         filled = _PARAMETER.sub(lambda found: str(things[self.path.get(found[1], found[1])]), path)
