@@ -1,0 +1,119 @@
+"""What a program that makes requests up is given, so that most of them reach something: for each operation the request
+of tests.isolation.book, and an installation that forgets each request once it is answered: deletions eat nothing."""
+
+import asyncio
+import json
+from collections import Counter
+from copy import deepcopy
+from typing import Any
+
+from starlette.routing import compile_path
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.access import Mine
+from nac.accounts.permissions import Level
+from tests.isolation.hall import Hall
+from tests.isolation.installation import BY_NAME, Installation, Route
+
+_ASKED_AT = {Level.TENANT: "acme-1", Level.MSP: "acme", Level.PLATFORM: "platform", None: "acme-1"}
+# What is not in place of a parameter that there is something of, is made up.
+_SHARE_OF_GOOD = 0.7
+
+
+class Forgetting:
+    """The application, one request after the other, each of which finds all as it was before the first."""
+
+    def __init__(self, world: Installation, hall: Hall) -> None:
+        self._app: ASGIApp = world.app
+        self._hall = hall
+        person = world.things_of("acme-1")
+        self._cookies = [(b"cookie", f"admit={person['cookie']}".encode()), (b"admit-csrf", person["csrf"].encode())]
+        self._own = [
+            (route.method, compile_path(f"/v1{route.path}")[0])
+            for route in BY_NAME.values()
+            if isinstance(route.asks, Mine)
+        ]
+        self._turn = asyncio.Lock()
+        # How often an operation was answered with a status.
+        self.answered: Counter[tuple[str, int]] = Counter()
+        # The beginning of one such answer.
+        self.told: dict[tuple[str, int], bytes] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def noting(message: Message) -> None:
+            nonlocal kind
+            if message["type"] == "http.response.start":
+                name = getattr(scope.get("route"), "operation_id", None)
+                kind = (str(name), message["status"])
+                self.answered[kind] += 1
+            else:
+                self.told.setdefault(kind, message.get("body", b"")[:500])
+            await send(message)
+
+        kind = ("", 0)
+
+        async with self._turn:
+            with self._hall.open():
+                await self._app(scope, receive, noting)
+
+
+def document(world: Installation) -> dict[str, Any]:
+    """/openapi.json, its examples things that there are."""
+    told = deepcopy(world.app.openapi())
+    for operations in told["paths"].values():
+        for operation in operations.values():
+            route = BY_NAME.get(operation.get("operationId"))
+            if route is not None:
+                _exemplify(operation, route, _things(world, route))
+    return told
+
+
+def _exemplify(operation: dict[str, Any], route: Route, things: dict[str, Any]) -> None:
+    good = route.good.asked(route.path, things)
+    for parameter in operation.get("parameters", ()):
+        named = things.get(route.good.path.get(parameter["name"], parameter["name"]))
+        value = named if parameter["in"] == "path" else good.get("query", {}).get(parameter["name"])
+        _forget_examples(parameter)
+        if value is not None:
+            parameter["example"] = value
+    if "body" in good and "requestBody" in operation:
+        for content in operation["requestBody"]["content"].values():
+            content.pop("examples", None)
+            content["example"] = good["body"]
+
+
+def _forget_examples(of: Any) -> None:
+    for name in ("example", "examples"):
+        of.pop(name, None)
+    for inner in (of.get("schema"), of.get("items"), *of.get("anyOf", ())):
+        if inner:
+            _forget_examples(inner)
+
+
+def configuration(world: Installation, *, always: bool) -> str:
+    """schemathesis.toml: who asks, and what is in place of each parameter of a path, `always` or mostly."""
+    lines: list[str] = []
+    dictionaries: list[str] = []
+    for route in BY_NAME.values():
+        things = _things(world, route)
+        given = [
+            (name, things[route.good.path.get(name, name)])
+            for name in route.good.path_names(route.path)
+            if route.good.path.get(name, name) in things
+        ]
+        if given:
+            lines += ["[[operations]]", f'include-operation-id = "{route.name}"', "[operations.parameters]"]
+        for name, value in given:
+            if always:
+                lines.append(f'"path.{name}" = {json.dumps(value)}')
+                continue
+            called = f"{route.name}-{name}"
+            dictionaries += [f"[dictionaries.{called}]", f"values = [{json.dumps(value)}]"]
+            lines.append(f'"path.{name}" = {{ dictionary = "{called}", probability = {_SHARE_OF_GOOD} }}')
+    token = world.tokens["platform", "platform-operator"]
+    head = (f'headers = {{ Authorization = "Bearer {token}" }}', "[phases.examples]", "fill-missing = true")
+    return "\n".join((*head, *dictionaries, *lines, ""))
+
+
+def _things(world: Installation, route: Route) -> dict[str, Any]:
+    return world.things_of(_ASKED_AT[route.level])
