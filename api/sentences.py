@@ -43,6 +43,8 @@ _SENTENCES: Final[tuple[tuple[str, str, str], ...]] = (
     ("union_tag_invalid", "There is no such {discriminator}.", "There are: {expected_tags}."),
     ("json", "It is not JSON.", ""),
 )
+# Of a field that the body has made up.
+_LONGEST_NAME = 100
 _HEADERS = {"idempotency-key": "Idempotency-Key", "if-match": "If-Match"}
 
 
@@ -96,7 +98,7 @@ def _place(loc: Sequence[str | int], keys: Sequence[str | int]) -> str:
     if not loc or loc[0] != "body":
         name = str(loc[1]) if len(loc) > 1 else ""
         return _HEADERS.get(name, name) + "".join(f"[{part}]" for part in loc[2:] if isinstance(part, int))
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key[:_LONGEST_NAME]}" for key in keys).removeprefix(".")
 
 
 def _fields_at(expects: object, keys: Sequence[str | int]) -> list[str]:

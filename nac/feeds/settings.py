@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from nac.feeds.sources import KINDS, unheard
@@ -171,17 +172,17 @@ def _of_syslog(settings: SyslogSettings, client_key: str) -> Iterator[tuple[str,
 
 def _of_pair(certificate: str, key: str) -> Iterator[tuple[str, str]]:
     try:
-        leaf = x509.load_pem_x509_certificates(certificate.encode())[0]
-    except ValueError as exc:
+        certified = x509.load_pem_x509_certificates(certificate.encode())[0].public_key()
+    except (ValueError, UnsupportedAlgorithm) as exc:
         yield "client_certificate", f"no certificates in PEM: {exc}"
         return
     try:
         public = load_pem_private_key(key.encode(), password=None).public_key()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         yield "client_key", "no private key in PEM without a password"
         return
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if public.public_bytes(*form) != leaf.public_key().public_bytes(*form):
+    if public.public_bytes(*form) != certified.public_bytes(*form):
         yield "client_key", "the key is not that of the certificate"
 
 

@@ -10,6 +10,8 @@ from nac.rows import Line, RowMistake
 MOST_BYTES = 16 * 1024 * 1024
 # Of all nouns together; of users fewer are taken (nac.users.bulk).
 MOST_LINES = 100_000
+# Empty ones and comments as well.
+_MOST_IN_ALL = 20 * MOST_LINES
 # Of what is told of a file beside its mistakes.
 MOST_NOTES = 1_000
 _LONGEST_SHOWN = 80
@@ -63,6 +65,8 @@ class Document:
         return left
 
     def wrong(self, line: int, field: str, detail: str, remedy: str = "") -> None:
+        if len(self.mistakes) >= MOST_LINES:
+            raise refuse(line, f"More than {MOST_LINES} mistakes.", "Is it of this format?")
         self.mistakes.append(RowMistake(line, field, detail, remedy))
 
 
@@ -88,6 +92,8 @@ def decode(content: bytes, document: Document) -> str:
             line = content.count(b"\n", 0, exc.start) + 1
             text = _decoded(content, "cp1252")
             document.note(line, "is not UTF-8: the file was read as Windows-1252; look at its umlauts and accents")
+    if text.count("\n") + text.count("\r") > _MOST_IN_ALL:
+        raise refuse(0, f"The file has more than {_MOST_IN_ALL} lines.", "Use several files.")
     if "\0" in text:
         raise refuse(text.count("\n", 0, text.index("\0")) + 1, "There is a NUL in it.", "Save it as UTF-8 text.")
     return text

@@ -8,6 +8,9 @@ def tls_context(ca_certificate: str = "") -> ssl.SSLContext:
 
     Raises ssl.SSLError or ValueError where it is none.
     """
+    if not ca_certificate.isascii():
+        # Else a TypeError.
+        raise ValueError("certificates in PEM are ASCII")
     context = ssl.create_default_context(cadata=ca_certificate or None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
