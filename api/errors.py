@@ -22,7 +22,10 @@ from nac.rows import MOST_TOLD
 _log = logging.getLogger("admit.api")
 # What the framework refuses: what is wrong, and what to do about it.
 _REFUSED: Mapping[int, tuple[str, str]] = {
-    HTTPStatus.NOT_FOUND: ("There is nothing at this address.", "Is it spelled right? A slash at the end is one too many."),
+    HTTPStatus.NOT_FOUND: (
+        "There is nothing at this address.",
+        "See its spelling; a slash at the end is one too many.",
+    ),
     HTTPStatus.METHOD_NOT_ALLOWED: ("This address has other methods.", "Use one that Allow names."),
 }
 

@@ -99,7 +99,7 @@ def test_unknown_path_is_a_problem(client: httpx.Client):
         "status": 404,
         "detail": "There is nothing at this address.",
         "code": "not-found",
-        "remedy": "Is it spelled right? A slash at the end is one too many.",
+        "remedy": "See its spelling; a slash at the end is one too many.",
     }
 
 

@@ -3,6 +3,7 @@ document tells, a problem where it refuses, and never a 5xx."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from random import Random
 from typing import Any
 
 import pytest
@@ -86,6 +87,7 @@ _IN_ADDRESSES: tuple[str, ...] = (
     "*",
     "(",
 )
+_SHARE = 0.12
 _ASKED_AT = {Level.TENANT: "acme-1", Level.MSP: "acme", Level.PLATFORM: "platform", None: "acme-1"}
 
 
@@ -157,14 +159,19 @@ def _look(world: Installation, route: Route, where: str, answer: Answer, asked: 
     if answer.status >= 400:
         assert answer.headers["content-type"] == "application/problem+json", seen
         problem = answer.json
-        assert problem["detail"][-1:] in ".?!:;)", seen
+        assert problem["title"], seen
+        assert problem["code"], seen
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noun", ROUTES)
 def test_nothing_nasty_is_answered_with_a_server_error(world: Installation, hall: Hall, noun: str) -> None:
+    """A share of all that there is, chosen by chance: the same in each run."""
+    chosen = Random(noun)
     for route in ROUTES[noun]:
         things = world.things_of(_ASKED_AT[route.level])
         for where, asked in _requests(route, world, things):
-            with hall.open():
-                answer = _ask(world, route, things, asked)
-            _look(world, route, where, answer, asked)
+            if chosen.random() < _SHARE:
+                with hall.open():
+                    answer = _ask(world, route, things, asked)
+                _look(world, route, where, answer, asked)

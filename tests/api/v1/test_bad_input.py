@@ -2,6 +2,7 @@
 
 import json
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -166,3 +167,79 @@ def test_anything_is_taken_or_refused(body: bytes) -> None:
     with suppress(InvalidInput):
         check_json(body)
         json.loads(body)
+
+
+def _mebibytes_held(check: bytes) -> float:
+    tracemalloc.start()
+    with suppress(InvalidInput):
+        check_json(check)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most / 2**20
+
+
+_LARGE = 4 * 2**20
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'"' + b"x" * _LARGE + b'"',
+        b'"' + b'\\"' * (_LARGE // 2) + b'"',
+        b'"' + b"\\u00e9" * (_LARGE // 6) + b'"',
+        b'"' * _LARGE,
+        b"[" + b"[]," * (_LARGE // 3) + b"1]",
+        b"[" + b"1," * (_LARGE // 2) + b"1]",
+        b"[]" * (_LARGE // 2),
+        b"]" * _LARGE,
+        b'{"a":' * (_LARGE // 5),
+    ],
+    ids=lambda body: body[:8].decode(),
+)
+def test_no_body_is_held_at_many_times_its_size(body: bytes) -> None:
+    assert _mebibytes_held(body) < 128
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"[" + b"1," * 500_000 + b"1]", "values"),
+        (b"{" + b",".join(b'"%d":1' % number for number in range(10_001)) + b"}", "names"),
+        (b"]", "closed"),
+        (b'{"a": "\\\\"]', "Expecting"),
+    ],
+)
+def test_body_of_too_much_says_of_what(body: bytes, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        check_json(body)
+
+
+@pytest.mark.parametrize(
+    ("headers", "place"),
+    [
+        ({"Content-Encoding": "gzip"}, "Content-Encoding"),
+        ({"Content-Encoding": "br, identity"}, "Content-Encoding"),
+        ({"Content-Type": "application/json; charset=utf-16"}, "Content-Type"),
+        ({"Content-Type": 'application/json; charset="ISO-8859-1"'}, "Content-Type"),
+        ({"Content-Type": "application/json; charset=utf-7"}, "Content-Type"),
+    ],
+)
+def test_packed_body_and_other_characters_are_not_taken(api: httpx.Client, headers: dict[str, str], place: str) -> None:
+    answer = api.post(ENDPOINTS, content=_named("x"), headers=JSON | headers)
+    assert (answer.status_code, answer.json()["place"]) == (415, place)
+    assert answer.json()["remedy"]
+
+
+def test_slash_in_a_name_leads_to_no_other_route(api: httpx.Client) -> None:
+    for path in ("/v1/tenants/alpha%2Fendpoints", f"/v1/tenants/alpha%2fendpoints%2F{PRINTER}"):
+        answer = api.get(path)
+        assert (answer.status_code, answer.json()["place"]) == (422, "path")
+
+
+def test_mistakes_without_end_are_counted_to_an_end(api: httpx.Client) -> None:
+    body = {f"field-{number}": number for number in range(9_000)} | {"y" * 500_000: 1}
+    answer = api.post(ENDPOINTS, json=body)
+    assert (answer.status_code, answer.json()["detail"]) == (422, "More than 200 mistakes.")
+    assert len(answer.content) < 100_000
+    answer = api.get(f"{ENDPOINTS}?" + "&".join(f"a{number}" + "=" for number in range(5_000)))
+    assert (answer.status_code, answer.json()["detail"]) == (422, "More than 200 mistakes.")
