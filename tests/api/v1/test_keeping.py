@@ -103,6 +103,6 @@ def test_files_of_an_export_are_downloaded_whole_and_in_ranges(
     assert api.get(f"{files}/a.csv", headers={"Range": "bytes=20-"}).status_code == 416
     assert api.get(f"{files}/manifest.json").json() == {"files": []}
     for name in ("secret", "gone.csv", "..%2F..%2Fsecret", "%2Fetc%2Fpasswd"):
-        assert api.get(f"{files}/{name}").status_code == 404, name
+        assert api.get(f"{files}/{name}").status_code == (422 if "%" in name else 404), name
     assert api.delete(f"{EXPORTS}/{job['id']}").json()["state"] == "pruned"
     assert api.get(f"{files}/a.csv").status_code == 404
