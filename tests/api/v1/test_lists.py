@@ -102,7 +102,7 @@ def test_members_tokens_and_policies_are_narrowed(api: httpx.Client) -> None:
     found = walk(api, f"{ALPHA}/members", sort="-email", limit=1)
     assert [each["email"] for each in found] == ["bob@example.com", "ann@example.com"]
     for name in ("monitoring", "backup"):
-        made = {"name": name, "permissions": ["session.read"], "expires_at": "2099-01-01T00:00:00Z"}
+        made = {"name": name, "permissions": ["session.read"]}
         made["expires_at"] = api.get("/v1/msps/acme/tokens").json()["items"][0]["expires_at"]
         assert api.post(f"{ALPHA}/tokens", json=made).status_code == 201
     [backup] = api.get(f"{ALPHA}/tokens", params={"text": "back"}).json()["items"]
@@ -119,8 +119,8 @@ def test_jobs_are_narrowed_by_kinds_that_the_worker_knows(
     api: httpx.Client, owner_engine: Engine, platform: Platform, make_token: MakeToken
 ) -> None:
     assert set(get_args(JobKind)) == HANDLERS.keys()
-    with owner_engine.begin() as connection:
-        for kind in ("bulk.run", "import.run"):
+    for kind in ("bulk.run", "import.run"):
+        with owner_engine.begin() as connection:
             connection.execute(insert(Job).values(msp_id=platform.msp_id, kind=kind, title=kind, asked_by="test"))
     path = "/v1/msps/acme/jobs"
     assert [each["kind"] for each in walk(api, path, sort="created_at", limit=1)] == ["bulk.run", "import.run"]
