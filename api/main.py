@@ -16,11 +16,18 @@ from api.route_index import RouteIndex
 from api.routes import add_routes
 from api.sign_up import routes as sign_up_pages
 from api.start import routes as start_pages
+from api.start import tenant as tenant_pages
 from api.state import prepare_enrolling
 from api.v1.routers import ROUTES, V1
 from nac.settings import Settings, load_settings
 
-_PAGES = (sign_up_pages.router, new_password_pages.router, start_pages.router, description_route.router)
+_PAGES = (
+    sign_up_pages.router,
+    new_password_pages.router,
+    start_pages.router,
+    tenant_pages.router,
+    description_route.router,
+)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

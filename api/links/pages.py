@@ -12,25 +12,37 @@ from fastapi.responses import HTMLResponse
 from nac.models import EnrolmentSecret
 
 _STYLE = """
-body { font: 1rem/1.5 system-ui, sans-serif; color: #1a2330; background: #f4f6f8; margin: 0; }
-main { max-width: 38rem; margin: 2rem auto; padding: 1.5rem 2rem 2rem; background: #fff; border-radius: 8px; }
-h1 { font-size: 1.4rem; margin: 0 0 .5rem; }
+:root { color-scheme: light dark; --text: #1a2330; --quiet: #556273; --behind: #f4f6f8; --paper: #fff; --line: #dde3ea;
+  --edge: #8794a5; --code: #eef2f6; --act: #14539a; --on-act: #fff; --link: #14539a; --wrong: #a11; --good: #17653a;
+  --focus: #7fb2ea; }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e6ebf1; --quiet: #a5b1bf; --behind: #12171d; --paper: #1b222b; --line: #333e4b; --edge: #77869a;
+    --code: #27313d; --act: #2f74c0; --link: #86bbf5; --wrong: #ff9a9a; --good: #7fd6a3; --focus: #7fb2ea; }
+}
+body { font: 1rem/1.5 system-ui, sans-serif; color: var(--text); background: var(--behind); margin: 0; }
+main { max-width: 38rem; margin: 2rem auto; padding: 1.5rem 2rem 2rem; background: var(--paper); border-radius: 8px; }
+h1 { font-size: 1.4rem; margin: 0 0 .5rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.05rem; margin: 0 0 .25rem; }
-p { margin: .25rem 0 .75rem; }
-section { border-top: 1px solid #dde3ea; padding-top: 1rem; margin-top: 1.25rem; }
+p { margin: .25rem 0 .75rem; overflow-wrap: anywhere; }
+a { color: var(--link); }
+section { border-top: 1px solid var(--line); padding-top: 1rem; margin-top: 1.25rem; }
 button, a.button { font: inherit; display: inline-block; padding: .5rem 1rem; border: 0; border-radius: 6px;
-  background: #14539a; color: #fff; text-decoration: none; cursor: pointer; }
+  background: var(--act); color: var(--on-act); text-decoration: none; cursor: pointer; }
 textarea { width: 100%; box-sizing: border-box; font: .8rem monospace; }
-code { font-size: 1.2rem; background: #eef2f6; padding: .3rem .6rem; border-radius: 4px; }
-.wrong { color: #a11; }
-.good { color: #17653a; }
+code { font-size: 1.1rem; background: var(--code); padding: .3rem .6rem; border-radius: 4px;
+  -webkit-box-decoration-break: clone; box-decoration-break: clone; }
+pre { font: .85rem/1.5 monospace; background: var(--code); padding: .6rem .8rem; border-radius: 4px; overflow-x: auto; }
+.wrong { color: var(--wrong); }
+.good { color: var(--good); }
 table { border-collapse: collapse; width: 100%; margin: .5rem 0 1rem; }
-td { padding: .3rem .5rem .3rem 0; border-top: 1px solid #dde3ea; }
+td { padding: .3rem .5rem .3rem 0; border-top: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
 label.field { display: block; margin: 0 0 1rem; }
-label.field input { display: block; width: 100%; box-sizing: border-box; font: inherit; padding: .5rem .6rem;
-  margin-top: .25rem; border: 1px solid #8794a5; border-radius: 6px; }
-input:focus, button:focus { outline: 3px solid #7fb2ea; outline-offset: 1px; }
-.hint { display: block; color: #556273; font-size: .9rem; }
+label.field input, label.field select { display: block; width: 100%; box-sizing: border-box; font: inherit;
+  padding: .5rem .6rem; margin-top: .25rem; border: 1px solid var(--edge); border-radius: 6px;
+  color: inherit; background: var(--paper); }
+input:focus, select:focus, button:focus, a:focus { outline: 3px solid var(--focus); outline-offset: 1px; }
+.hint { display: block; color: var(--quiet); font-size: .9rem; margin-top: .25rem; }
+@media (max-width: 30rem) { main { margin: 0 auto; padding: 1rem; border-radius: 0; } }
 """
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 HEADERS = {

@@ -1,6 +1,6 @@
 """The first pages after signing in. Plain HTML, for any browser, without a script."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from http import HTTPStatus
 
@@ -8,11 +8,7 @@ from fastapi import Response
 
 from api.form_pages import wrong_sentence
 from api.links.pages import page
-from api.v1.radius_secret import RadiusServer
-from api.v1.self_tests import SelfTest
 from nac.sign_in.places import Place
-
-_SECONDS_UNTIL_NEXT_LOOK = "3"
 
 _SIGN_IN = """\
 {wrong}
@@ -23,7 +19,10 @@ _SIGN_IN = """\
 <input type="password" name="password" required maxlength="1000" autocomplete="current-password"></label>
 <button>Sign in</button>
 </form>
+<p><a href="/new-password">Forgot your password?</a></p>
+{trials}
 """
+_TRIALS = '<p>No account yet? <a href="/sign-up">Try Admit</a></p>'
 _CODE = """\
 <p>Show a second factor as well.</p>
 {wrong}
@@ -36,35 +35,11 @@ _CODE = """\
 """
 _LABELS = {"totp": "Code of your authenticator app", "recovery-code": "Or one of your recovery codes"}
 _PASSKEY_ALONE = "<p>Your second factor is a passkey, which takes a page with scripts.</p>"
-_TENANT = """\
-<p>Switches and access points send to <strong>{address}</strong>: authentication to UDP port
-<strong>{auth_port}</strong>, accounting to UDP port <strong>{acct_port}</strong>.</p>
-{secret}
-<section>
-<h2>Self-test</h2>
-{board}
-</section>
-<section>
-<h2>What comes next</h2>
-<p>Enter a device, point a switch here and look at what was decided: the
-<a href="/openapi.json">API</a> does all of it, by hand with <code>./admit api</code> and a token of yours.</p>
-<form method="post" action="/sign-out"><input type="hidden" name="csrf_token" value="{csrf_token}">
-<button>Sign out</button></form>
-</section>
-"""
-_REVEAL = """\
-<form method="post" action="/start/{slug}/secret"><input type="hidden" name="csrf_token" value="{csrf_token}">
-<button>Show the shared secret</button>
-<span class="hint">That you were shown it is written down.</span></form>
-"""
-_TEST = """\
-<form method="post" action="/start/{slug}/self-test"><input type="hidden" name="csrf_token" value="{csrf_token}">
-<button>Test again</button></form>
-"""
 
 
-def sign_in(*, email: str = "", wrong: str = "", status: int = HTTPStatus.OK) -> Response:
-    return page("Sign in", _SIGN_IN.format(email=escape(email), wrong=wrong_sentence(wrong)), status)
+def sign_in(*, trials: bool, email: str = "", wrong: str = "", status: int = HTTPStatus.OK) -> Response:
+    body = _SIGN_IN.format(email=escape(email), wrong=wrong_sentence(wrong), trials=_TRIALS if trials else "")
+    return page("Sign in", body, status)
 
 
 def second_factor(methods: Iterable[str], *, challenge: str, wrong: str = "", status: int = HTTPStatus.OK) -> Response:
@@ -86,44 +61,3 @@ def places(found: Sequence[Place], *, csrf_token: str) -> Response:
     leave = f'<input type="hidden" name="csrf_token" value="{escape(csrf_token)}"><button>Sign out</button>'
     body = f"<ul>{rows}</ul>" if rows else "<p>No tenant is open to you.</p>"
     return page("Your tenants", f'{body}<form method="post" action="/sign-out">{leave}</form>', HTTPStatus.OK)
-
-
-def tenant(
-    *, slug: str, name: str, server: RadiusServer, test: SelfTest | None, csrf_token: str, may: Mapping[str, bool]
-) -> Response:
-    """`server.secret` is "" until it is asked for; `may` says what is offered: reveal, test."""
-    given = {"slug": escape(slug), "csrf_token": escape(csrf_token)}
-    secret = ""
-    if server.secret:
-        secret = f"<p>The shared secret: <code>{escape(server.secret)}</code></p>"
-    elif may["reveal"]:
-        secret = _REVEAL.format(**given)
-    runs = test is not None and test.passed is None and not test.error
-    board = _board(test) + ("" if runs or not may["test"] else _TEST.format(**given))
-    body = _TENANT.format(
-        address=escape(server.address),
-        auth_port=server.auth_port,
-        acct_port=server.acct_port,
-        secret=secret,
-        board=board,
-        **given,
-    )
-    # Not while a secret is shown: the page would be asked for again without it.
-    again = {"Refresh": _SECONDS_UNTIL_NEXT_LOOK} if runs and not server.secret else {}
-    return page(name, body, HTTPStatus.OK, again)
-
-
-def _board(test: SelfTest | None) -> str:
-    if test is None:
-        return "<p>None has run yet.</p>"
-    if test.error:
-        return f'<p class="wrong" role="alert">It could not be carried out: {escape(test.error)}</p>'
-    if test.passed is None:
-        return "<p>We are asking the ports as one of your switches would: a few seconds.</p>"
-    head = "Everything is as it should be." if test.passed else "Not everything is as it should be."
-    rows = "".join(
-        f'<tr class="{"good" if check.ok else "wrong"}"><td>{"✓" if check.ok else "✗"}</td>'
-        f"<td>{escape(check.name)}: {escape(check.sent)}</td><td>{escape(check.got)}</td></tr>"
-        for check in test.checks
-    )
-    return f'<p class="{"good" if test.passed else "wrong"}"><strong>{head}</strong></p><table>{rows}</table>'

@@ -1,12 +1,15 @@
 """Who looks at a page, by the cookie of a browser. Nothing else is taken here: programs use the API."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fastapi import Request, Response
+from fastapi.responses import RedirectResponse
 
-from api import cookies
-from api.access import Access, Asked, ReadsTenant, asked_of
+from api import cookies, form_pages
+from api.access import Access, Asked, NotSignedIn, ReadsTenant, asked_of
 from nac.accounts.permissions import Permission
+from nac.errors import AdmitError
+from nac.sign_in.errors import SignInOver
 
 
 def visitor(request: Request) -> Asked:
@@ -22,3 +25,13 @@ def tenant(request: Request, permission: Permission) -> Access:
 def note_form(request: Request, fields: Mapping[str, str]) -> None:
     """To be called before it is asked who looks."""
     cookies.note_csrf_token(request, fields.get("csrf_token", ""))
+
+
+def answered(answer: Callable[[], Response]) -> Response:
+    """Who is not signed in is asked to."""
+    try:
+        return answer()
+    except (NotSignedIn, SignInOver):
+        return RedirectResponse("/sign-in", 303)
+    except AdmitError as exc:
+        return form_pages.refused(exc)

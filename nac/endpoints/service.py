@@ -56,7 +56,7 @@ def require_lasting(macs: Iterable[str], *, allow_random: bool, place: str = "ma
             f"{len(made_up)} of the addresses {'is' if len(made_up) == 1 else 'are'} random ({shown}): devices make"
             " them up and change them, and whoever makes up the same one would be let in.",
             place=place,
-            remedy="Turn the device's private address off for this network, or say --allow-random.",
+            remedy="Turn the device's private address off for this network, or say allow_random (--allow-random).",
         )
 
 

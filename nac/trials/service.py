@@ -8,6 +8,7 @@ import hashlib
 import ipaddress
 import re
 import secrets
+import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -238,7 +239,9 @@ def _source(address: str | None) -> str | None:
 
 def _slug(organisation: str) -> str:
     """Of the organisation's name, with what makes it the only one."""
-    words = "-".join(_SLUG_WORD.findall(organisation.lower()))[:_MOST_SLUG_CHARACTERS].strip("-")
+    # Letters without their accents: Söhne becomes sohne.
+    plain = unicodedata.normalize("NFKD", organisation).encode("ascii", "ignore").decode()
+    words = "-".join(_SLUG_WORD.findall(plain.lower()))[:_MOST_SLUG_CHARACTERS].strip("-")
     return f"{words or 'trial'}-{''.join(secrets.choice(_LETTERS) for _ in range(6))}"
 
 

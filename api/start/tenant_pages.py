@@ -1,0 +1,201 @@
+"""What `/start/<tenant>` shows. Plain HTML, for any browser, without a script."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from html import escape
+from http import HTTPStatus
+
+from fastapi import Response
+
+from api.form_pages import wrong_sentence
+from api.links.pages import page
+from api.remedies import of_the_api
+from api.v1.radius_secret import RadiusServer
+from api.v1.self_tests import SelfTest
+from nac.accounts.permissions import Permission
+from nac.decisions.service import LoggedDecision
+from nac.mac import display_mac
+from nac.snippets.catalogue import Template
+
+_SECONDS_UNTIL_NEXT_LOOK = "3"
+
+_TENANT = """\
+<section>
+<h2>Switches and access points</h2>
+<p>They send to <strong>{address}</strong>: authentication to UDP port <strong>{auth_port}</strong>, accounting to UDP
+port <strong>{acct_port}</strong>.</p>
+{secret}
+</section>
+{device}
+<section>
+<h2>Who has asked</h2>
+{asked}
+</section>
+<section>
+<h2>Self-test</h2>
+{board}
+</section>
+{token}
+<section>
+<p><a href="/">All your tenants</a></p>
+<form method="post" action="/sign-out">{csrf}<button>Sign out</button></form>
+</section>
+"""
+_REVEAL = """\
+<form method="post" action="/start/{slug}/secret">{csrf}
+<label class="field">For which device
+<select name="snippet"><option value="">The shared secret alone</option>{options}</select></label>
+<button>Show the secret and the configuration</button>
+<span class="hint">That you were shown it is written down.</span></form>
+"""
+_DEVICE = """\
+<section id="device">
+<h2>Let a device in</h2>
+{told}
+<form method="post" action="/start/{slug}/device">{csrf}
+<label class="field">MAC address
+<input name="mac" required maxlength="40" placeholder="00:00:5e:00:53:01" autocomplete="off" value="{mac}"></label>
+<label class="field">Name
+<input name="name" maxlength="200" placeholder="Printer, 2nd floor" autocomplete="off" value="{name}"></label>
+<button>Let it in</button></form>
+</section>
+"""
+_SHELL = """\
+<section>
+<h2>From a shell or a program</h2>
+{told}
+</section>
+"""
+_ASK_FOR_ONE = """\
+<p>All of this, and the rest, is in the <a href="/openapi.json">API</a>.</p>
+<form method="post" action="/start/{slug}/token">{csrf}<button>Make a token</button>
+<span class="hint">It is good for a day, and may what you may here.</span></form>
+"""
+_FROM_A_SHELL = """\
+<p>The token is shown this once, and is good for a day:</p>
+<pre>export ADMIT_API_URL={url} ADMIT_API_TOKEN={token}
+./admit api list-endpoints {slug}
+curl -H "Authorization: Bearer $ADMIT_API_TOKEN" $ADMIT_API_URL/v1/tenants/{slug}/endpoints</pre>
+"""
+_TEST = """\
+<form method="post" action="/start/{slug}/self-test">{csrf}<button>Test again</button></form>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a page shows beside what it always does: what was asked for, done or typed."""
+
+    # With the secret, once somebody has asked for that.
+    server: RadiusServer | None = None
+    token: str = ""
+    # The device that was just let in, and whether the cell lets it in already.
+    entered: str = ""
+    live: bool = False
+    mac: str = ""
+    name: str = ""
+    wrong: str = ""
+
+
+def tenant(
+    shown: Shown,
+    *,
+    slug: str,
+    name: str,
+    status: int,
+    test: SelfTest | None,
+    asked: Sequence[LoggedDecision] | None,
+    csrf_token: str,
+    held: frozenset[Permission],
+    snippets: Sequence[Template],
+    api_url: str,
+) -> Response:
+    """`asked` is None for whoever may not see it; `held` says what is offered."""
+    assert shown.server is not None
+    given = {"slug": escape(slug), "csrf": f'<input type="hidden" name="csrf_token" value="{escape(csrf_token)}">'}
+    runs = test is not None and test.passed is None and not test.error
+    # Only a page that could be asked for again as it is: nothing that is shown once, nothing typed, no form to type in.
+    refreshes = runs and shown == Shown(server=shown.server) and not shown.server.secret
+    body = _TENANT.format(
+        address=escape(shown.server.address),
+        auth_port=shown.server.auth_port,
+        acct_port=shown.server.acct_port,
+        secret=_secret(shown.server, snippets, given) if Permission.SECRET_REVEAL in held else "",
+        device=_device(shown, given) if Permission.ENDPOINT_MANAGE in held and not refreshes else "",
+        asked=_asked(asked, slug, may_enter=Permission.ENDPOINT_MANAGE in held),
+        board=_board(test) + ("" if runs or Permission.POLICY_PUBLISH not in held else _TEST.format(**given)),
+        token=_token(shown.token, api_url, given) if Permission.TOKEN_MANAGE in held else "",
+        **given,
+    )
+    again = {"Refresh": _SECONDS_UNTIL_NEXT_LOOK} if refreshes else {}
+    return page(name, body, status or HTTPStatus.OK, again)
+
+
+def _secret(server: RadiusServer, snippets: Sequence[Template], given: dict[str, str]) -> str:
+    if not server.secret:
+        options = "".join(f'<option value="{escape(each.id)}">{escape(each.title)}</option>' for each in snippets)
+        return _REVEAL.format(options=options, **given)
+    text = f"<pre>{escape(server.text)}</pre>" if server.text else ""
+    return f"<p>The shared secret: <code>{escape(server.secret)}</code></p>{text}"
+
+
+def _device(shown: Shown, given: dict[str, str]) -> str:
+    told = wrong_sentence(shown.wrong)
+    if shown.entered:
+        how = "comes in from now on" if shown.live else "is entered, and comes in as soon as the cell has heard of it"
+        told = f'<p class="good" role="status">{escape(shown.entered)} {how}.</p>'
+    return _DEVICE.format(told=told, mac=escape(shown.mac), name=escape(shown.name), **given)
+
+
+def _token(token: str, url: str, given: dict[str, str]) -> str:
+    made = (
+        _FROM_A_SHELL.format(url=escape(url), token=escape(token), **given) if token else _ASK_FOR_ONE.format(**given)
+    )
+    return _SHELL.format(told=made)
+
+
+def _asked(found: Sequence[LoggedDecision] | None, slug: str, *, may_enter: bool) -> str:
+    if found is None:
+        return "<p>You may not see it.</p>"
+    link = f"/start/{escape(slug)}"
+    again = f'<p><a href="{link}">Look again</a></p>'
+    if not found:
+        return f"<p>No device yet. A switch that is set up shows here at its first request.</p>{again}"
+    rows = "".join(_decision(each, link if may_enter else "") for each in found)
+    return f"<table>{rows}</table>{again}"
+
+
+def _decision(logged: LoggedDecision, link: str) -> str:
+    log = logged.log
+    mac = display_mac(log.mac) if log.mac else ""
+    kind, word, remedy = "good", "admitted", ""
+    if not log.permitted:
+        kind, word, remedy = (
+            "wrong",
+            "rejected",
+            f'<span class="hint">{escape(of_the_api(logged.reason.advice))}</span>',
+        )
+    if link and mac and log.reason == "unknown-mac":
+        remedy = f'<span class="hint"><a href="{link}?mac={mac}#device">Let it in</a>, if it is yours.</span>'
+    return (
+        f'<tr class="{kind}"><td>{log.at.astimezone(UTC):%H:%M:%S} UTC</td>'
+        f"<td>{escape(log.identity or mac)} by {escape(logged.nas)}</td>"
+        f"<td>{word}: {escape(logged.reason.title)}{remedy}</td></tr>"
+    )
+
+
+def _board(test: SelfTest | None) -> str:
+    if test is None:
+        return "<p>None has run yet.</p>"
+    if test.error:
+        return f'<p class="wrong" role="alert">It could not be carried out: {escape(test.error)}</p>'
+    if test.passed is None:
+        return "<p>We are asking the ports as one of your switches would: a few seconds.</p>"
+    head = "Everything is as it should be." if test.passed else "Not everything is as it should be."
+    rows = "".join(
+        f'<tr class="{"good" if check.ok else "wrong"}"><td>{"✓" if check.ok else "✗"}</td>'
+        f"<td>{escape(check.name)}: {escape(check.sent)}</td><td>{escape(check.got)}</td></tr>"
+        for check in test.checks
+    )
+    return f'<p class="{"good" if test.passed else "wrong"}"><strong>{head}</strong></p><table>{rows}</table>'

@@ -1,0 +1,132 @@
+"""`/start/<tenant>`: what a newcomer does with forms alone."""
+
+import re
+from datetime import timedelta
+
+import httpx
+import pytest
+from sqlalchemy import Engine, update
+
+from api import change
+from api.main import create_app
+from api.start import tenant_pages
+from api.v1.radius_secret import RadiusServer
+from nac.accounts.permissions import Permission
+from nac.clock import utc_now
+from nac.db import PlatformScope, session_scope
+from nac.decisions.service import LoggedDecision
+from nac.models import AuthLog, Membership
+from nac.settings import Settings
+from tests.api.served import served, settings_of_public
+from tests.postgres import Database
+from tests.trials.conftest import ANN, PASSWORD
+
+_MAC = "00:00:5e:00:53:77"
+
+
+class Start:
+    """The page of a trial, in a browser that is signed in."""
+
+    def __init__(self, api: httpx.Client, slug: str) -> None:
+        self.api, self.slug, self.path = api, slug, f"/start/{slug}"
+        assert api.post("/sign-in", data={"email": ANN["email"], "password": PASSWORD}).status_code == 303
+        # Sent by browsers over TLS alone.
+        api.headers["Cookie"] = f"__Host-admit={api.cookies['__Host-admit']}"
+        found = re.search('name="csrf_token" value="([^"]+)"', api.get("/").text)
+        assert found
+        self.csrf_token = found[1]
+
+    def post(self, form: str, **given: str) -> httpx.Response:
+        return self.api.post(f"{self.path}/{form}", data=given | {"csrf_token": self.csrf_token})
+
+
+@pytest.fixture
+def start(api: httpx.Client, trial: str, monkeypatch: pytest.MonkeyPatch) -> Start:
+    # The cell of these tests is dead.
+    monkeypatch.setattr(change, "_LIVE_SECONDS", 0.05)
+    return Start(api, trial)
+
+
+def test_a_device_is_let_in_by_its_address(start: Start):
+    wrong = start.post("device", mac="<zz>", name='My "printer"')
+    assert wrong.status_code == 422
+    assert "is no MAC address" in wrong.text
+    assert "<zz>" not in wrong.text
+    assert 'value="My &quot;printer&quot;"' in wrong.text
+    done = start.post("device", mac="00-00-5E-00-53-77", name="Printer")
+    assert f"{_MAC} is entered, and comes in as soon as the cell has heard of it" in done.text
+    listed = start.api.get(f"/v1/tenants/{start.slug}/endpoints").json()["items"]
+    assert [(each["mac"], each["name"]) for each in listed] == [(_MAC, "Printer")]
+    again = start.post("device", mac=_MAC)
+    assert (again.status_code, "already" in again.text) == (409, True)
+    assert start.post("device", mac="00:00:5e:00:53:78").status_code == 200
+    assert "trial is of 2 devices" in start.post("device", mac="00:00:5e:00:53:79").text
+    assert start.api.post(f"{start.path}/device", data={"mac": _MAC}).status_code == 403
+
+
+def test_a_link_brings_the_address_along(start: Start):
+    start.post("self-test")
+    shown = start.api.get(start.path, params={"mac": '"><b>'})
+    assert 'value="&quot;&gt;&lt;b&gt;"' in shown.text
+    # What is typed would be gone.
+    assert "refresh" not in shown.headers
+
+
+def test_a_configuration_comes_with_the_secret(start: Start):
+    shown = start.post("secret", snippet="aruba-cx")
+    secret = re.search("shared secret: <code>([^<]+)</code>", shown.text)
+    assert secret
+    assert f"key plaintext {secret[1]}" in shown.text
+    assert start.post("secret", snippet="nothing").status_code == 404
+
+
+def test_a_token_is_good_for_what_its_maker_may(start: Start, api: httpx.Client):
+    text = re.search(r"ADMIT_API_TOKEN=(admit_\S+)", start.post("token").text)
+    assert text
+    assert text[1] not in api.get(start.path).text
+    (listed,) = api.get(f"/v1/tenants/{start.slug}/tokens").json()["items"]
+    assert listed["maker"] == "person:ann@acme.example"
+    del api.headers["Cookie"]
+    api.cookies.clear()
+    bearer = {"Authorization": f"Bearer {text[1]}"}
+    assert api.get(f"/v1/tenants/{start.slug}", headers=bearer).status_code == 200
+    assert api.get("/v1/cells", headers=bearer).status_code == 403
+
+
+def test_who_only_looks_is_offered_no_form(start: Start, app_engine: Engine):
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        session.execute(update(Membership).values(role="auditor"))
+    shown = start.api.get(start.path).text
+    assert re.findall('action="([^"]+)"', shown) == ["/sign-out"]
+    for form in ("device", "token", "secret", "self-test"):
+        assert start.post(form, mac=_MAC).status_code == 403
+
+
+def test_the_sign_in_page_says_where_else_to_go(api: httpx.Client, database: Database, tmp_path, offering: Settings):
+    assert {"/new-password", "/sign-up"} <= set(re.findall('href="([^"]+)"', api.get("/sign-in").text))
+    without = settings_of_public(database, tmp_path, ADMIT_TRIALS="no", ADMIT_PORTAL_URL=offering.portal_url)
+    with served(create_app(without)) as other:
+        assert re.findall('href="([^"]+)"', other.get("/sign-in").text) == ["/new-password"]
+
+
+def test_decisions_say_what_to_do():
+    common = {"at": utc_now() - timedelta(minutes=1), "nas_port": "", "method": "mab", "mac": "00005e005377"}
+    rejected = AuthLog(**common, identity="<i>", permitted=False, reason="unknown-mac")
+    admitted = AuthLog(**common, identity="", permitted=True, reason="rule-permitted")
+    found = [LoggedDecision(row, nas="sw<1>", site="", certificate="") for row in (rejected, admitted)]
+    shown = tenant_pages.tenant(
+        tenant_pages.Shown(server=RadiusServer(address="192.0.2.1", auth_port=1, acct_port=2, secret="", text="")),
+        slug="acme",
+        name="Acme",
+        status=200,
+        test=None,
+        asked=found,
+        csrf_token="",
+        held=frozenset({Permission.ENDPOINT_MANAGE}),
+        snippets=(),
+        api_url="https://admit.example",
+    ).body.decode()
+    assert "&lt;i&gt; by sw&lt;1&gt;" in shown
+    assert "rejected: Unknown device" in shown
+    assert 'href="/start/acme?mac=00:00:5e:00:53:77#device"' in shown
+    assert "00:00:5e:00:53:77 by sw&lt;1&gt;</td><td>admitted: Admitted by a rule" in shown
