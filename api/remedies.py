@@ -30,6 +30,7 @@ OPERATIONS: Mapping[str, str] = {
     "export list": "listExports",
     "export remove": "removeExport",
     "feed list": "listFeeds",
+    "feed set": "changeFeed",
     "identity-source list": "listIdentitySources",
     "identity-source test": "testIdentitySource",
     "msp list": "listMsps",

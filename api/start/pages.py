@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 from http import HTTPStatus
+from urllib.parse import urlencode
 
 from fastapi import Response
 
@@ -52,12 +53,16 @@ def second_factor(methods: Iterable[str], *, challenge: str, wrong: str = "", st
     return page("Sign in", "".join(forms) or _PASSKEY_ALONE, status)
 
 
-def places(found: Sequence[Place], *, csrf_token: str) -> Response:
-    rows = "".join(
-        f'<li><a href="/start/{escape(place.slug)}">{escape(place.name)}</a></li>'
-        for place in found
-        if place.kind == "tenant"
-    )
+def places(found: Sequence[Place], *, following: str, csrf_token: str) -> Response:
+    """`following` is the key that the next page begins after; "" for none."""
+    rows = "".join(map(_place, (place for place in found if place.kind == "tenant")))
+    more = f'<p><a href="/?{urlencode({"after": following})}">More</a></p>' if following else ""
     leave = f'<input type="hidden" name="csrf_token" value="{escape(csrf_token)}"><button>Sign out</button>'
-    body = f"<ul>{rows}</ul>" if rows else "<p>No tenant is open to you.</p>"
-    return page("Your tenants", f'{body}<form method="post" action="/sign-out">{leave}</form>', HTTPStatus.OK)
+    body = f"<ul>{rows}</ul>" if rows or more else "<p>No tenant is open to you.</p>"
+    return page("Your tenants", f'{body}{more}<form method="post" action="/sign-out">{leave}</form>', HTTPStatus.OK)
+
+
+def _place(place: Place) -> str:
+    about = place.slug if place.status == "active" else f"{place.slug}, {place.status}"
+    link = f'<a href="/start/{escape(place.slug)}">{escape(place.name)}</a>'
+    return f'<li>{link} <span class="hint">{escape(about)}</span></li>'

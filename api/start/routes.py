@@ -18,10 +18,14 @@ from nac.sign_in.errors import SignInRefused
 
 router = APIRouter(tags=["start pages"], include_in_schema=False)
 
+_MOST_PLACES = 100
+_MOST_KEY_CHARACTERS = 500
+
 
 @router.get("/")
-def show_places(request: Request) -> Response:
-    return answered(lambda: _places(request))
+def show_places(request: Request, after: str = "") -> Response:
+    """`after`: the last key of the page before."""
+    return answered(lambda: _places(request, after[:_MOST_KEY_CHARACTERS]))
 
 
 @router.get("/sign-in")
@@ -75,12 +79,15 @@ def sign_out(request: Request, body: form_pages.Body) -> Response:
     return answered(leave)
 
 
-def _places(request: Request) -> Response:
+def _places(request: Request, after: str) -> Response:
     asked = visitor(request)
     assert asked.signed_in is not None
     with session_scope(PersonScope(asked.signed_in.person_id)) as session:
-        found = places.list_places(session, principal=asked.principal, via=asked.signed_in.via)
-    return pages.places(found, csrf_token=asked.signed_in.csrf_token)
+        found = places.list_places(
+            session, principal=asked.principal, via=asked.signed_in.via, after=after, limit=_MOST_PLACES + 1
+        )
+    following = found[_MOST_PLACES - 1].key if len(found) > _MOST_PLACES else ""
+    return pages.places(found[:_MOST_PLACES], following=following, csrf_token=asked.signed_in.csrf_token)
 
 
 def _desk(request: Request, response: Response) -> Desk:

@@ -94,8 +94,8 @@ def plan_rollover(
         raise AuthorityKeyAway(
             f"The key of {root.name} is not here, so devices that trust it alone would refuse the cell from now on.",
             place="authority",
-            remedy="Bring it back: ./admit ca import-root-key. If it is lost, say --present-from, the day by which"
-            " every device has the new root: until then the cell shows the server certificate of now.",
+            remedy="Bring it back: ./admit ca import-root-key. If it is lost, say present_from (--present-from), the"
+            " day by which every device has the new root: until then the cell shows the server certificate of now.",
         )
     present = repository.active_issuing(session, tenant_id)
     issuing, new_root = reserve("issuing"), reserve("root") if of_root else None

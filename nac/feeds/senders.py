@@ -11,7 +11,7 @@ from nac.models import Feed
 from nac.outbound.reach import Reach
 from nac.secrets import Sealer
 
-_NETWORKS_REMEDY = "The feed is set for networks that do not hold it: `feed set --network` changes them."
+_NETWORKS_REMEDY = "The feed is set for networks that do not hold it: ./admit feed set --network changes them."
 
 
 def make_sender(feed: Feed, *, reach: Reach, sealer: Sealer, now: datetime) -> Sender:

@@ -204,7 +204,9 @@ def _require_reach(settings: LdapSettings | OidcSettings, reach: Reach) -> None:
 def _require_secret(source: IdentitySource) -> None:
     if source.settings.get("bind_dn") and source.secret_sealed is None:
         raise InvalidIdentitySource(
-            "An account to bind as (bind_dn) needs its password.", place="secret", remedy="Give it: --secret-file FILE."
+            "An account to bind as (bind_dn) needs its password.",
+            place="secret",
+            remedy="Give it as secret (--secret-file FILE).",
         )
 
 

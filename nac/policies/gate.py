@@ -22,7 +22,7 @@ class UnacknowledgedDifferences(Conflict):
         super().__init__(
             f"The draft answers {what} otherwise, in {replay.groups} way{'s' if replay.groups > 1 else ''}.{other}",
             place="replay",
-            remedy=f"Look at them, then publish with --acknowledge {replay.digest}",
+            remedy=f"Look at them, then publish with acknowledge {replay.digest} (--acknowledge {replay.digest}).",
         )
         self.replay = replay
 

@@ -134,7 +134,9 @@ def get_session(session: Session, *, tenant_id: TenantId, row: int) -> Shown:
     found = repository.get(session, tenant_id, row)
     if found is not None:
         return _shown(found)
-    raise SessionNotFound(f"There is no session {row}. See session list --all.")
+    raise SessionNotFound(
+        f"There is no session {row}.", place="session", remedy="They are listed by: ./admit session list --all"
+    )
 
 
 def deciding_row(session: Session, shown: Shown) -> AuthLog | None:

@@ -14,7 +14,9 @@ from tests.cli.conftest import Admit
 
 def test_tenant_created_is_shown_with_ports_and_secret(cli: Admit) -> None:
     assert cli.json("msp", "create", "acme", "--name", "Acme Ltd")["name"] == "Acme Ltd"
-    created = cli.json("tenant", "create", "alpha", "--msp", "acme", "--name", "Alpha GmbH")
+    # That of the trials is meant by nobody who names none.
+    cli.json("msp", "create", "trials")
+    created = cli.json("tenant", "create", "alpha", "--name", "Alpha GmbH")
     assert (created["auth_port"], created["acct_port"], created["status"]) == (18120, 18121, "active")
     assert len(created["radius_secret"]) == 32
     assert cli.json("tenant", "show", "alpha") == created

@@ -32,7 +32,7 @@ from tests.trials.conftest import ANN, PASSWORD, Mails
 def test_who_confirms_administers_a_tenant_that_decides(
     trial: str, mails: Mails, app_engine: Engine, api: httpx.Client
 ):
-    assert trial.startswith("acme-school-s")
+    assert trial.startswith("acme-school-sohne-")
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant = tenants.require_by_slug(session, slug=trial)
         person = session.scalars(select(Person)).one()

@@ -9,15 +9,21 @@ from sqlalchemy import Engine, update
 
 from api import change
 from api.main import create_app
-from api.start import tenant_pages
+from api.start import routes, tenant_pages
 from api.v1.radius_secret import RadiusServer
-from nac.accounts.permissions import Permission
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import Level, Permission, permissions_at
 from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
+from nac.db import PlatformScope, TenantScope, session_scope
 from nac.decisions.service import LoggedDecision
+from nac.members import service as members
 from nac.models import AuthLog, Membership
+from nac.msps import service as msps
 from nac.settings import Settings
+from nac.tenants import service as tenants
+from nac.trials.provisioning import MSP
 from tests.api.served import served, settings_of_public
+from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
 from tests.trials.conftest import ANN, PASSWORD
 
@@ -107,6 +113,24 @@ def test_the_sign_in_page_says_where_else_to_go(api: httpx.Client, database: Dat
     without = settings_of_public(database, tmp_path, ADMIT_TRIALS="no", ADMIT_PORTAL_URL=offering.portal_url)
     with served(create_app(without)) as other:
         assert re.findall('href="([^"]+)"', other.get("/sign-in").text) == ["/new-password"]
+
+
+def test_places_are_pages(start: Start, monkeypatch: pytest.MonkeyPatch, app_engine: Engine):
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        msp_id = msps.require_by_slug(session, slug=MSP).id
+        annex = tenants.create_tenant(session, actor=ACTOR, slug="annex", msp_id=msp_id)
+    with session_scope(TenantScope(annex.id), engine=app_engine) as session:
+        held, owner = permissions_at(Level.TENANT), Owner(tenant_id=annex.id)
+        members.add_member(
+            session, actor=ACTOR, held=held, owner=owner, email=ANN["email"], role="auditor", has_come=True
+        )
+    monkeypatch.setattr(routes, "_MOST_PLACES", 1)
+    path, found = "/", []
+    while path:
+        shown = start.api.get(path).text
+        found += re.findall('href="/start/([^"]+)"', shown)
+        path = (re.findall(r'href="(/\?after=[^"]+)"', shown) or [""])[0]
+    assert sorted(found) == sorted({start.slug, "annex"})
 
 
 def test_decisions_say_what_to_do():
