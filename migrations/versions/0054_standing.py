@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0054"
-down_revision = "0050"
+down_revision = "0051"
 
 
 def upgrade() -> None:

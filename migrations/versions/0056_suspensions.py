@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0056"
-down_revision = "0050"
+down_revision = "0054"
 
 
 def upgrade() -> None:
