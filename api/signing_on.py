@@ -1,6 +1,7 @@
 """The transactions of a sign-in by an organisation's provider. Nothing is open while the provider is asked."""
 
 import hmac
+import logging
 from dataclasses import dataclass
 from datetime import timedelta
 from html import escape
@@ -38,6 +39,7 @@ from nac.sign_ons import service as sign_ons
 from nac.sign_ons.errors import ProviderDenied, ProviderRefused, ProviderUnavailable
 from nac.sign_ons.flow import Identity, Provider, Returned, denial
 
+_log = logging.getLogger("admit.api")
 _BACK_WITHIN = timedelta(minutes=10)
 
 
@@ -143,6 +145,10 @@ def _sign_in(request: Request, desk: Desk, shown: Shown[SignOnBegun], back: Back
 
 def _failed(request: Request, exc: AdmitError, on_error: str) -> Response:
     """Back to the page that began it, with `error`; else a page for people, and for programs a problem."""
+    if isinstance(exc, ProviderUnavailable):
+        # Anybody may ask: what a name resolves to here, and which ports answer, is for who runs the platform.
+        _log.warning("single sign-on %s, request %s: %s", request.url.path, request_id_of(request), exc)
+        exc = ProviderUnavailable(remedy="Try again in a while; if it goes on, tell who looks after the sign-in.")
     if on_error:
         asked = {"error": exc.code, "request_id": request_id_of(request)}
         query = f"{'&' if '?' in on_error else '?'}{urlencode(asked)}"

@@ -7,7 +7,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import cache
 from ipaddress import ip_address
@@ -141,36 +141,39 @@ class Ordered(Sorted):
             raise no_place() from exc
 
 
-def sorted_by(orders: Orders) -> Callable[..., Ordered]:
-    """As a dependency: `limit`, `after` and `sort` of a list that has these orders."""
+def sorted_by(orders: Orders) -> Callable[..., Awaitable[Ordered]]:
+    """As a dependency: `limit`, `after` and `sort` of a list that has these orders.
 
-    def paging(limit: _Limit = 100, after: _After = "", sort: str = orders.default) -> Ordered:
+    `async`, as the others here, since it does no I/O: what is not takes a turn of the thread pool.
+    """
+
+    async def paging(limit: _Limit = 100, after: _After = "", sort: str = orders.default) -> Ordered:
         return Ordered(limit, after, orders[sort])
 
     return _with_sort(paging, orders.names, orders.default)
 
 
-def sorted_by_time(name: str, *, newest_first: bool = True) -> Callable[..., Sorted]:
+def sorted_by_time(name: str, *, newest_first: bool = True) -> Callable[..., Awaitable[Sorted]]:
     """Of a list that goes by moments, up and down, and reads its keys itself."""
     default = DOWN + name if newest_first else name
 
-    def paging(limit: _Limit = 100, after: _After = "", sort: str = default) -> Sorted:
+    async def paging(limit: _Limit = 100, after: _After = "", sort: str = default) -> Sorted:
         return Sorted(limit, after, sort)
 
     return _with_sort(paging, (name, DOWN + name), default)
 
 
-def sort_of(orders: Orders) -> Callable[..., str]:
+def sort_of(orders: Orders) -> Callable[..., Awaitable[str]]:
     """As a dependency: `sort` of a list that is given whole."""
 
-    def sort(sort: str = orders.default) -> str:
+    async def sort(sort: str = orders.default) -> str:
         return sort
 
     sort.__annotations__["sort"] = sort_parameter(orders.names, orders.default)
     return sort
 
 
-Dependency = TypeVar("Dependency", bound=Callable[..., Sorted])
+Dependency = TypeVar("Dependency", bound=Callable[..., Awaitable[Sorted]])
 
 
 def _with_sort(paging: Dependency, names: Sequence[str], default: str) -> Dependency:

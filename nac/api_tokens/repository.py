@@ -22,8 +22,12 @@ ORDERS = Orders(
         "last_used_at": (ApiToken.last_used_at, ApiToken.id),
     }
 )
-# What is behind a token that somebody answers for; NULL of others.
-_BEHIND = literal_column("CASE WHEN api_tokens.maker_id IS NOT NULL THEN memberships_behind(api_tokens) END", JSONB)
+# What is behind a token that somebody answers for, nothing behind one that a suspended MSP's token has made; else NULL.
+_BEHIND = literal_column(
+    "CASE WHEN api_tokens.maker_id IS NOT NULL THEN memberships_behind(api_tokens)"
+    " WHEN api_tokens.parent_id IS NOT NULL AND is_of_suspended_msp(api_tokens) THEN '[]' END",
+    JSONB,
+)
 
 
 def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[dict[str, Any]] | None] | None:

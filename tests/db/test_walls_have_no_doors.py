@@ -20,6 +20,7 @@ DOORS = {
     "person_of_email(text)": "as above, for whoever signs in",
     "find_msp(text)": "the id of a slug",
     "is_suspended_msp(uuid)": "of an id that is known: what its people are told anyway",
+    "is_of_suspended_msp(api_tokens)": "of a token that is shown: whether a token of such an MSP has made it",
     "wanted_of_member(memberships)": "of the person in scope",
     "has_two_factors(uuid)": "of members who have come in: whether they have two factors",
     "find_tenant(text)": "the id of a slug, and whose it is",

@@ -84,6 +84,9 @@ def test_people_and_programs_of_a_suspended_msp_are_kept_out_and_its_tenants_own
     of_ann = ann.ask("POST", "/tenants/alpha/tokens", token).json()["token"]
     of_hal = hal.ask("POST", "/tenants/alpha/tokens", token).json()["token"]
     of_tenant = make_token(Owner(tenant_id=tenant_id))
+    # Nobody answers for the MSP's token: what it makes is by it alone, and what that makes.
+    of_msp = _made_by(api, msp_token, token | {"permissions": ["tenant.read", "token.manage"]})
+    of_its_own = _made_by(api, of_msp, token)
 
     def by(secret: str, path: str) -> httpx.Response:
         return api.get(f"/v1{path}", headers={"Authorization": f"Bearer {secret}"})
@@ -103,7 +106,8 @@ def test_people_and_programs_of_a_suspended_msp_are_kept_out_and_its_tenants_own
     [place] = ann.ask("GET", "/me/places").json()["items"]
     assert (place["slug"], place["status"], place["permissions"]) == ("acme", "suspended", [])
     # What an MSP's person has made elsewhere goes with the person; what the tenant's own have made stays.
-    assert by(of_ann, "/tenants/alpha").status_code == 401
+    for secret in (of_ann, of_msp, of_its_own):
+        assert by(secret, "/tenants/alpha").status_code == 401
     for secret in (of_hal, of_tenant):
         assert by(secret, "/tenants/alpha").json()["status"] == "active"
     hal.good("PATCH", "/tenants/alpha", {"name": "Mine"})
@@ -114,9 +118,16 @@ def test_people_and_programs_of_a_suspended_msp_are_kept_out_and_its_tenants_own
     assert refusal(operator("POST", "/tenants", json={"slug": "new", "msp": "acme"})) == STOPPED
 
     assert operator("POST", "/msps/acme/resume").json()["status"] == "active"
-    for secret, path in ((msp_token, "/msps/acme"), (of_ann, "/tenants/alpha")):
-        assert by(secret, path).status_code == 200
+    for secret in (of_ann, of_msp, of_its_own):
+        assert by(secret, "/tenants/alpha").status_code == 200
+    assert by(msp_token, "/msps/acme").status_code == 200
     assert ann.ask("GET", "/msps/acme").status_code == 200
+
+
+def _made_by(api: httpx.Client, secret: str, token: dict[str, object]) -> str:
+    made = api.post("/v1/tenants/alpha/tokens", json=token, headers={"Authorization": f"Bearer {secret}"})
+    assert made.status_code == 201, made.text
+    return str(made.json()["token"])
 
 
 def test_tenants_are_suspended_and_resumed_with_their_msp_where_the_operator_asks(
