@@ -74,6 +74,10 @@ def suspend_tenant(session: Session, *, actor: str, tenant_id: TenantId, level: 
     tenant = _change_status(
         session, actor=actor, tenant_id=tenant_id, to="suspended", verb="suspend", allowed=("active",)
     )
+    if level is Level.PLATFORM:
+        # Of the tenant itself, whatever becomes of its MSP.
+        tenant.suspended_with_msp = False
+        session.flush()
     before = tenant.suspension_level
     if before is None or before < level:
         tenant.suspension_level = level
@@ -144,10 +148,7 @@ def _change_status(
     is_new: bool = False,
 ) -> Tenant:
     tenant = _require_locked(session, tenant_id)
-    # Somebody has said so of the tenant itself now.
-    tenant.suspended_with_msp = False
     if tenant.status == to:
-        session.flush()
         if is_new:
             raise Conflict(
                 f"Tenant {tenant.slug!r} is {to} already.", place="status", remedy="Restore it first, and then again."
@@ -162,6 +163,7 @@ def _change_status(
         repository.give_time_to_rotations(session, tenant_id, until=utc_now() + RESTORED_ROTATION)
     before, tenant.status = tenant.status, to
     tenant.purge_at = purge_at
+    tenant.suspended_with_msp = False
     session.flush()
     after: dict[str, object] = {"status": to}
     if purge_at is not None:

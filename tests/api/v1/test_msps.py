@@ -147,7 +147,7 @@ def test_tenants_are_suspended_and_resumed_with_their_msp_where_the_operator_ask
     operator("POST", "/msps/acme/suspend", json={"with_tenants": True})
     assert statuses() == ["suspended"] * 3
     own = {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id))}"}
-    assert api.post("/v1/tenants/alpha/resume", headers=own).status_code == 409
+    assert refusal(api.post("/v1/tenants/alpha/resume", headers=own)) == (403, "suspended-from-above")
     # Whom somebody suspends by itself stays so.
     operator("POST", "/tenants/charlie/suspend")
     operator("POST", "/msps/acme/resume")
