@@ -1,6 +1,7 @@
 """One change: what its answer says of it, and that it is done once however often it is asked for."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from nac.ids import TenantId
 # Promise 5 of ARCHITECTURE.md is one second: longer means that the cell is down, and the change is live when it is up.
 _LIVE_SECONDS = 5.0
 _MOST_ETAGS = 20
+# A state, and behind a dash what is observed (`etag`).
+_ETAG = re.compile(r'"([^"-]*)(?:-[^"-]*)?"')
 # Each holds one of 40 threads; the others are as many as there are connections to the database. Who comes beyond them
 # is answered at once, so that a cell that is away holds up nobody who asks for something else.
 WAITERS_MOST = 30
@@ -136,8 +139,10 @@ def _tags(request: Request, header: str) -> list[str] | None:
     return [tag.strip() for tag in wanted.split(",", _MOST_ETAGS)[:_MOST_ETAGS]]
 
 
-def _state_of(tag: str) -> str:
-    return tag.partition("-")[0].rstrip('"')
+def _state_of(tag: str) -> str | None:
+    """None of what is no strong tag."""
+    found = _ETAG.fullmatch(tag)
+    return found[1] if found else None
 
 
 @contextmanager

@@ -103,7 +103,7 @@ def test_body_from_a_file_and_states(api: Api) -> None:
         (("add-endpoint", "alpha", "--mac", "no"), 2, "invalid-input"),
         (("add-endpoint", "alpha", "--mac", "00:00:5e:00:53:01", "--attributes", "{"), 2, "invalid-input"),
         (("add-endpoint", "alpha"), 2, "invalid-input"),
-        (("get-endpoint", "../../x", "00:00:5e:00:53:01"), 2, "not-found"),
+        (("get-endpoint", "../../x", "00:00:5e:00:53:01"), 2, "text-refused"),
     ],
 )
 def test_refusals_have_the_apis_words_and_a_status(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.access import Access, Asked, Requires
+from api.access import Access, Asked, OperatesMsp, Requires
 from nac.accounts.grants import Grant, Principal
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
@@ -42,6 +42,8 @@ def forced(scope: Scope) -> Iterator[None]:
         patch.setattr(Requires, "on_tenant", on_tenant)
         patch.setattr(Requires, "on_msp", on_msp)
         patch.setattr(Requires, "on_platform", on_platform)
+        # Its own, which would go on as the platform.
+        patch.setattr(OperatesMsp, "on_msp", on_platform)
         yield
 
 

@@ -301,8 +301,8 @@ def test_tenant_that_moves_meanwhile_is_watched_wherever_it_is(field: Field, cel
     with Session(field.owner) as session, session.begin():
         session.execute(update(Slot).where(Slot.status == "reserved").values(status="ready"))
     move(moving.switch_move, sealer=sealer)
-    field.hear("t0", rejected=30, permitted=10, cell_id=other)
     field.pass_minutes(1)
+    field.hear("t0", rejected=30, permitted=10, cell_id=other)
     field.work()
     found = field.rollout(rollout_id)[0]
     assert (found.state, "30 of 40 devices" in found.detail) == ("stopped", True)
@@ -335,9 +335,9 @@ def test_tenant_with_too_few_devices_is_told_as_such(field: Field) -> None:
     field.hear("t1", rejected=0, permitted=40, seconds_ago=60)
     rollout_id = field.roll_out(field.save(document(10)), Stage(5, share=100))
     field.work()
+    field.pass_minutes(5)
     field.hear("t0", rejected=2, permitted=0)
     field.hear("t1", rejected=0, permitted=40)
-    field.pass_minutes(5)
     field.work()
     found, rows = field.rollout(rollout_id)
     assert found.state == "done"

@@ -21,9 +21,9 @@ def made(app_engine: Engine, tenant_id: TenantId) -> list[str]:
     """Ids, the oldest first."""
     owner = Owner(tenant_id=tenant_id)
     found = []
-    for number in range(3):
+    for kind in ("test.0", "bulk.run", "test.2"):
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-            given = {"kind": f"test.{number}", "title": "T", "input": {"secret": "hush"}, "total": 5}
+            given = {"kind": kind, "title": "T", "input": {"secret": "hush"}, "total": 5}
             row = service.start(session, actor=ACTOR, owner=owner, seal=lambda plain, _: plain, **given)
             found.append(str(row.id))
     return found
@@ -40,7 +40,7 @@ def test_pages_are_newest_first_and_show_no_input(api: httpx.Client, made: list[
     assert [each["id"] for each in found] == made[::-1]
     assert found[0].keys() == routes.Job.model_fields.keys()
     assert "hush" not in str(found)
-    assert [each["id"] for each in api.get(JOBS, params={"kind": "test.1"}).json()["items"]] == [made[1]]
+    assert [each["id"] for each in api.get(JOBS, params={"kind": "bulk.run"}).json()["items"]] == [made[1]]
     assert api.get(JOBS, params={"state": ["done", "failed"]}).json()["items"] == []
     assert api.get(JOBS, params={"after": "IngiIg"}).status_code == 422
 
@@ -57,7 +57,10 @@ def test_job_is_cancelled_once_and_tried_again_after_a_failure(
         raise service.JobNotFound("It is gone.", remedy="Look elsewhere.")
 
     assert running.run_next(
-        {"test.1": OneTransaction(refuse)}, unseal=lambda sealed, _: sealed, app_engine=app_engine, engine=worker_engine
+        {"bulk.run": OneTransaction(refuse)},
+        unseal=lambda sealed, _: sealed,
+        app_engine=app_engine,
+        engine=worker_engine,
     )
     failed = api.get(f"{JOBS}/{second}").json()
     assert failed["state"] == "failed"

@@ -127,7 +127,8 @@ def test_mistakes_are_told_with_their_place(api: httpx.Client, path: str) -> Non
 
 
 def test_reason_and_verdict_that_there_are_none_of_are_refused(api: httpx.Client) -> None:
-    assert api.get(f"{TENANT}/decisions", params={"reason": "perhaps"}).json()["place"] == "reason"
+    [mistake] = api.get(f"{TENANT}/decisions", params={"reason": "perhaps"}).json()["mistakes"]
+    assert mistake["place"] == "reason"
     assert api.get(f"{TENANT}/decisions", params={"verdict": "perhaps"}).status_code == 422
     assert api.get(f"{TENANT}/decisions", params={"site": "nowhere"}).json()["code"] == "site-not-found"
 
