@@ -30,7 +30,7 @@ FOR_ALL = {
     "listRetentionLimits": "the platform's, within which every tenant chooses",
     "trustClock": "of the servers' clock; no row of anybody's",
 }
-# No transaction but the platform's enters an account or an MSP, whoever's rows it sees (nac.db.enter_person, enter_msp).
+# No transaction but the platform's enters an account or an MSP (nac.db.enter_person, enter_msp).
 ENTERING = ("getPerson", "changePerson", "endPersonSessions", "resetPersonFactors", "makePasswordLink", "suspendMsp")
 
 
