@@ -24,6 +24,7 @@ from nac.accounts.permissions import Level, Permission
 from nac.accounts.places import find_msp, find_tenant
 from nac.api_tokens import service as tokens
 from nac.api_tokens.text import TokenText
+from nac.audit import service as audit
 from nac.audit.service import Origin
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
@@ -185,6 +186,13 @@ class Access:
     @contextmanager
     def read(self) -> Iterator[Session]:
         with session_scope(self.scope) as session:
+            yield session
+
+    @contextmanager
+    def noted(self) -> Iterator[Session]:
+        """As `read`, where something is written all the same: its audit entries tell from where it was asked."""
+        with self.read() as session:
+            audit.note_origin(session, self.asked.origin)
             yield session
 
     @contextmanager

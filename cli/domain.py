@@ -91,6 +91,15 @@ class Domain:
         if self.await_live(tenant_id, xact) and of_radiusd:
             self.await_exchange(slug)
 
+    @contextmanager
+    def platform_change(self, slug: str) -> Iterator[tuple[Session, TenantId]]:
+        """As `change`, in the platform's scope: of what is a tenant's and a cell's."""
+        with self.platform() as session:
+            tenant_id = tenants.require_by_slug(session, slug=slug).id
+            yield session, tenant_id
+            xact = cells.current_xact(session)
+        self.await_live(tenant_id, xact)
+
     def await_exchange(self, slug: str) -> None:
         """Wait until radiusd runs with a configuration that was changed; told on standard error if it does not yet."""
         # Here, because it loads the agent's libraries, which few commands need.

@@ -29,6 +29,11 @@ def until(condition: Callable[[], T], what: str, *, seconds: float = PATIENCE_SE
         time.sleep(_PAUSE_SECONDS)
 
 
+def next_second() -> None:
+    """Into the next one of the clock: what is kept for a second is not kept any more."""
+    time.sleep(1.02 - time.time() % 1)
+
+
 def seconds_until(condition: Callable[[], object], what: str, *, seconds: float = PATIENCE_SECONDS) -> float:
     started = time.monotonic()
     until(condition, what, seconds=seconds)

@@ -16,10 +16,8 @@ from api.v1.radius_secret import RadiusServer, Wanted, reveal_secret
 from api.v1.self_tests import self_test_of
 from nac.accounts.permissions import Level, Permission, permissions_at
 from nac.api_tokens import service as tokens
-from nac.audit import service as audit
 from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import session_scope
 from nac.decisions import service as decisions
 from nac.decisions.service import LoggedDecision
 from nac.errors import Conflict, InvalidInput
@@ -78,8 +76,7 @@ def make_token(request: Request, body: form_pages.Body) -> Response:
     def make() -> Response:
         note_form(request, form_pages.fields(request, body))
         access = tenant(request, Permission.TOKEN_MANAGE)
-        with session_scope(access.scope) as session:
-            audit.note_origin(session, access.asked.origin)
+        with access.noted() as session:
             made = tokens.make_token(
                 session,
                 actor=access.actor,
@@ -100,8 +97,7 @@ def test_again(request: Request, body: form_pages.Body) -> Response:
     def start() -> Response:
         note_form(request, form_pages.fields(request, body))
         access = tenant(request, Permission.POLICY_PUBLISH)
-        with session_scope(access.scope) as session:
-            audit.note_origin(session, access.asked.origin)
+        with access.noted() as session:
             self_tests.start(session, actor=access.actor, tenant_id=access.tenant_id)
         return RedirectResponse(request.url.path.removesuffix("/self-test"), 303)
 

@@ -11,7 +11,6 @@ from api.change import Change
 from api.remedies import of_the_api
 from api.v1.inputs import Input, Slug
 from nac.accounts.permissions import Permission
-from nac.audit import service as audit
 from nac.identities import service as sources
 from nac.identities.trying import begin_trial, run_trial
 from nac.models import IdentitySource as SourceRow
@@ -141,8 +140,7 @@ def remove_source(access: Changes, source: _Source) -> None:
 def test_source(access: Tries, source: _Source, body: Question) -> TestAnswer:
     """Ask it about a user, as a login would, from here: the cell may have another way to it. That it was asked is in
     the audit log, the password nowhere."""
-    with access.read() as session:
-        audit.note_origin(session, access.asked.origin)
+    with access.noted() as session:
         trial = begin_trial(
             session,
             actor=access.actor,

@@ -7,14 +7,12 @@ import click
 
 from cli.domain import Domain
 from cli.output import Row, json_option, pages, show_json, show_list, show_one, tenant_option
-from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.models.secret_rotation import AT_END, AtEnd
 from nac.secret_rotations import service as rotations
 from nac.secret_rotations.plan import advise, steps
 from nac.secret_rotations.service import Status
 from nac.snippets import service as snippets
-from nac.tenants import service as tenants
 
 _nas_option = click.option("--nas", default="", help="With a secret of its own; without it, the tenant's is meant.")
 _leave_option = click.option("--leave-behind", is_flag=True, help="Although NASes have the secret that ends.")
@@ -51,13 +49,10 @@ def _show(row: Row, *, as_json: bool) -> None:
 
 def _step(slug: str, step: Callable[..., Status], *, as_json: bool, is_sealing: bool = True, **given: Any) -> None:  # noqa: ANN401 -- the step's own arguments
     domain = Domain()
-    with domain.platform() as session:
-        tenant_id = tenants.require_by_slug(session, slug=slug).id
-        if is_sealing:
-            given["sealer"] = domain.sealer
+    if is_sealing:
+        given["sealer"] = domain.sealer
+    with domain.platform_change(slug) as (session, tenant_id):
         row = _row(step(session, actor=domain.actor, tenant_id=tenant_id, **given))
-        xact = cells.current_xact(session)
-    domain.await_live(tenant_id, xact)
     _show(row, as_json=as_json)
 
 

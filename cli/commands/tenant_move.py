@@ -7,7 +7,6 @@ import click
 
 from cli.domain import Domain
 from cli.output import Row, json_option, show_one
-from nac.cells import service as cells
 from nac.db import enter_tenant
 from nac.tenants import moving
 from nac.tenants import service as tenants
@@ -33,13 +32,10 @@ def _row(status: MoveStatus) -> Row:
 
 def _step(slug: str, step: Callable[..., MoveStatus], *, as_json: bool, is_sealing: bool = False, **given: Any) -> None:  # noqa: ANN401 -- the step's own arguments
     domain = Domain()
-    with domain.platform() as session:
-        tenant_id = tenants.require_by_slug(session, slug=slug).id
-        if is_sealing:
-            given["sealer"] = domain.sealer
+    if is_sealing:
+        given["sealer"] = domain.sealer
+    with domain.platform_change(slug) as (session, tenant_id):
         row = _row(step(session, actor=domain.actor, tenant_id=tenant_id, **given))
-        xact = cells.current_xact(session)
-    domain.await_live(tenant_id, xact)
     show_one(row, as_json=as_json)
 
 

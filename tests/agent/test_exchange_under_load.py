@@ -10,9 +10,9 @@ from nac.endpoints import service as endpoints
 from nac.secret_rotations import service as rotations
 from tests.agent.running import running_cell, running_tenant
 from tests.agent.steady import PATIENCE_SECONDS, Load
-from tests.agent.test_secret_rotation import MAC, NEW, Rotating, next_second
+from tests.agent.test_secret_rotation import MAC, NEW, Rotating
 from tests.factories.tenancy import ACTOR
-from tests.waiting import until
+from tests.waiting import next_second, until
 
 _KNOWN = {"attribute": "endpoint.known", "operator": "equals", "value": True}
 _OPEN = {"rules": [{"id": "known", "name": "Known", "when": _KNOWN, "then": {"verdict": "permit"}}]}

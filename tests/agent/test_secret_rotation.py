@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from dataclasses import replace
 
 import pytest
@@ -14,7 +13,7 @@ from nac.tenants import moving
 from tests.agent.moves import Moving, two_cells
 from tests.agent.running import RunningCell, RunningTenant, running_cell, running_tenant
 from tests.factories.tenancy import ACTOR
-from tests.waiting import until
+from tests.waiting import next_second, until
 
 pytestmark = pytest.mark.early
 
@@ -49,11 +48,6 @@ def is_answered(server: Server, name: str = "sw-1", *, tries: int = 1) -> bool:
         if answer is not None and answer.code in ("Access-Accept", "Access-Reject"):
             return True
     return False
-
-
-def next_second() -> None:
-    """What was found of a source holds until the second is over."""
-    time.sleep(1.02 - time.time() % 1)
 
 
 def accounts(server: Server, session_id: str) -> bool:

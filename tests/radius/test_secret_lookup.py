@@ -1,7 +1,6 @@
 """Two secrets at once: radiusd asks the module which one a source has, and believes what its packets prove."""
 
 import os
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -18,6 +17,7 @@ from radius.module.addresses import packed_address
 from tests.radius.nas import CHAP_CHALLENGE, CHAP_PASSWORD, SILENCE_SECONDS, Nas, mab
 from tests.radius.standalone import LOOPBACK, STATUS_SECRET, Plan, StandaloneCell, running_cell
 from tests.radius.tenants import PRINTER
+from tests.waiting import next_second
 
 NEW = "the-new-secret-of-alpha-0123"
 WRONG = "a-secret-that-nobody-has-here"
@@ -52,11 +52,6 @@ def cell(looking_up: StandaloneCell) -> StandaloneCell:
     rotate(looking_up, looking_up.alpha.secret, NEW, rotation=os.urandom(4).hex())
     next_second()
     return looking_up
-
-
-def next_second() -> None:
-    """What was found of a source holds until the second is over."""
-    time.sleep(1.02 - time.time() % 1)
 
 
 def is_answered(cell: StandaloneCell, address: str, secret: str, *, tenant=None) -> bool:
