@@ -149,7 +149,7 @@ class Tenants:
 
 
 def make_tenants(url: str, count: int) -> Tenants:
-    """As a superuser."""
+    """As a superuser. They are on no cell."""
     with psycopg.connect(url) as connection:
         rows = connection.execute(_TENANTS, {"count": count, "sites": _SITES, "nases": _NASES}).fetchall()
         connection.execute(
@@ -206,6 +206,7 @@ def _fill_day(url: str, day: date, rows: str, given: dict[str, object], *, like:
         if new:
             table = "CREATE TABLE {} (LIKE auth_log INCLUDING DEFAULTS INCLUDING CONSTRAINTS)"
             connection.execute(sql.SQL(table).format(partition))
+            connection.execute(sql.SQL("ALTER TABLE {} OWNER TO admit_owner").format(partition))
         connection.execute(fill, given | {"day": day, "like": like})
         if new:
             _attach(connection, partition, day)

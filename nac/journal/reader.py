@@ -36,6 +36,8 @@ class Batch:
     cuts: list[Cut] = field(default_factory=list)
     # The segment that is still written does not verify here; it is cut once its writer has moved on.
     damaged: bool = False
+    # There are segments after this one, whose writer lives still: they are not begun yet.
+    held: bool = False
     # A limit ended the batch: there may be more.
     more: bool = False
 
@@ -64,7 +66,8 @@ class JournalReader:
                 batch.more = True
                 break
             # Asked before reading: what a writer that is gone has written can only be all of it.
-            final = self._is_final(batch.position.segment)
+            followed = self._is_followed(batch.position.segment)
+            final = followed and not self._has_writer()
             start = batch.position.offset
             read = self._read(batch, start, max_records, budget)
             batch.position = Position(batch.position.segment, read.end)
@@ -73,7 +76,7 @@ class JournalReader:
                 batch.more = True
                 break
             if not final:
-                batch.damaged = read.damaged
+                batch.damaged, batch.held = read.damaged, followed
                 break
             self._finish_segment(batch)
         return batch
@@ -115,15 +118,17 @@ class JournalReader:
                 return True
         return False
 
-    def _is_final(self, segment: str) -> bool:
-        if all(name <= segment for name in list_segments(self._directory)):
-            return False
+    def _is_followed(self, segment: str) -> bool:
+        return any(name > segment for name in list_segments(self._directory))
+
+    def _has_writer(self) -> bool:
+        """Of the open segment."""
         try:
             fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
+            return True
         fcntl.flock(self._fd, fcntl.LOCK_UN)
-        return True
+        return False
 
     def _read(self, batch: Batch, start: int, max_records: int, max_bytes: int) -> _Read:
         if start < len(HEADER):

@@ -26,6 +26,8 @@ from nac.validation import require_mac, require_slug
 KINDS: tuple[Kind, ...] = ("ipv4", "ipv6", "delegated")
 WHEN_EMPTY = ("deny", "without")
 # As the CHECKs of the table have it.
+# /v1/tenants/TENANT/pools/... names other things by these words.
+_TAKEN = frozenset({"leases", "release"})
 BOUNDS = {"stock": (1, 4096), "grace_seconds": (60, 86_400), "quarantine_seconds": (60, 604_800)}
 MAX_POOLS = 200
 
@@ -99,6 +101,8 @@ def add_pool(
     mistakes = Mistakes()
     with mistakes.noted():
         require_slug(name, place="name")
+        if name in _TAKEN:
+            raise InvalidInput(f"{name!r} stands for something else in the API.", place="name", remedy="Choose another.")
     with mistakes.noted():
         given = options.given()
     with mistakes.noted():

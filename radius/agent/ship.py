@@ -32,6 +32,8 @@ GATHER_SECONDS = 0.15
 GATHER_WATCHED_SECONDS = 0.075
 FULL_BATCH_RECORDS = 2_000
 _MAX_BACKOFF_SECONDS = 5.0
+# One radiusd that takes over from another has done so long before.
+_HELD_SECONDS = 30
 # SQLSTATE classes of data that PostgreSQL refuses: data exception, integrity violation, program limit exceeded.
 # Anything else (no server, no room, no grant) may pass, so it is tried again.
 _DATA_FAULTS = ("22", "23", "54")
@@ -119,6 +121,8 @@ class Shipper:
         # Everything until then (epoch microseconds) is in the database; 0 where nothing is known yet.
         self.shipped_until = 0
         self._position: Position | None = None
+        # Epoch microseconds; 0 where no segments wait behind one whose writer lives.
+        self._held_since = 0
         self._limit = MAX_RECORDS
 
     def run(self, stop: threading.Event) -> None:
@@ -155,7 +159,8 @@ class Shipper:
         batch = self._reader.read_batch(self._position, max_records=self._limit, max_bytes=MAX_BYTES)
         if batch.position == self._position and not self._stream.due(self._clock()):
             self._report(batch)
-            self.shipped_until = began
+            if not batch.held:
+                self.shipped_until = began
             return 0
         try:
             last_at = self._store(batch)
@@ -168,7 +173,7 @@ class Shipper:
             self._narrow(batch, exc)
             return 1
         self._advance(batch, last_at)
-        self.shipped_until = max(self.shipped_until, last_at if batch.more else began)
+        self.shipped_until = max(self.shipped_until, last_at if batch.more or batch.held else began)
         return len(batch.payloads)
 
     def backlog_bytes(self) -> int:
@@ -267,6 +272,20 @@ class Shipper:
         if batch.damaged:
             self._alarms.tell(
                 alarm, "The segment in use is damaged; what follows is cut when radiusd starts the next one."
+            )
+        else:
+            self._alarms.clear(alarm)
+        self._report_held(batch)
+
+    def _report_held(self, batch: Batch) -> None:
+        """While one radiusd takes over from another there are two writers for seconds."""
+        self._held_since = (self._held_since or self._clock()) if batch.held else 0
+        alarm = f"journal-held-{self._stream.name}"
+        if batch.held and self._clock() - self._held_since > _HELD_SECONDS * 1_000_000:
+            self._alarms.tell(
+                alarm,
+                f"A process holds segment {batch.position.segment} open, though there are later ones: what is in them "
+                "does not reach the database until that process has ended.",
             )
         else:
             self._alarms.clear(alarm)

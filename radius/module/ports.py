@@ -9,11 +9,12 @@ sockets are then exchanged for those bound here.
 import os
 import socket
 from collections.abc import Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 from radius.module import auth
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, log_exception, the_cell
+from radius.module.descriptors import socket_of, udp_sockets
 
 # Set by radiusd when it binds; Python has no names for the first two (ip(7), ip.h).
 _IP_MTU_DISCOVER, _IP_PKTINFO = 10, 8
@@ -47,18 +48,11 @@ def authorize(pairs: radiusd.Pairs) -> radiusd.Answer:
 
 def listeners(ports: Iterable[int]) -> dict[int, int]:
     """File descriptors of this very process, by the port they are bound to. Raises LookupError where one is not."""
-    wanted, found = set(ports), {}
-    for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError), _looked_at(int(name)) as each:
-            if each.type == socket.SOCK_DGRAM and each.family in _OPTIONS and each.getsockname()[1] in wanted:
-                found[each.getsockname()[1]] = int(name)
+    wanted = set(ports)
+    found = {port: descriptor for descriptor, port in udp_sockets() if port in wanted}
     if wanted - found.keys():
         raise LookupError(f"no socket is bound to {sorted(wanted - found.keys())}")
     return found
-
-
-def _looked_at(descriptor: int) -> socket.socket:
-    return socket.socket(fileno=os.dup(descriptor))
 
 
 def _share() -> None:
@@ -68,7 +62,7 @@ def _share() -> None:
 
 def _set_shared(ports: Iterable[int], *, shared: bool) -> None:
     for descriptor in listeners(ports).values():
-        with _looked_at(descriptor) as each:
+        with socket_of(descriptor) as each:
             each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, shared)
 
 
@@ -92,7 +86,7 @@ def _bind_some(which: slice) -> None:
 
 
 def _bound_like(descriptor: int, port: int) -> socket.socket:
-    with _looked_at(descriptor) as model:
+    with socket_of(descriptor) as model:
         made = socket.socket(model.family, socket.SOCK_DGRAM)
         try:
             for level, option in _OPTIONS[model.family]:
@@ -117,7 +111,7 @@ def _take() -> None:
     _bind_some(slice(1))
     with ExitStack() as kept:
         for descriptor, made in _bound.items():
-            before = kept.enter_context(_looked_at(descriptor))
+            before = kept.enter_context(socket_of(descriptor))
             os.dup2(made.fileno(), descriptor, inheritable=False)
             # Nobody else may bind it from now on.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, False)

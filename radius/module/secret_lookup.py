@@ -6,9 +6,7 @@ was answered holds for that source until the second is over. What proves neither
 nobody moves a NAS to a secret that he does not know (docs/adr/0015).
 """
 
-import os
 import socket
-from contextlib import suppress
 from pathlib import Path
 
 from nac import clock
@@ -19,6 +17,7 @@ from radius import wire
 from radius.module import radiusd_api as radiusd
 from radius.module.addresses import packed_address
 from radius.module.cell import Cell, log_exception, the_cell
+from radius.module.descriptors import socket_of, udp_sockets
 from radius.module.secret_proof import Known, Marks, proves, tells_nothing
 from radius.module.settings import ModuleSettings
 
@@ -48,15 +47,10 @@ class Sockets:
             return b""
 
     def _find(self, wanted: int) -> socket.socket | None:
-        for name in os.listdir("/proc/self/fd"):
-            with suppress(OSError):
-                copy = socket.socket(fileno=os.dup(int(name)))
-                if copy.type == socket.SOCK_DGRAM and copy.family in (socket.AF_INET, socket.AF_INET6):
-                    port = copy.getsockname()[1]
-                    if port == wanted:
-                        self._by_port[port] = copy
-                        return copy
-                copy.close()
+        for descriptor, port in udp_sockets():
+            if port == wanted:
+                self._by_port[port] = socket_of(descriptor)
+                return self._by_port[port]
         return None
 
 

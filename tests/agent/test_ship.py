@@ -15,7 +15,7 @@ import pytest
 from nac.clock import utc_now
 from nac.errors import CellTaken, Unavailable
 from nac.journal.reader import JournalReader, Position
-from nac.journal.segment import list_segments, segment_path
+from nac.journal.segment import JournalWriter, list_segments, segment_path
 from radius.agent.streams import AccountingStream, AuthStream
 from tests.agent.journal import AT, SECOND, accounting, auth, certificate_sent, drain
 from tests.replica.reading import ROOT
@@ -365,6 +365,24 @@ def test_lag_and_backlog_are_counted(alpha, journal, monkeypatch):
     drain(journal.auth)
     assert journal.auth.counters["lag_seconds"] == 0
     assert journal.auth.backlog_bytes() == 0
+
+
+def test_segments_behind_one_that_stays_open_are_told_of_and_shipped_once_it_is_closed(owner, alpha, journal):
+    other = JournalWriter(journal.directory / "auth", max_bytes=1 << 30)
+    journal.restart_writers()
+    journal.ship(auth(alpha))
+    before = journal.auth.shipped_until
+    for seconds, codes in ((0, set()), (29, set()), (31, {"journal-held-auth"})):
+        journal.clock.now = AT + seconds * SECOND
+        journal.ship()
+        assert journal.alarm_codes == codes
+    assert count(owner, "auth_log") == 0
+    assert journal.auth.shipped_until == before
+    other.close()
+    journal.ship()
+    assert count(owner, "auth_log") == 1
+    assert journal.alarm_codes == set()
+    assert journal.auth.shipped_until == journal.clock.now
 
 
 def test_journal_of_a_cell_that_moved_to_another_host_is_neither_shipped_nor_deleted(owner, alpha, journal, platform):

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,9 @@ def test_exchange_under_load_drops_nothing(radiusd):
     figures = load.figures(server, since, until_then)
     assert figures.sent > 200
     assert figures.dropped == 0
+    # What looks for sockets leaves everything else alone: a journal that is open twice would never be shipped.
+    opened = [each.readlink() for each in Path(f"/proc/{pids[-1]}/fd").iterdir()]
+    assert sorted(path.parent.name for path in opened if path.suffix == ".journal") == ["acct", "auth"]
     # The one that was exchanged ends when it has answered what it had read.
     until(lambda: radiusd.tick() or process.start_ticks(pids[1]) == -1, "its end")
     assert is_served(radiusd)

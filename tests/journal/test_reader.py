@@ -105,6 +105,7 @@ def test_segment_of_a_living_writer_is_not_final_although_a_newer_one_exists(dir
     old.append(numbered(1))
     new = JournalWriter(directory, max_bytes=1 << 30)
     new.append(numbered(3))
+    assert JournalReader(directory).read_batch(Position()).held
     payloads, _, position = read_all(directory)
     assert [decode(payload).at for payload in payloads] == [1]
     old.append(numbered(2))

@@ -118,3 +118,20 @@ def test_worker_that_dies_on_the_way_leaves_all_as_it_was(net, monkeypatch):
     [run] = net.runs
     assert (run["state"], run["sessions"], run["reauthentications"]) == ("done", 4, 4)
     assert net.asked == dict.fromkeys(sessions, "reauthenticate")
+
+
+def test_tenant_whose_cell_does_not_decide_with_a_change_yet_is_not_looked_at(both):
+    first, second = both.values()
+    for each in (first, second):
+        each.decide_by(document(by_group("printers", "21")))
+    redecisions.advance()
+    first.owner.execute("UPDATE redecision_marks SET due_at = now() - interval '1 second' WHERE noun = 'policy'")
+
+    def waiting():
+        return {row[0] for row in first.owner.execute("SELECT tenants_to_redecide()")}
+
+    assert waiting() == set()
+    first.follow()
+    assert waiting() == {first.id, second.id}
+    first.owner.execute("UPDATE slots SET tenant_id = NULL WHERE tenant_id = %s", (second.id,))
+    assert waiting() == {first.id}

@@ -51,6 +51,7 @@ def test_pool_of_a_site_is_another(api: httpx.Client) -> None:
         ({"name": "x", "ranges": []}, "ranges"),
         ({"name": "x", "ranges": ["10.0.0.0/8"]}, "ranges"),
         ({"name": "x", "ranges": ["10.1.0.0/29"], "kind": "ipv6"}, "ranges"),
+        ({"name": "leases", "ranges": ["10.1.0.0/29"]}, "name"),
         ({"name": "X Y", "ranges": ["10.1.0.0/29"]}, "name"),
         ({"name": "x", "ranges": ["10.1.0.0/29"], "stock": 0}, "stock"),
     ],
