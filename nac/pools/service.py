@@ -102,7 +102,7 @@ def add_pool(
     with mistakes.noted():
         require_slug(name, place="name")
         if name in _TAKEN:
-            raise InvalidInput(f"{name!r} stands for something else in the API.", place="name", remedy="Choose another.")
+            raise InvalidInput(f"{name!r} is another thing in the API.", place="name", remedy="Choose another.")
     with mistakes.noted():
         given = options.given()
     with mistakes.noted():

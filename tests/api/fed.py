@@ -20,8 +20,7 @@ _ASKED_AT = {Level.TENANT: "acme-1", Level.MSP: "acme", Level.PLATFORM: "platfor
 _SHARE_OF_GOOD = 0.7
 # Servers that nobody runs here: it is told that they do not answer.
 _ASK_OTHERS = {"testFeed", "beginSignOn"}
-
-# Paths that are those of a thing as well that is called as their last word is: /pools/release, /pools/{pool}. What Allow
+# Paths that are also those of a thing that is called as their last word is: /pools/release, /pools/{pool}. What Allow
 # tells is of both.
 _ALSO_OTHERS = {
     route.path

@@ -133,5 +133,5 @@ def test_tenant_whose_cell_does_not_decide_with_a_change_yet_is_not_looked_at(bo
     assert waiting() == set()
     first.follow()
     assert waiting() == {first.id, second.id}
-    first.owner.execute("UPDATE slots SET tenant_id = NULL WHERE tenant_id = %s", (second.id,))
+    first.owner.execute("UPDATE slots SET tenant_id = NULL, status = 'free' WHERE tenant_id = %s", (second.id,))
     assert waiting() == {first.id}
