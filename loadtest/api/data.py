@@ -178,11 +178,13 @@ def make_platform_token(engine: Engine) -> str:
         ).text
 
 
-def fill_auth_log(url: str, tenants: Tenants, *, rows: int, days: int, tell: Callable[[str], None]) -> None:
+def fill_auth_log(
+    url: str, tenants: Tenants, *, rows: int, days: int, tell: Callable[[str], None], different: int = _DIFFERENT_DAYS
+) -> None:
     """Rows of the last `days` days, a partition of each, in the order of time as they arrive."""
     given = tenants.parameters | {"devices": tenants.devices(rows), "rows": rows // days}
     wanted = list(_days(utc_now().date(), days))
-    made_up, others = wanted[-_DIFFERENT_DAYS:], wanted[:-_DIFFERENT_DAYS]
+    made_up, others = wanted[-different:], wanted[:-different]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         deque(threads.map(lambda day: _fill_day(url, day, _AUTH_ROWS, given), made_up), maxlen=0)
         tell(f"{len(made_up)} of {days} days")
@@ -201,16 +203,22 @@ def _fill_day(url: str, day: date, rows: str, given: dict[str, object], *, like:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET synchronous_commit = off")
         connection.execute("SET TIME ZONE 'UTC'")
-        there = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (partition.as_string(),)).fetchone()
-        new = there is not None and not there[0]
-        if new:
-            table = "CREATE TABLE {} (LIKE auth_log INCLUDING DEFAULTS INCLUDING CONSTRAINTS)"
-            connection.execute(sql.SQL(table).format(partition))
-            connection.execute(sql.SQL("ALTER TABLE {} OWNER TO admit_owner").format(partition))
-        connection.execute(fill, given | {"day": day, "like": like})
-        if new:
-            _attach(connection, partition, day)
+        # In one transaction, PostgreSQL logs none of it where its wal_level is minimal.
+        with connection.transaction():
+            new = not _is_there(connection, partition)
+            if new:
+                table = "CREATE TABLE {} (LIKE auth_log INCLUDING DEFAULTS INCLUDING CONSTRAINTS)"
+                connection.execute(sql.SQL(table).format(partition))
+                connection.execute(sql.SQL("ALTER TABLE {} OWNER TO admit_owner").format(partition))
+            connection.execute(fill, given | {"day": day, "like": like})
+            if new:
+                _attach(connection, partition, day)
         connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(partition))
+
+
+def _is_there(connection: psycopg.Connection, partition: sql.Identifier) -> bool:
+    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (partition.as_string(),)).fetchone()
+    return row is not None and bool(row[0])
 
 
 def _partition(day: date) -> sql.Identifier:

@@ -119,7 +119,8 @@ def configuration(world: Installation, *, always: bool) -> str:
             for name in route.good.path_names(route.path)
             if route.good.path.get(name, name) in things
         ]
-        lines += ["[[operations]]", f'include-operation-id = "{route.name}"']
+        if given or route.path in _ALSO_OTHERS or route.name in _ASK_OTHERS:
+            lines += ["[[operations]]", f'include-operation-id = "{route.name}"']
         if route.path in _ALSO_OTHERS:
             lines += ["[operations.checks.allow_header_conformance]", "enabled = false"]
         if route.name in _ASK_OTHERS:

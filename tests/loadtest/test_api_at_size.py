@@ -1,0 +1,63 @@
+"""Searches of decisions beside 10,000,000 of them: what PostgreSQL plans is of their number, not of a few rows.
+
+How long they take with 50,000,000 is in docs/benchmarks.md (python -m loadtest.api logs)."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from api.main import create_app
+from loadtest.api import data, plans
+from loadtest.api.searches import log_searches
+from nac.db import make_engine
+from nac.ids import TenantId
+from tests.api.served import served, settings_of_public
+from tests.postgres import Cluster, Database
+
+pytestmark = pytest.mark.early
+
+ROWS, DAYS, TENANTS = 10_000_000, 60, 200
+_DISK_BYTES = 12 << 30
+# No log of what is loaded, and no second look at it by autovacuum.
+_SETTINGS = {
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "autovacuum": "off",
+    "shared_buffers": "256MB",
+    "maintenance_work_mem": "128MB",
+}
+# A tenth of the sample that PostgreSQL takes of a table: of each day it is as large as of millions of rows.
+_LOADING = "&options=-c%20default_statistics_target%3D10"
+
+
+@pytest.fixture(scope="module")
+def filled() -> Iterator[tuple[Database, data.Tenants, str]]:
+    if shutil.disk_usage(tempfile.gettempdir()).free < _DISK_BYTES:
+        pytest.skip(f"{tempfile.gettempdir()} has less than {_DISK_BYTES >> 30} GiB")
+    cluster = Cluster(**_SETTINGS)
+    cluster.start()
+    try:
+        database = cluster.create_database("loadtest_api_at_size")
+        tenants = data.make_tenants(database.superuser_url, TENANTS)
+        data.fill_auth_log(database.superuser_url + _LOADING, tenants, rows=ROWS, days=DAYS, tell=print, different=4)
+        engine = make_engine(database.app_url)
+        token = data.make_platform_token(engine)
+        engine.dispose()
+        yield database, tenants, token
+    finally:
+        cluster.stop()
+
+
+def test_no_search_of_ten_million_decisions_reads_a_days_rows_one_by_one(filled, tmp_path) -> None:
+    database, tenants, token = filled
+    asked = {}
+    app = create_app(settings_of_public(database, tmp_path))
+    with served(app) as client:
+        client.headers["Authorization"] = f"Bearer {token}"
+        for number in (1, TENANTS):
+            slug, tenant_id = tenants.slugs[number - 1], TenantId(tenants.ids[number - 1])
+            for search in log_searches(slug, number, DAYS):
+                asked[slug, search.name] = plans.ask(app, client, search.path, tenant_id)
+    assert {search: each.scanned for search, each in asked.items() if each.scanned} == {}
