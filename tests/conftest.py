@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from tests import effort
 from tests.factories.certificates import Certified, certify
 from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.lasting import dispose_of_all
@@ -23,13 +24,17 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    effort.take_part(is_part="not long" in config.option.markexpr)
+
+
 # How long an example takes says on a busy machine nothing of what is tested.
 settings.register_profile("admit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("admit")
 
 
 # One installation serves all files of such a folder: it takes 15 seconds of a processor to start and to stop.
-_WITH_AN_INSTALLATION = ("tests/installed", "tests/wired")
+_WITH_AN_INSTALLATION = ("tests/installed", "tests/two_cells", "tests/wired")
 
 
 class WholeFiles(LoadFileScheduling):

@@ -30,7 +30,6 @@ from tests.ports import free_row
 from tests.postgres import Database
 
 LOOPBACK = "127.0.0.1"
-_SLOTS = 2
 _POLICY = {
     "rules": [
         {
@@ -79,9 +78,12 @@ class RunningCell:
             os.kill(pid, signal.SIGKILL)
             self.wait(lambda: not procfs.is_running(pid))
 
-    def stop(self) -> None:
+    def ensure_started(self) -> None:
         if self.agents[-1].poll() is not None:
             self.start()
+
+    def stop(self) -> None:
+        self.ensure_started()
         self.agents[-1].terminate()
         self.agents[-1].wait(20)
 
@@ -103,6 +105,7 @@ class RunningCell:
 @dataclass(frozen=True)
 class RunningTenant:
     id: TenantId
+    slug: str
     server: Server
     engine: Engine
 
@@ -116,15 +119,15 @@ class RunningTenant:
 
 
 @contextmanager
-def running_cell(database: Database, folder: Path, **settings: str) -> Iterator[RunningCell]:
+def running_cell(database: Database, folder: Path, *, slots: int = 2, **settings: str) -> Iterator[RunningCell]:
     """`settings` by their environment variables, without ADMIT_."""
     key = MasterKeyFile.create(folder / "master.key")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")} | {
         "ADMIT_VAR_DIR": str(folder),
         "ADMIT_DATABASE_CELL_URL": database.cell_url,
         "ADMIT_MASTER_KEY_FILE": str(key.path),
-        "ADMIT_CELL_SLOTS": str(_SLOTS),
-        "ADMIT_CELL_FIRST_PORT": str(free_row(udp=2 * _SLOTS + 2)),
+        "ADMIT_CELL_SLOTS": str(slots),
+        "ADMIT_CELL_FIRST_PORT": str(free_row(udp=2 * slots + 2)),
         "ADMIT_REJECT_DELAY_SECONDS": "0",
         **{f"ADMIT_{name}": value for name, value in settings.items()},
     }
@@ -144,11 +147,10 @@ def running_tenant(
     *,
     policy: object = _POLICY,
     groups: Iterable[str] = (),
-    msp: str = "acme",
 ) -> RunningTenant:
-    """Who has a certificate comes in, where no other `policy` over these groups of endpoints is given."""
+    """Of an MSP of its own. Who has a certificate comes in, where no other `policy` over these groups is given."""
     with session_scope(PlatformScope(), engine=engine) as session:
-        msp_id = msps.create_msp(session, actor=ACTOR, slug=msp).id
+        msp_id = msps.create_msp(session, actor=ACTOR, slug=slug).id
         tenant_id = provision_tenant(session, actor=ACTOR, slug=slug, msp_id=msp_id, signing=cell.signing).id
         named = {"actor": ACTOR, "tenant_id": tenant_id, "slug": "certificates"}
         for name in groups:
@@ -160,6 +162,6 @@ def running_tenant(
         slot = cells.require_slot(session, tenant_id=tenant_id)
         secret = cell.signing.sealer.open(slot.secret_sealed, cells.secret_context(slot)).decode()
         server = Server(LOOPBACK, slot.auth_port, slot.acct_port, secret)
-    tenant = RunningTenant(tenant_id, server, engine)
+    tenant = RunningTenant(tenant_id, slug, server, engine)
     tenant.wait_live()
     return tenant

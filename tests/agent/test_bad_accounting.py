@@ -14,6 +14,7 @@ from radius.agent.usage import read_usage
 from tests.agent.journal import AT, SECOND, accounting
 from tests.agent.test_session_keeping import interim, usage
 from tests.agent.test_sessions import life, sessions
+from tests.effort import examples
 
 RECORDS = st.lists(
     st.tuples(
@@ -311,7 +312,7 @@ def test_tunnel_record_makes_no_session_and_is_kept(status, owner, alpha, journa
     )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(RECORDS, max_size=4))
 def test_whatever_is_told_no_total_is_negative(batches, owner, alpha, journal):
     for table in ("sessions", "usage_hours", "nas_restarts"):

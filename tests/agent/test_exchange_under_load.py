@@ -10,8 +10,8 @@ from nac.endpoints import service as endpoints
 from nac.secret_rotations import service as rotations
 from tests.agent.running import running_cell, running_tenant
 from tests.agent.steady import PATIENCE_SECONDS, Load
-from tests.agent.test_secret_rotation import MAC, NEW, Rotating
 from tests.factories.tenancy import ACTOR
+from tests.two_cells.test_secret_rotation import MAC, NEW, Rotating
 from tests.waiting import next_second, until
 
 _KNOWN = {"attribute": "endpoint.known", "operator": "equals", "value": True}
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 @pytest.mark.long
 def test_rotation_drops_no_request_of_anybody(database, app_engine, tmp_path):
     with running_cell(database, tmp_path) as cell:
-        alpha, bravo = (running_tenant(cell, app_engine, slug, msp=slug, policy=_OPEN) for slug in ("alpha", "bravo"))
+        alpha, bravo = (running_tenant(cell, app_engine, slug, policy=_OPEN) for slug in ("alpha", "bravo"))
         for tenant in (alpha, bravo):
             with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
                 endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)

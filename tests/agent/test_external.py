@@ -15,6 +15,7 @@ from radius.agent import external
 from radius.agent.external import ExternalCertificates
 from tests.agent.journal import AT, SECOND, auth
 from tests.certificates.uploads import authority
+from tests.effort import examples
 
 NOW = utc_now()
 ROOT = authority("Corp Root", NOW)
@@ -115,7 +116,7 @@ class TestShown:
         assert public_key_der(changed) == b""
 
     @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @given(data=st.data())
     def test_damaged_certificate_stops_nobody(self, data):
         changed = bytearray(LAPTOP)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from radius.agent import restarts
 from radius.agent.streams import AccountingStream, AccountingWork
 from tests.agent.journal import AT, SECOND, accounting, drain
+from tests.effort import examples
 
 # How far what a NAS tells of its own clock is off, from record to record.
 JITTER = 8
@@ -270,7 +271,7 @@ def test_sessions_and_totals_are_those_of_the_model(owner, alpha, journal, monke
     run_state_machine_as_test(
         lambda: Sessions(owner, alpha, journal, shippers),
         settings=settings(
-            max_examples=40,
+            max_examples=examples(40),
             stateful_step_count=30,
             deadline=None,
             phases=[Phase.reuse, Phase.generate],

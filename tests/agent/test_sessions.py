@@ -5,10 +5,13 @@ from hypothesis import strategies as st
 from radius.agent.restarts import RESTARTS_END
 from radius.agent.session_merge import STAYS_MERGE
 from tests.agent.journal import AT, SECOND, accounting
+from tests.effort import examples
 
 # Each example starts from empty tables of the one database that the test has.
 slow = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

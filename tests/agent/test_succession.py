@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import LiteralString
 
@@ -20,9 +21,15 @@ from pki.bundles import certificates_pem
 from radius.agent import sync
 from tests.agent.running import RunningCell, RunningTenant, running_cell, running_tenant
 from tests.factories.tenancy import ACTOR
-from tests.postgres import Database
+from tests.postgres import Cluster, Database, Engines
 
 pytestmark = pytest.mark.early
+
+_numbers = count(1)
+
+
+def server_name(tenant: RunningTenant) -> str:
+    return f"radius.{tenant.slug}.admit.example"
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,7 @@ class Device:
             trusted=trusts or self.folder / "ca",
             certificate=self.folder / "cert",
             key=self.folder / "key",
-            server_name="radius.alpha.admit.example",
+            server_name=server_name(tenant),
         )
         (self.folder / "eapol.conf").write_text(network_block(supplicant))
         shown = self.folder / "shown.pem"
@@ -60,9 +67,9 @@ class Device:
 
 
 class Alpha:
-    def __init__(self, cell: RunningCell, engine: Engine, folder: Path) -> None:
-        self.cell, self.engine, self.folder = cell, engine, folder
-        self.tenant = running_tenant(cell, engine, "alpha")
+    def __init__(self, cell: RunningCell, tenant: RunningTenant, folder: Path) -> None:
+        self.cell, self.tenant, self.folder = cell, tenant, folder
+        self.engine = tenant.engine
         self.scope = TenantScope(self.tenant.id)
 
     def device(self, name: str) -> Device:
@@ -96,7 +103,7 @@ class Alpha:
         with session_scope(self.scope, engine=self.engine) as session:
             choice = {"validity_days": 300, "key": key}
             profiles.set_profile(session, actor=ACTOR, tenant_id=self.tenant.id, name="eap-server", choice=choice)
-            names = ["radius.alpha.admit.example"]
+            names = [server_name(self.tenant)]
             made = {"actor": ACTOR, "tenant_id": self.tenant.id, "signing": self.cell.signing, "now": utc_now()}
             serial = issue_server(session, dns_names=names, **made).serial.hex()
         self.tenant.wait_live()
@@ -119,7 +126,7 @@ class Alpha:
         """As time changes things: no trigger tells of it."""
         with psycopg.connect(self.cell.database.superuser_url) as connection:
             connection.execute("SET session_replication_role = replica")
-            connection.execute(statement)
+            connection.execute(statement + " AND tenant_id = %s", [self.tenant.id])
 
     def root_file(self, which: str) -> Path:
         with session_scope(self.scope, engine=self.engine) as session:
@@ -129,10 +136,28 @@ class Alpha:
         return path
 
 
+@pytest.fixture(scope="module")
+def database(cluster: Cluster) -> Database:
+    """Of the cell that all tests of this file share: it is not emptied between them."""
+    return cluster.create_database("succession")
+
+
+@pytest.fixture(scope="module")
+def cell(database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCell]:
+    with running_cell(database, tmp_path_factory.mktemp("cell"), slots=12) as cell:
+        yield cell
+
+
+@pytest.fixture(scope="module")
+def engines(database: Database) -> Iterator[Engines]:
+    engines = Engines(database)
+    yield engines
+    engines.dispose()
+
+
 @pytest.fixture
-def alpha(database: Database, app_engine: Engine, tmp_path: Path) -> Iterator[Alpha]:
-    with running_cell(database, tmp_path) as cell:
-        yield Alpha(cell, app_engine, tmp_path)
+def alpha(cell: RunningCell, app_engine: Engine, tmp_path: Path) -> Alpha:
+    return Alpha(cell, running_tenant(cell, app_engine, f"alpha-{next(_numbers)}"), tmp_path)
 
 
 def test_devices_of_old_and_new_issuing_authority_are_admitted_without_restart(alpha: Alpha) -> None:
@@ -169,18 +194,6 @@ def test_renewed_server_certificate_is_shown_from_its_day_on_without_restart(alp
     assert alpha.cell.radiusds == started
 
 
-def test_server_certificate_with_a_key_of_another_kind_is_shown_once_radiusd_was_exchanged(alpha: Alpha) -> None:
-    """Beside an ECDSA certificate OpenSSL shows an RSA one to nobody who takes the former."""
-    device = alpha.device("laptop")
-    assert device.visit(alpha.tenant)[0]
-    radiusds = len(alpha.cell.radiusds)
-    for key in ("rsa-2048", "ecdsa-p256"):
-        serial = alpha.issue_server(key)
-        alpha.cell.wait(lambda serial=serial: device.visit(alpha.tenant)[1][:1] == [serial], 60)
-        assert device.visit(alpha.tenant)[0]
-    assert len(alpha.cell.radiusds) > radiusds
-
-
 def test_new_roots_are_reached_from_all_before_and_devices_of_each_are_admitted(alpha: Alpha) -> None:
     started = alpha.cell.radiusds
     devices, roots = [alpha.device("old")], [alpha.root_file("root")]
@@ -196,3 +209,18 @@ def test_new_roots_are_reached_from_all_before_and_devices_of_each_are_admitted(
         assert (admitted, shown[0]) == (True, done.server.serial.hex())
     assert before[0] != done.server.serial.hex()
     assert alpha.cell.radiusds == started
+
+
+def test_server_certificate_with_a_key_of_another_kind_is_shown_once_radiusd_was_exchanged(alpha: Alpha) -> None:
+    """Beside an ECDSA certificate OpenSSL shows an RSA one to nobody who takes the former.
+
+    Last here: exchanges go on after it, and the other tests see that there are none.
+    """
+    device = alpha.device("laptop")
+    assert device.visit(alpha.tenant)[0]
+    radiusds = len(alpha.cell.radiusds)
+    for key in ("rsa-2048", "ecdsa-p256"):
+        serial = alpha.issue_server(key)
+        alpha.cell.wait(lambda serial=serial: device.visit(alpha.tenant)[1][:1] == [serial], 60)
+        assert device.visit(alpha.tenant)[0]
+    assert len(alpha.cell.radiusds) > radiusds

@@ -18,6 +18,7 @@ from api.public.main import create_app
 from nac.settings import Settings
 from nac.sources import source_of
 from tests.api.served import served, served_on_port
+from tests.effort import examples
 from tests.factories.certificates import Certified
 
 
@@ -120,7 +121,9 @@ def test_client_that_stops_in_the_middle_of_its_request_is_hung_up_on(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     kind=st.sampled_from(["ocsp", "crl", "ca"]),

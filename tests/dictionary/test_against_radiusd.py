@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nac.dictionary.values import REPLY_TYPES
 from tests.dictionary.radiusd_library import Library
+from tests.effort import examples
 from tests.factories.dictionary import installed_dictionary
 
 ACCEPTED = [
@@ -179,7 +180,7 @@ def pairs(draw):
     return name, value, draw(st.none() | st.integers(0, 31))
 
 
-@settings(deadline=None, max_examples=1500)
+@settings(deadline=None, max_examples=examples(1500))
 @given(pairs())
 def test_whatever_the_check_accepts_radiusd_accepts_and_encodes_as_counted(pair):
     name, value, tag = pair
@@ -196,7 +197,7 @@ def test_whatever_the_check_accepts_radiusd_accepts_and_encodes_as_counted(pair)
         assert octets.endswith(value.encode())
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(names, st.text(max_size=300), st.none() | st.integers(-1, 40))
 def test_check_of_anything_raises_value_error_alone(name, value, tag):
     try:

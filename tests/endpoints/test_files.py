@@ -15,6 +15,7 @@ from nac.endpoints.bulk import COLUMNS
 from nac.endpoints.files import InvalidFile
 from nac.groups import ENDPOINT_GROUPS
 from nac.models import Endpoint
+from tests.effort import examples
 from tests.statements import counted
 
 CSV = """\
@@ -149,7 +150,7 @@ _LINES = st.dictionaries(st.sampled_from((*COLUMNS, "attributes", "x")), _VALUES
 
 
 def test_whatever_the_file_holds_it_is_stored_or_refused(session, who):
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @given(st.lists(_LINES.map(json.dumps), max_size=4).map("\n".join) | st.text(max_size=200))
     def tried(text):
         with session.begin_nested() as point, suppress(InvalidFile):

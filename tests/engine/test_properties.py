@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from nac.engine import PolicyErrors, Request, compile_policy, decide, references
 from nac.engine.attributes import CATALOGUE
 from nac.reasons import REASONS
+from tests.effort import examples
 from tests.engine import naive
 from tests.engine.builders import DENY, policy_of, rule
 from tests.engine.strategies import (
@@ -95,7 +96,7 @@ def test_any_document_compiles_or_lists_its_mistakes(document):
     assert reported
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(policies(), odd_requests, st.integers(-(2**70), 2**70))
 def test_any_request_is_decided_and_always_alike(document, attributes, at):
     policy = compile_policy(document, refuse_unreachable=False)
@@ -117,7 +118,7 @@ def test_nothing_is_permitted_unless_a_rule_or_the_fallback_says_so(document, at
     assert decision.reply == ()
 
 
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=examples(1000))
 @given(policies(), requests, MOMENTS, ZONES)
 def test_compiled_form_and_naive_interpreter_agree(document, attributes, at, zone):
     policy = compile_policy(document, time_zone=zone, refuse_unreachable=False)
@@ -133,7 +134,7 @@ def test_compiled_form_and_naive_interpreter_agree(document, attributes, at, zon
     assert decide(policy.without_trace(), Request(read, at)) == decision
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 @given(policies(), st.lists(requests, min_size=1, max_size=8), MOMENTS)
 def test_rule_that_is_called_unreachable_is_never_the_first_to_match(document, several, at):
     try:

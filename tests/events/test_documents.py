@@ -23,6 +23,7 @@ from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, EventNote
 from radius.agent import rows
 from radius.agent.usage import accounting_line, accounting_record, read_usage
 from tests.agent.journal import auth
+from tests.effort import examples
 from tests.events.samples import NUMBERS, SECRET, SERIALS, TEXT, accounting_records, auth_records
 
 FILE = CHECKOUT / "docs" / "events.schema.json"
@@ -62,7 +63,7 @@ def distinct(records):
 def test_decision_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):
     tenant = Tenant(str(alpha.id), "alpha")
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(auth_records(alpha))
     def gather(record):
         records.append(record)
@@ -91,7 +92,7 @@ def as_shipped(record, line):
 def test_accounting_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):
     tenant = Tenant(str(alpha.id), "alpha")
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(accounting_records(alpha))
     def gather(record):
         records.append(record)

@@ -16,6 +16,7 @@ from nac.identities.ldap.messages import (
     parse_message,
     parse_result,
 )
+from tests.effort import examples
 from tests.identities.servers import entry, kind_of, ldap_server, number_of, reply, result
 from tests.identities.test_directory import answered
 
@@ -236,7 +237,7 @@ def test_server_that_speaks_something_else_is_refused_or_slow(garbage):
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_octets_are_a_message_or_malformed(data):
     for parse in (parse_message, parse_entry, parse_result):
         try:

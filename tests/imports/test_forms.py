@@ -10,6 +10,7 @@ from nac.errors import InvalidInput
 from nac.imports import service
 from nac.imports.document import MOST_BYTES, Document
 from nac.imports.table import guarded, unguarded
+from tests.effort import examples
 
 CLIENTS = """\
 # Ours.
@@ -313,7 +314,7 @@ _TEXTS = st.text(max_size=200) | st.lists(_PIECES).map(" ".join) | st.lists(_PIE
 
 @pytest.mark.parametrize("form", service.FORMATS)
 def test_whatever_a_file_holds_it_is_rows_or_a_refusal_with_its_place(form: str) -> None:
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     @given(st.binary(max_size=200) | _TEXTS.map(str.encode))
     def tried(content: bytes) -> None:
         refused = None

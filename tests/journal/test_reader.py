@@ -4,12 +4,15 @@ from hypothesis import strategies as st
 
 from nac.journal.reader import JournalReader, Position
 from nac.journal.segment import HEADER, JournalWriter, list_segments, segment_path
+from tests.effort import examples
 from tests.journal.reading import decode, numbered, read_all, read_numbers
 
 RECORDS = 12
 # Each example works on files of its own below the one temporary folder of the test.
 per_example = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pki import cms, scep
 from pki.cms_envelopes import AES_128, AES_256, open_envelope, read_envelope, recipient_of, seal_envelope
 from pki.errors import AlgorithmRefused, CmsDamaged, EnvelopeRefused, PkiError, SignatureRefused
+from tests.effort import examples
 from tests.scep.client import CERT_POLL, Device, name_of, signing_request
 from tests.scep.mutations import mutations
 
@@ -180,7 +181,7 @@ def test_chunks_of_indefinite_length_are_read():
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_bytes_are_refused_with_an_error_of_ours(data: bytes):
     for read in (scep.read_request, read_envelope, scep.challenge_of):
         with pytest.raises(PkiError):
@@ -188,7 +189,7 @@ def test_any_bytes_are_refused_with_an_error_of_ours(data: bytes):
 
 
 @given(st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_changed_message_is_refused_with_an_error_of_ours_or_still_proven(data: st.DataObject):
     changed = data.draw(mutations(request()))
     try:
@@ -200,7 +201,7 @@ def test_changed_message_is_refused_with_an_error_of_ours_or_still_proven(data: 
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_changed_envelope_is_refused_with_an_error_of_ours_or_opened(data: st.DataObject):
     certificate, key = registration()
     good = scep.read_request(request()).envelope
@@ -211,7 +212,7 @@ def test_changed_envelope_is_refused_with_an_error_of_ours_or_opened(data: st.Da
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_changed_certificate_request_tells_its_challenge_or_is_refused(data: st.DataObject):
     good = signing_request(device().key, "laptop", "challenge")
     try:

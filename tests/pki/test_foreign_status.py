@@ -17,6 +17,7 @@ from pki import foreign_status
 from pki.errors import StatusNotUsable
 from pki.foreign_status import ocsp_request, read_crl, read_ocsp
 from tests.certificates.uploads import authority
+from tests.effort import examples
 from tests.pki.lists import SERIAL, make_crl
 
 NOW = utc_now().replace(microsecond=0)
@@ -201,7 +202,7 @@ def test_question_names_the_certificate_as_other_tools_read_it():
     assert asked.public_bytes(Encoding.DER) == expected.public_bytes(Encoding.DER)
 
 
-fuzz = settings(max_examples=300, deadline=None)
+fuzz = settings(max_examples=examples(300), deadline=None)
 _GOOD = {"list": crl(), "answer": answer()}
 
 

@@ -16,6 +16,7 @@ from pki.names import subject_name
 from pki.openssl_names import subject_hash
 from pki.profiles import PROFILES
 from pki.serials import random_serial
+from tests.effort import examples
 from tests.pki.conftest import Chain
 from tests.pki.openssl import openssl
 
@@ -88,7 +89,7 @@ def test_renewed_authority_comes_behind_the_one_that_a_running_server_has_read(
 
 
 @given(steps=st.lists(st.lists(st.integers(0, 3), max_size=5), min_size=1, max_size=5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_any_sequence_of_sets_leaves_exactly_the_last_without_gaps(
     same_name: list[x509.Certificate], tmp_path_factory: pytest.TempPathFactory, steps: list[list[int]]
 ) -> None:

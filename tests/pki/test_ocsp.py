@@ -25,6 +25,7 @@ from pki.ocsp import (
     refusal,
 )
 from pki.revocation import Revoked
+from tests.effort import examples
 from tests.pki.conftest import Chain
 from tests.pki.openssl import answer, openssl
 from tests.pki.published import HOUR, make_signer, question
@@ -189,14 +190,14 @@ def _is_read(data: bytes) -> OcspRequest | None:
         return None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_or_malformed(data: bytes) -> None:
     _is_read(data)
     _is_read(der.sequence(der.sequence(data)))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.data())
 def test_mutated_request_is_read_or_malformed_and_what_is_answered_is_der(
     chain: Chain, certificate: x509.Certificate, signer: OcspSigner, data: st.DataObject

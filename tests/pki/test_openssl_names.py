@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pki import der
 from pki.errors import DerDamaged
 from pki.openssl_names import SHORT_NAMES, name_hash, one_line
+from tests.effort import examples
 from tests.pki import raw
 from tests.pki.openssl import answer, openssl
 
@@ -68,7 +69,7 @@ def _hash_and_line(name: bytes) -> tuple[str, str]:
 
 
 @given(_NAMES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_name_hashes_and_reads_as_openssl_does(name: bytes) -> None:
     assert (name_hash(name), one_line(name)) == _hash_and_line(name)
 

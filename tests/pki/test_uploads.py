@@ -10,6 +10,7 @@ from pki import uploads
 from pki.errors import UploadNotReadable
 from pki.uploads import has_signed, is_root, made_key_identifier, mistakes_of, read_certificates
 from tests.certificates.uploads import authority, pem
+from tests.effort import examples
 
 NOW = utc_now()
 ROOT = authority("Root", NOW)
@@ -27,7 +28,7 @@ def fuzz(test):
     # It warns of serial numbers that are none, and of what is BER but not DER.
     test = pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")(test)
     test = pytest.mark.filterwarnings("ignore:PKCS#7 certificates could not be parsed as DER:UserWarning")(test)
-    return settings(max_examples=200, deadline=None)(test)
+    return settings(max_examples=examples(200), deadline=None)(test)
 
 
 def test_text_around_certificates_is_no_matter():

@@ -17,6 +17,7 @@ from nac.models import AuthLog
 from nac.policies import service as policies
 from nac.policies.replaying import replay_policy
 from nac.policies.simulation import simulate
+from tests.effort import examples
 from tests.engine.builders import DENY, policy_of, rule
 from tests.engine.strategies import TEXTS, comparisons, nested, texts
 from tests.factories.rows import make_row
@@ -42,7 +43,9 @@ def groups(as_tenant):
 
 
 @settings(
-    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    deadline=None,
+    max_examples=examples(30),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     st.lists(st.tuples(conditions, outcomes), min_size=1, max_size=4),

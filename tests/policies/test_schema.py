@@ -12,6 +12,7 @@ from nac.engine import PolicyErrors, compile_policy
 from nac.engine.assertions import _EXPECTED
 from nac.engine.attributes import CATALOGUE
 from nac.policies.schema import policy_schema
+from tests.effort import examples
 from tests.engine.builders import DENY, PERMIT, compare, pinned, policy_of, rule
 from tests.engine.strategies import policies
 
@@ -49,7 +50,7 @@ def test_document_of_the_decision_record_fits():
     assert mistakes(document) == []
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(policies())
 def test_what_the_engine_takes_fits(document):
     compile_policy(document, refuse_unreachable=False)

@@ -16,13 +16,14 @@ from nac.secrets import MasterKeyFile, Sealer
 from radius.module import acct, auth, radiusd_api
 from radius.module.cell import the_cell
 from radius.module.settings import ModuleSettings
+from tests.effort import examples
 from tests.radius.conftest import module_log
 from tests.radius.standalone import JournalTail
 from tests.radius.tenants import BLOCKED, EXPIRED, STOLEN, Authorities, Tenant
 
 pytestmark = pytest.mark.early
 
-fuzz = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+fuzz = settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from nac.replica.records import CertificateRecord
 from pki import der
 from radius.module.certificate_fields import certificate_fields, is_field
 from radius.module.resumption import CertificateUnreadable
+from tests.effort import examples
 from tests.engine.builders import compare, pinned, policy_of, rule
 from tests.pki import raw
 from tests.radius import tenants
@@ -144,7 +145,7 @@ def test_part_of_any_string_type_is_read_or_the_certificate_unreadable(authoriti
 
 
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(data=st.data())
 def test_changed_certificate_is_taken_apart_or_unreadable(full, data):
     changed = bytearray(tenants.der(full.certificate))

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radius.module.limiter import LOG_EVERY_MICROSECONDS, MAX_KEYS, FailureLimiter
+from tests.effort import examples
 
 SECOND = 1_000_000
 KEYS = [(0, "switch", "020000000001"), (0, "switch", "020000000002"), (1, "switch", "020000000001")]
@@ -34,7 +35,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(steps=steps, limit=st.integers(1, 6), window_seconds=st.integers(1, 5))
 def test_any_course_of_events_limits_as_the_model_does(steps, limit, window_seconds):
     limiter, model, at = FailureLimiter(), Model(window_seconds * SECOND), 1_700_000_000 * SECOND
@@ -47,7 +48,7 @@ def test_any_course_of_events_limits_as_the_model_does(steps, limit, window_seco
             model.failures[key].append(at)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(gaps=st.lists(st.integers(0, 2 * SECOND), min_size=1, max_size=60))
 def test_every_reject_is_logged_or_counted_by_a_later_one(gaps):
     limiter, key, at = FailureLimiter(), KEYS[0], 1_700_000_000 * SECOND

@@ -19,6 +19,7 @@ from radius.module.resumption import (
     peer_certificate,
     stored_certificate,
 )
+from tests.effort import examples
 from tests.pki import raw
 from tests.radius import tenants
 from tests.radius.devices import VERSIONS, Device, is_resumed
@@ -27,7 +28,9 @@ from tests.radius.odd import DNS, EMAIL, URI, general_name, odd_client, upn
 UTF8 = der.UTF8_STRING
 both = pytest.mark.parametrize("version", VERSIONS)
 fuzz = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(300),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 _LINE = re.compile(r'^\t(TLS-Client-Cert-[\w-]+) (?::=|\+=) "(.*)",?$', re.MULTILINE)
 _SAMPLES: dict[ssl.TLSVersion, bytes] = {}

@@ -13,6 +13,7 @@ from nac.redecisions import reading
 from nac.redecisions.judging import Judge
 from nac.session_class import class_of
 from tests.agent.rows import publish
+from tests.effort import examples
 
 MAC, USER = "00a0c0000001", "anna"
 _ATTRIBUTES = {
@@ -152,7 +153,7 @@ def states(net):
     return State(net)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     documents(),
     _ENDPOINTS,

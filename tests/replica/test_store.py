@@ -24,6 +24,7 @@ from nac.replica.records import (
     UserRecord,
 )
 from nac.replica.store import ReplicaDamaged, ReplicaError, ReplicaFull, ReplicaMissing, ReplicaWriter
+from tests.effort import examples
 from tests.replica.contents import everything, view_of
 from tests.replica.reading import ROOT, OtherReader
 
@@ -94,7 +95,9 @@ def test_other_tenants_keys_find_nothing(writer):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(name=st.text(max_size=600))
 def test_any_name_is_looked_up_without_an_error(name, writer):

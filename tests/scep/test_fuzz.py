@@ -6,13 +6,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
+from tests.effort import examples
 from tests.factories.certificates import Certified
 from tests.scep.client import PKCS_REQ, RENEWAL_REQ, Device, read_reply, signing_request
 from tests.scep.conftest import Server, issued
 from tests.scep.mutations import mutations
 
 _FEW = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -11,6 +11,7 @@ from nac.secrets import (
     SecretsError,
     rewrap,
 )
+from tests.effort import examples
 
 _KEY = RawKey(bytes(range(32)))
 _OTHER = RawKey(bytes(32))
@@ -20,7 +21,7 @@ _SECRET = b"radius secret of alpha"
 @given(
     plaintext=st.binary(max_size=300), context=st.text(min_size=1, max_size=40, alphabet=st.characters(codec="utf-8"))
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_sealed_value_opens_in_its_context_alone(plaintext: bytes, context: str) -> None:
     sealed = Sealer(_KEY).seal(plaintext, context)
     assert Sealer(_KEY).open(sealed, context) == plaintext

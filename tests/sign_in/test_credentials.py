@@ -18,6 +18,7 @@ from nac.people import service as people
 from nac.sign_in import passkeys, recovery, rules
 from nac.sign_in.errors import PasskeyRefused, SignInRefused
 from nac.sign_in.passkeys import RelyingParty
+from tests.effort import examples
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.conftest import PASSWORD, Browser
 
@@ -52,7 +53,7 @@ def with_key(app_engine: Engine, ann: Person) -> Person:
     return ann
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(credential=CREDENTIALS, alone=st.booleans())
 def test_whatever_comes_for_an_answer_is_refused(
     app_engine: Engine, with_key: Person, credential: dict, alone: bool

@@ -21,6 +21,7 @@ from nac.tenant_files.reading import TenantFile, TenantFileRefused
 from nac.tenant_files.sealing import FileKey, PassphraseRefused
 from nac.tenant_files.tables import contents
 from nac.tenant_files.writing import signed_part
+from tests.effort import examples
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import Platform
 from tests.tenant_files.test_round_trip import PASSPHRASE, exported, full, imported
@@ -204,7 +205,7 @@ def whole(app_engine: Engine, alpha: Certified) -> bytes:
     return exported(app_engine, alpha.tenant_id, passphrase="").getvalue()
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_altered_bytes_are_read_as_they_were_or_refused(whole: bytes, data: st.DataObject) -> None:
     altered = bytearray(whole)

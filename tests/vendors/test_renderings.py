@@ -21,6 +21,7 @@ from nac.vendors import (
     known_vendor,
 )
 from nac.vendors.vendor import LONGEST_PASSPHRASE
+from tests.effort import examples
 from tests.vendors.samples import EXPECTED, PASSPHRASE, SSID
 
 ROWS = [
@@ -247,7 +248,7 @@ any_results = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @given(st.sampled_from(sorted(all_vendors())), any_results, st.text(max_size=LONGEST_PASSPHRASE))
 def test_rendering_never_raises_and_drops_nothing_in_silence(vendor, results, passphrase):
     rendering = find_vendor(vendor).render(results)

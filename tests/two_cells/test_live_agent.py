@@ -14,8 +14,6 @@ from cli.layout import CHECKOUT
 from loadtest.packet import ACCESS_REJECT, Secret
 from loadtest.radius_client import RadiusClient, Target
 from loadtest.workloads import BENCH_NAS, AccountingSource, Device, mab
-from tests.agent.running import running_cell, running_tenant
-from tests.redis_server import RedisServer
 from tests.waiting import until
 
 pytestmark = pytest.mark.early
@@ -24,8 +22,8 @@ pytestmark = pytest.mark.early
 class Watch:
     """`./admit watch`, and the lines of its standard output and error."""
 
-    def __init__(self, environment, *options):
-        command = [sys.executable, "-P", "-m", "cli", "watch", "-t", "alpha", *options]
+    def __init__(self, environment, tenant, *options):
+        command = [sys.executable, "-P", "-m", "cli", "watch", "-t", tenant, *options]
         self.process = subprocess.Popen(
             command, env=environment, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -68,51 +66,46 @@ def environment_of(cell, redis):
     return kept | {f"ADMIT_{name}": value for name, value in given.items()}
 
 
-def test_watcher_sees_what_devices_do(database, app_engine, tmp_path):
-    redis = RedisServer()
-    redis.start()
-    try:
-        with running_cell(database, tmp_path, REDIS_URL=redis.url) as cell:
-            server = running_tenant(cell, app_engine, "alpha").server
-            target = Target(server.host, server.auth_port, server.acct_port, Secret(server.secret.encode()))
-            watches = [
-                Watch(environment_of(cell, redis), *options)
-                for options in (["--json"], ["--mac", "02-AA-00-00-00-01", "--rejects"])
-            ]
-            for watch in watches:
-                watch.wait_note("Listening to alpha.")
-            with RadiusClient() as client:
-                for mac in ("02aa00000001", "02aa00000002"):
-                    asked = mab(target, mac, BENCH_NAS.attributes(), expected=ACCESS_REJECT)
-                    assert client.ask(asked).faults() == {}
-                source = AccountingSource([Device(target, "02aa00000001", None)], prefix="w")
-                assert client.run(source, count=1, window=1).faults() == {}
-            watches[0].wait_events(3)
-            watches[1].wait_events(1)
-            redis.stop()
-            for watch in watches:
-                watch.wait_note("lost")
-            redis.start()
-            for watch in watches:
-                watch.wait_note("again")
+def test_watcher_sees_what_devices_do(cell, add_tenant, database, redis_server):
+    tenant = add_tenant()
+    server = tenant.server
+    target = Target(server.host, server.auth_port, server.acct_port, Secret(server.secret.encode()))
+    watches = [
+        Watch(environment_of(cell, redis_server), tenant.slug, *options)
+        for options in (["--json"], ["--mac", "02-AA-00-00-00-01", "--rejects"])
+    ]
+    for watch in watches:
+        watch.wait_note(f"Listening to {tenant.slug}.")
+    with RadiusClient() as client:
+        for mac in ("02aa00000001", "02aa00000002"):
+            asked = mab(target, mac, BENCH_NAS.attributes(), expected=ACCESS_REJECT)
+            assert client.ask(asked).faults() == {}
+        source = AccountingSource([Device(target, "02aa00000001", None)], prefix="w")
+        assert client.run(source, count=1, window=1).faults() == {}
+    watches[0].wait_events(3)
+    watches[1].wait_events(1)
+    redis_server.stop()
+    for watch in watches:
+        watch.wait_note("lost")
+    redis_server.start()
+    for watch in watches:
+        watch.wait_note("again")
 
-            def is_heard_again():
-                with RadiusClient() as client:
-                    client.ask(mab(target, "02aa00000003", BENCH_NAS.attributes(), expected=ACCESS_REJECT))
-                return len(watches[0].events) > 3
+    def is_heard_again():
+        with RadiusClient() as client:
+            client.ask(mab(target, "02aa00000003", BENCH_NAS.attributes(), expected=ACCESS_REJECT))
+        return len(watches[0].events) > 3
 
-            until(is_heard_again, "the agent has found Redis again, too")
-            # Who waits for what was journalled until now is told when it is stored.
-            with psycopg.connect(database.owner_url, autocommit=True) as owner:
-                (now,) = owner.execute("SELECT now()").fetchone()
-                stored = "SELECT shipped_until > %s FROM cells"
-                until(lambda: owner.execute(stored, (now,)).fetchone() == (True,), "the cell tells what is stored")
-            assert [watch.end() for watch in watches] == [0, 0]
-    finally:
-        redis.remove()
+    until(is_heard_again, "the agent has found Redis again, too")
+    # Who waits for what was journalled until now is told when it is stored.
+    with psycopg.connect(database.owner_url, autocommit=True) as owner:
+        (now,) = owner.execute("SELECT now()").fetchone()
+        stored = "SELECT shipped_until > %s FROM cells"
+        until(lambda: owner.execute(stored, (now,)).fetchone() == (True,), "the cell tells what is stored")
+    assert [watch.end() for watch in watches] == [0, 0]
     told = [json.loads(line) for line in watches[0].events[:3]]
     assert sorted(each["admit"]["kind"] for each in told) == ["accounting", "authentication", "authentication"]
     assert {each["client"]["mac"] for each in told} == {"02-AA-00-00-00-01", "02-AA-00-00-00-02"}
-    assert {each["organization"]["name"] for each in told} == {"alpha"}
+    assert {each["organization"]["name"] for each in told} == {tenant.slug}
     (line,) = watches[1].events
     assert "02:aa:00:00:00:01 refused at bench-switch" in line

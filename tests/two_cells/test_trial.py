@@ -21,7 +21,7 @@ from nac.mail.mailbox import Mailbox
 from nac.self_tests import running
 from nac.tenants import service as tenants
 from nac.trials.service import LINK_LIFE
-from tests.agent.running import LOOPBACK, RunningCell, running_cell
+from tests.agent.running import LOOPBACK, RunningCell
 from tests.api.served import served, settings_of_public
 from tests.factories.tenancy import ACTOR
 from tests.mail.servers import mailbox_server
@@ -33,25 +33,23 @@ _MAC = "00:00:5e:00:53:77"
 
 
 def test_a_sign_up_ends_in_a_tenant_that_admits_a_device_within_a_minute(
-    database: Database, app_engine: Engine, worker_engine: Engine, tmp_path: Path
+    cell: RunningCell, database: Database, app_engine: Engine, worker_engine: Engine, tmp_path: Path
 ):
-    (tmp_path / "cell").mkdir()
-    with running_cell(database, tmp_path / "cell") as cell:
-        key = str(tmp_path / "cell" / "master.key")
-        settings = settings_of_public(database, tmp_path, ADMIT_TRIALS="yes", ADMIT_MASTER_KEY_FILE=key)
-        with served(create_app(settings)) as browser:
-            began = time.monotonic()
-            assert browser.post("/sign-up", data=ANN).status_code == 202
-            link = _open_mail(cell, worker_engine, Mailbox(tmp_path / "mail"))
-            made = browser.post(link, data={"password": PASSWORD, "again": PASSWORD, "name": "Ann"})
-            assert made.status_code == 303, made.text
-            slug = made.headers["location"].removeprefix("/start/")
-            board = _self_test(browser, cell, app_engine, worker_engine, slug)
-            _admit_a_device(browser, cell, app_engine, slug)
-            assert time.monotonic() - began < 60
-        assert all(check["ok"] for check in board["checks"]), board
-        permitted = {check["sent"] for check in board["checks"] if check["got"] == "permit"}
-        assert permitted == {"known device", "good certificate"}
+    key = str(cell.folder / "master.key")
+    settings = settings_of_public(database, tmp_path, ADMIT_TRIALS="yes", ADMIT_MASTER_KEY_FILE=key)
+    with served(create_app(settings)) as browser:
+        began = time.monotonic()
+        assert browser.post("/sign-up", data=ANN).status_code == 202
+        link = _open_mail(cell, worker_engine, Mailbox(tmp_path / "mail"))
+        made = browser.post(link, data={"password": PASSWORD, "again": PASSWORD, "name": "Ann"})
+        assert made.status_code == 303, made.text
+        slug = made.headers["location"].removeprefix("/start/")
+        board = _self_test(browser, cell, app_engine, worker_engine, slug)
+        _admit_a_device(browser, cell, app_engine, slug)
+        assert time.monotonic() - began < 60
+    assert all(check["ok"] for check in board["checks"]), board
+    permitted = {check["sent"] for check in board["checks"] if check["got"] == "permit"}
+    assert permitted == {"known device", "good certificate"}
 
 
 def _open_mail(cell: RunningCell, engine: Engine, mailbox: Mailbox) -> str:

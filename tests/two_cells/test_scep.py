@@ -1,13 +1,12 @@
 """A device that enrolled by SCEP comes into the network: the server, the cell, radiusd and eapol_test are real."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
-from sqlalchemy import Engine
 
 from api.public.main import create_app
 from cli.demo.tools import network_block, read_eapol_result, tls_supplicant
@@ -17,7 +16,7 @@ from nac.enrolment import service as enrolment
 from nac.settings import load_settings
 from pki.bundles import certificates_pem
 from pki.keys import key_pem
-from tests.agent.running import RunningTenant, running_cell, running_tenant
+from tests.agent.running import RunningCell, RunningTenant
 from tests.api.served import served
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
@@ -62,7 +61,7 @@ class Office:
             trusted=self.folder / "ca",
             certificate=self.folder / "cert",
             key=self.folder / "key",
-            server_name="radius.alpha.admit.example",
+            server_name=f"radius.{self.tenant.slug}.admit.example",
         )
         (self.folder / "eapol.conf").write_text(network_block(supplicant))
         server = self.tenant.server
@@ -80,18 +79,19 @@ class Office:
 
 
 @pytest.fixture
-def office(database: Database, app_engine: Engine, tmp_path: Path) -> Iterator[Office]:
+def office(
+    cell: RunningCell, add_tenant: Callable[[], RunningTenant], database: Database, tmp_path: Path
+) -> Iterator[Office]:
     variables = {
         "ADMIT_VAR_DIR": str(tmp_path),
         "ADMIT_DATABASE_URL": database.app_url,
         "ADMIT_REDIS_URL": "unix:///nonexistent",
         "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
-        "ADMIT_MASTER_KEY_FILE": str(tmp_path / "master.key"),
+        "ADMIT_MASTER_KEY_FILE": str(cell.folder / "master.key"),
     }
-    with running_cell(database, tmp_path) as cell:
-        tenant = running_tenant(cell, app_engine, "alpha")
-        with served(create_app(load_settings(variables))) as http:
-            yield Office(tenant, Server(http, "/scep/alpha"), tmp_path)
+    tenant = add_tenant()
+    with served(create_app(load_settings(variables))) as http:
+        yield Office(tenant, Server(http, f"/scep/{tenant.slug}"), tmp_path)
 
 
 def test_enrolled_and_renewed_certificates_are_admitted(office: Office):

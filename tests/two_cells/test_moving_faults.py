@@ -14,10 +14,10 @@ from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.models import AccountingLog, Cell, QuarantinedRecord, RadiusSession
 from nac.tenants import moving
-from tests.agent.moves import MAC, Moving, permit_known, two_cells
-from tests.agent.running import RunningTenant, running_tenant
+from tests.agent.running import RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
+from tests.two_cells.moves import MAC, Moving, permit_known
 from tests.waiting import until
 
 _ACCOUNTED = select(func.count()).select_from(AccountingLog)
@@ -25,14 +25,8 @@ _SESSIONS = select(func.count()).select_from(RadiusSession)
 
 
 @pytest.fixture
-def cells(database: Database, tmp_path):
-    with two_cells(database, tmp_path) as both:
-        yield both
-
-
-@pytest.fixture
-def tenant(cells, app_engine) -> RunningTenant:
-    tenant = running_tenant(cells[0], app_engine, "alpha")
+def tenant(add_tenant, app_engine) -> RunningTenant:
+    tenant = add_tenant()
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)
         permit_known(session, tenant.id)

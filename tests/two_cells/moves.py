@@ -1,7 +1,5 @@
-"""Two real cells on one database, the steps of who moves a tenant between them, and what its NASes are answered."""
+"""The steps of who moves a tenant between two cells, and what its NASes are answered."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from cli.demo.tools import Server, radclient
@@ -9,23 +7,11 @@ from nac.db import PlatformScope, TenantScope, session_scope
 from nac.policies import service as policies
 from nac.tenants import moving
 from nac.tenants.standard_policy import DOCUMENT
-from tests.agent.running import RunningCell, RunningTenant, running_cell
+from tests.agent.running import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
-from tests.postgres import Database
 from tests.waiting import until
 
 MAC = "00:00:5e:00:53:01"
-
-
-@contextmanager
-def two_cells(database: Database, folder) -> Iterator[tuple[RunningCell, RunningCell]]:
-    (first, second) = (folder / "first", folder / "second")
-    first.mkdir()
-    second.mkdir()
-    with running_cell(database, first, CELL_NAME="cell-1") as one:
-        key = str(first / "master.key")
-        with running_cell(database, second, CELL_NAME="cell-2", MASTER_KEY_FILE=key) as other:
-            yield one, other
 
 
 class Moving:

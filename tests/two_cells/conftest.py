@@ -1,0 +1,71 @@
+"""Two running cells for all files of this folder: each test has tenants of its own in them, and a database that is
+never emptied."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+from sqlalchemy import Engine
+
+from tests.agent.running import RunningCell, RunningTenant, running_cell, running_tenant
+from tests.postgres import Cluster, Database, Engines
+from tests.redis_server import RedisServer
+
+# Enough for a tenant of every test: new tenants go where more slots are free, which is the first one.
+_SLOTS, _SLOTS_OF_OTHER = 40, 16
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def database(cluster: Cluster) -> Database:
+    return cluster.create_database("cells")
+
+
+@pytest.fixture(scope="session")
+def engines(database: Database) -> Iterator[Engines]:
+    engines = Engines(database)
+    yield engines
+    engines.dispose()
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    server = RedisServer()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def started_cells(
+    database: Database, redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[RunningCell, RunningCell]]:
+    first, second = (tmp_path_factory.mktemp(name) for name in ("first", "second"))
+    with running_cell(database, first, slots=_SLOTS, CELL_NAME="cell-1", REDIS_URL=redis_server.url) as one:
+        key = str(first / "master.key")
+        with running_cell(database, second, slots=_SLOTS_OF_OTHER, CELL_NAME="cell-2", MASTER_KEY_FILE=key) as other:
+            yield one, other
+
+
+@pytest.fixture
+def cells(started_cells: tuple[RunningCell, RunningCell]) -> tuple[RunningCell, RunningCell]:
+    """Both running, whatever the test before did to them."""
+    for cell in started_cells:
+        cell.ensure_started()
+    return started_cells
+
+
+@pytest.fixture
+def cell(cells: tuple[RunningCell, RunningCell]) -> RunningCell:
+    """Where new tenants are."""
+    return cells[0]
+
+
+@pytest.fixture
+def add_tenant(cell: RunningCell, app_engine: Engine) -> Callable[..., RunningTenant]:
+    """A tenant in the first cell, of an MSP of its own, whose slug nobody else has."""
+
+    def add(name: str = "alpha", **given: object) -> RunningTenant:
+        return running_tenant(cell, app_engine, f"{name}-{next(_numbers)}", **given)
+
+    return add

@@ -1,0 +1,88 @@
+"""A tenant goes from one real cell to another and back: agents and radiusds of both, one database."""
+
+import time
+
+import pytest
+from sqlalchemy import func, select
+
+from cli.demo.tools import radclient
+from nac.db import TenantScope, session_scope
+from nac.endpoints import service as endpoints
+from nac.errors import Conflict
+from nac.models import AccountingLog, AuthLog, QuarantinedRecord, RadiusSession
+from nac.nases import service as nases
+from nac.sites import service as sites
+from nac.tenants import moving
+from tests.factories.tenancy import ACTOR
+from tests.two_cells.moves import MAC, Moving, permit_known
+from tests.waiting import until
+
+pytestmark = pytest.mark.early
+
+_OWN_SECRET = "the-nas-has-one-of-its-own"
+
+
+def test_tenant_moves_and_its_sessions_and_accounting_go_on(cells, add_tenant, app_engine, owner_engine):
+    one, other = cells
+    tenant = add_tenant()
+    subject = Moving(one, tenant)
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)
+        nases.add_nas(
+            session,
+            actor=ACTOR,
+            tenant_id=tenant.id,
+            site_id=sites.require_by_slug(session, tenant_id=tenant.id, slug="main").id,
+            name="own",
+            address="127.0.0.9",
+            secret=_OWN_SECRET,
+            seal=one.signing.sealer.seal,
+        )
+        permit_known(session, tenant.id)
+    tenant.wait_live()
+    before = tenant.server
+    assert subject.is_admitted(before)
+    assert subject.account(before, "Start", "s-1")
+
+    prepared = subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer)
+    after = subject.at(prepared.after)
+    assert (prepared.before.cell, prepared.after.cell) == ("cell-1", "cell-2")
+    assert not subject.is_admitted(after)
+    assert subject.is_admitted(before)
+
+    until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
+    served = other.radiusds
+    subject.switch()
+    switched = time.monotonic()
+    tenant.wait_live()
+    took = time.monotonic() - switched
+    assert subject.is_admitted(after), f"{took:.2f} s after the switch"
+    until(lambda: not subject.is_admitted(before), "the cell before answers no more")
+    assert radclient(before, "auth", (("User-Name", "x"), ("User-Password", "x")), timeout_seconds=1) is None
+    assert not subject.account(before, "Stop", "s-1")
+    assert subject.account(after, "Stop", "s-1")
+    ended = select(func.count()).select_from(RadiusSession).where(RadiusSession.stopped_at.is_not(None))
+    until(lambda: subject.count(ended) == 1, "the session of the one cell is ended in the other")
+    assert subject.count(select(func.count()).select_from(RadiusSession)) == 1
+
+    # It was configured with what the tenant has, secrets of single NASes included.
+    assert other.radiusds == served
+    # The way back is as short.
+    subject.step(moving.cancel_move)
+    tenant.wait_live()
+    assert subject.is_admitted(before)
+    until(lambda: not subject.is_admitted(after), "the cell after answers no more")
+
+    again = subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer)
+    after = subject.at(again.after)
+    subject.switch()
+    tenant.wait_live()
+    assert subject.is_admitted(after)
+    subject.step(moving.finish_move)
+    with pytest.raises(Conflict, match="in this cell already"):
+        subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer)
+    accounted = select(func.count()).select_from(AccountingLog)
+    until(lambda: subject.count(accounted) == 2, "both records are told, once")
+    with owner_engine.connect() as connection:
+        assert connection.scalar(select(func.count()).select_from(QuarantinedRecord)) == 0
+    assert subject.count(select(func.count()).select_from(AuthLog)) >= 4

@@ -1,0 +1,57 @@
+"""A tenant made through the API is live when the answer says so: a device is let in by the next packet."""
+
+import time
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from api.main import create_app
+from cli.demo.tools import Server, radclient
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import permissions_at
+from nac.api_tokens import service as tokens
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.db import MspScope, PlatformScope, session_scope
+from nac.ids import TenantId
+from nac.msps import service as msps
+from tests.agent.running import LOOPBACK
+from tests.api.served import served, settings_of_public
+from tests.factories.tenancy import ACTOR
+
+pytestmark = pytest.mark.early
+
+MAC = "00:00:5e:00:53:01"
+
+
+def test_new_tenant_lets_an_approved_device_in_as_soon_as_it_is_answered(cell, database, app_engine, tmp_path):
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        owner = Owner(msps.create_msp(session, actor=ACTOR, slug="schools").id)
+    with session_scope(MspScope(owner.msp_id), engine=app_engine) as session:
+        held = permissions_at(owner.level)
+        until = utc_now() + timedelta(hours=1)
+        made = tokens.make_token(
+            session, actor=ACTOR, held=held, owner=owner, name="test", permissions=held, expires_at=until
+        )
+    key = str(cell.folder / "master.key")
+    settings = settings_of_public(database, tmp_path, ADMIT_MASTER_KEY_FILE=key)
+    with served(create_app(settings)) as api:
+        api.timeout = 30
+        api.headers["Authorization"] = f"Bearer {made.text}"
+        began = time.monotonic()
+        tenant = api.post("/v1/tenants?wait=live", json={"msp": "schools", "slug": "hill-school"})
+        took = time.monotonic() - began
+        assert tenant.status_code == 201, tenant.text
+        assert tenant.headers["admit-live"] == "true", f"not after {took:.1f} s"
+        added = api.post("/v1/tenants/hill-school/endpoints?wait=live", json={"mac": MAC})
+        assert added.headers["admit-live"] == "true"
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        slot = cells.require_slot(session, tenant_id=TenantId(UUID(tenant.json()["id"])))
+        secret = cell.signing.sealer.open(slot.secret_sealed, f"slot:{slot.id}").decode()
+    server = Server(LOOPBACK, slot.auth_port, slot.acct_port, secret)
+    verdicts = {}
+    for mac in (MAC, "00:00:5e:00:53:02"):
+        asked = (("User-Name", mac), ("User-Password", mac), ("Calling-Station-Id", mac), ("NAS-Identifier", "sw"))
+        verdicts[mac] = radclient(server, "auth", asked)
+    assert [answer and answer.code for answer in verdicts.values()] == ["Access-Accept", "Access-Reject"]

@@ -1,0 +1,96 @@
+"""A roll-out that shuts devices out, at a real cell: it sees their rejects, stops, and they are let in again."""
+
+from collections.abc import Callable
+
+from sqlalchemy import Engine, func, select, update
+
+from cli.demo.tools import radclient
+from nac.clock import utc_now
+from nac.db import MspScope, TenantScope, session_scope
+from nac.endpoints import service as endpoints
+from nac.ids import MspId
+from nac.jobs import running
+from nac.models import AuthLog, Job, Rollout, Tenant
+from nac.templates import rollouts, service
+from nac.templates.rollouts import Stage
+from tests.agent.running import RunningCell, RunningTenant
+from tests.factories.tenancy import ACTOR
+from tests.waiting import until
+
+_MACS = [f"00:00:5e:00:53:{number:02x}" for number in range(12)]
+_KNOWN = {"attribute": "endpoint.known", "operator": "equals", "value": True}
+_OPEN = {"rules": [{"id": "known", "name": "Known", "when": _KNOWN, "then": {"verdict": "permit"}}]}
+
+
+def ask_all(tenant: RunningTenant) -> set[str]:
+    """What all the devices are answered."""
+    tenant.wait_live()
+    answers = set()
+    for mac in _MACS:
+        asked = (("User-Name", mac), ("User-Password", mac), ("Calling-Station-Id", mac), ("NAS-Identifier", "sw"))
+        answer = radclient(tenant.server, "auth", asked, timeout_seconds=5)
+        answers.add("none" if answer is None else answer.code)
+    return answers
+
+
+def test_rollout_that_shuts_devices_out_is_taken_back_by_itself(
+    cell: RunningCell,
+    add_tenant: Callable[..., RunningTenant],
+    app_engine: Engine,
+    worker_engine: Engine,
+    owner_engine: Engine,
+) -> None:
+    tenant = add_tenant(policy=_OPEN)
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        for mac in _MACS:
+            endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=mac)
+        msp_id = MspId(session.get_one(Tenant, tenant.id).msp_id)
+
+    def heard(permitted: bool) -> int:
+        query = select(func.count()).select_from(AuthLog).where(AuthLog.permitted == permitted)
+        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+            return session.scalars(query).one()
+
+    def do(function: Callable, **given):
+        with session_scope(MspScope(msp_id), engine=app_engine) as session:
+            return function(session, actor=ACTOR, msp_id=msp_id, **given)
+
+    def work() -> None:
+        with owner_engine.begin() as connection:
+            connection.execute(update(Job).values(due_at=utc_now()))
+        sealer = cell.signing.sealer
+        handlers = {rollouts.KIND: rollouts.HANDLER}
+        while running.run_next(handlers, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
+            pass
+
+    def state() -> tuple[str, str]:
+        with session_scope(MspScope(msp_id), engine=app_engine) as session:
+            row = session.get_one(Rollout, rollout_id)
+            return row.state, row.detail
+
+    assert ask_all(tenant) == {"Access-Accept"}
+    until(lambda: heard(True) == len(_MACS), "decisions are in the log")
+
+    document = {"policies": [{"slug": "certificates", "document": {"rules": [], "fallback": {"verdict": "deny"}}}]}
+    do(service.create_template, slug="school")
+    do(service.save_version, slug="school", document=document)
+    do(service.follow, slug="school", tenant=tenant.slug)
+    rollout_id = do(
+        rollouts.start,
+        slug="school",
+        number=1,
+        stages=[Stage(30, share=100)],
+        most_moved=0.05,
+        back_when_moved=True,
+        seal=cell.signing.sealer.seal,
+    ).id
+    work()
+    assert state() == ("running", "")
+    assert ask_all(tenant) == {"Access-Reject"}
+    until(lambda: heard(False) == len(_MACS), "rejects are in the log")
+    work()
+    assert state() == (
+        "rolled-back",
+        f"At tenant '{tenant.slug}' 12 of 12 devices are rejected since, 0 of 12 before.",
+    )
+    assert ask_all(tenant) == {"Access-Accept"}

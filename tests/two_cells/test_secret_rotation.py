@@ -1,0 +1,140 @@
+"""A tenant's secret changes over in a real cell: agent, radiusd and database, and NASes of two tenants."""
+
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+from cli.demo.tools import Server, radclient
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.secret_rotations import service as rotations
+from nac.tenants import moving
+from tests.agent.running import RunningCell, RunningTenant
+from tests.factories.tenancy import ACTOR
+from tests.two_cells.moves import Moving
+from tests.waiting import next_second, until
+
+pytestmark = pytest.mark.early
+
+MAC = "00:00:5e:00:53:01"
+NEW = "the-secret-that-is-to-come-01"
+
+
+class Rotating:
+    def __init__(self, cell: RunningCell, tenant: RunningTenant) -> None:
+        self.tenant, self.sealer = tenant, cell.signing.sealer
+
+    def step(self, function, **arguments):
+        with session_scope(PlatformScope(), engine=self.tenant.engine) as session:
+            return function(session, actor=ACTOR, tenant_id=self.tenant.id, **arguments)
+
+    def status(self):
+        with session_scope(TenantScope(self.tenant.id), engine=self.tenant.engine) as session:
+            return rotations.require_status(session, tenant_id=self.tenant.id)
+
+    def counts(self):
+        return self.status().counts
+
+    @property
+    def new(self) -> Server:
+        return replace(self.tenant.server, secret=NEW)
+
+
+def is_answered(server: Server, name: str = "sw-1", *, tries: int = 1) -> bool:
+    asked = (("User-Name", MAC), ("User-Password", MAC), ("Calling-Station-Id", MAC), ("NAS-Identifier", name))
+    for _ in range(tries):
+        answer = radclient(server, "auth", asked, timeout_seconds=1)
+        if answer is not None and answer.code in ("Access-Accept", "Access-Reject"):
+            return True
+    return False
+
+
+def accounts(server: Server, session_id: str) -> bool:
+    told = (
+        *(("User-Name", MAC), ("Calling-Station-Id", MAC), ("NAS-Identifier", "sw-1")),
+        *(("Acct-Status-Type", "Start"), ("Acct-Session-Id", session_id)),
+    )
+    return any(radclient(server, "acct", told, timeout_seconds=1) is not None for _ in range(3))
+
+
+def test_both_secrets_work_until_the_rotation_is_finished(cell, add_tenant):
+    alpha, bravo = (add_tenant(name) for name in ("alpha", "bravo"))
+    subject = Rotating(cell, alpha)
+    old = alpha.server
+    assert is_answered(old)
+    subject.step(rotations.begin, sealer=subject.sealer, secret=NEW)
+    bravo_is_answered = []
+
+    def is_open() -> bool:
+        bravo_is_answered.append(is_answered(bravo.server, tries=3))
+        return subject.status().rotation.opened_at is not None
+
+    until(is_open, "radiusd takes both")
+    assert all(bravo_is_answered)
+    assert is_answered(old, tries=3)
+    assert is_answered(subject.new, tries=3)
+    assert accounts(subject.new, "s-1")
+    assert is_answered(bravo.server)
+    assert not is_answered(replace(old, secret="a-secret-of-nobody-at-all"), tries=3)
+    until(lambda: subject.counts() == {"new": 1}, "it was heard with the new one")
+    served = cell.radiusds
+    subject.step(rotations.finish, sealer=subject.sealer)
+    alpha.wait_live()
+    assert is_answered(subject.new, tries=3)
+    next_second()
+    assert not is_answered(old, tries=3)
+    assert is_answered(bravo.server)
+    assert cell.radiusds == served
+
+
+def test_rotation_goes_on_after_a_crash_and_is_cancelled(cell, add_tenant):
+    alpha = add_tenant()
+    subject = Rotating(cell, alpha)
+    subject.step(rotations.begin, sealer=subject.sealer, secret=NEW)
+    until(lambda: subject.status().rotation.opened_at is not None, "radiusd takes both")
+    assert is_answered(subject.new, tries=3)
+    served = cell.radiusds
+    os.kill(int(served[-1]), signal.SIGKILL)
+    until(lambda: len(cell.radiusds) > len(served), "another radiusd serves")
+    assert is_answered(alpha.server, "sw-2", tries=3)
+    assert is_answered(subject.new, tries=3)
+    until(lambda: subject.counts() == {"new": 1, "old": 1}, "both were heard")
+    with pytest.raises(rotations.NasesLeftBehind, match="sw-1"):
+        subject.step(rotations.cancel)
+    subject.step(rotations.cancel, leave_behind=True)
+    alpha.wait_live()
+    next_second()
+    assert not is_answered(subject.new, tries=2)
+    assert is_answered(alpha.server, tries=3)
+    # The agent's own question whether radiusd answers needs none of the tenant's secrets.
+    os.kill(int(cell.radiusds[-1]), signal.SIGKILL)
+    until(lambda: len(cell.radiusds) > len(served) + 1, "another radiusd serves")
+    assert is_answered(alpha.server, tries=3)
+
+
+def test_rotation_goes_along_with_a_tenant_that_moves(cell, add_tenant):
+    """Begun when the other cell was ready already: the tenant waits until that one takes both secrets, too."""
+    alpha = add_tenant()
+    subject, move = Rotating(cell, alpha), Moving(cell, alpha)
+    after = move.at(move.step(moving.prepare_move, cell="cell-2", sealer=move.sealer).after)
+    until(lambda: move.status().is_ready, "radiusd of the new cell answers with the secret")
+    subject.step(rotations.begin, sealer=subject.sealer, secret=NEW)
+    with pytest.raises(moving.NotReadyYet):
+        move.step(moving.switch_move, sealer=move.sealer)
+    move.switch()
+    alpha.wait_live()
+    assert is_answered(after, tries=3)
+    assert is_answered(replace(after, secret=NEW), tries=3)
+    until(lambda: subject.counts() == {"new": 1}, "it was heard with the new one, in the other cell")
+    subject.step(rotations.finish, sealer=subject.sealer)
+    alpha.wait_live()
+    next_second()
+    assert is_answered(replace(after, secret=NEW), tries=3)
+    assert not is_answered(after, tries=2)
+    # The way back has the new one, too.
+    move.step(moving.cancel_move)
+    alpha.wait_live()
+    assert is_answered(subject.new, tries=3)
+    next_second()
+    assert not is_answered(alpha.server, tries=2)
