@@ -33,16 +33,16 @@ settings.register_profile("admit", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("admit")
 
 
-# One installation serves all files of such a folder: it takes 15 seconds of a processor to start and to stop.
-_WITH_AN_INSTALLATION = ("tests/installed", "tests/two_cells", "tests/wired")
+# What all files of such a folder share takes up to 15 seconds of a processor to start and to stop.
+_SHARING = ("tests/installed", "tests/isolation", "tests/two_cells", "tests/wired")
 
 
 class WholeFiles(LoadFileScheduling):
-    """Each file in one process, and so each folder that has an installation."""
+    """Each file in one process, and so each folder whose files share what is dear."""
 
     def _split_scope(self, nodeid: str) -> str:
         folder = nodeid.partition("::")[0].rpartition("/")[0]
-        return folder if folder in _WITH_AN_INSTALLATION else super()._split_scope(nodeid)
+        return folder if folder in _SHARING else super()._split_scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles | None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from api.connections import HttpWithFiles
-from tests.api.fed import Forgetting, configuration, document
 from tests.api.served import served_on_port
+from tests.isolation.fed import Forgetting, configuration, document
 from tests.isolation.hall import Hall
-from tests.isolation.installation import BY_NAME, Installation, installed
-from tests.postgres import Cluster
+from tests.isolation.installation import BY_NAME, Installation
+from tests.postgres import Database
 
 _PROGRAM = Path(sys.executable).parent / "schemathesis"
 _CHECKS = (
@@ -43,13 +43,11 @@ _NEVER_GOOD = {
 _CHECKS_OF_BAD_INPUT = ("unsupported_method", "allow_header_conformance")
 
 
-@pytest.fixture(scope="module")
-def fed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Installation, Forgetting]]:
-    database = cluster.create_database("fed")
-    with installed(database, tmp_path_factory.mktemp("fed")) as world:
-        hall = Hall(database, behind_walls=True)
-        yield world, Forgetting(world, hall)
-        hall.close()
+@pytest.fixture
+def fed(world: Installation, walls_database: Database) -> Iterator[tuple[Installation, Forgetting]]:
+    hall = Hall(walls_database, behind_walls=True)
+    yield world, Forgetting(world, hall)
+    hall.close()
 
 
 @contextmanager
@@ -85,7 +83,7 @@ def _run(fed: tuple[Installation, Forgetting], folder: Path, *, phases: str, sec
 
 
 def test_examples_are_answered_as_the_document_tells(fed: tuple[Installation, Forgetting], tmp_path: Path) -> None:
-    _run(fed, tmp_path, phases="examples", seconds=25, always=True)
+    _run(fed, tmp_path, phases="examples", seconds=12, always=True)
 
 
 @pytest.mark.long
