@@ -146,12 +146,6 @@ def test_another_account_is_told_so(up: Installation):
         assert done.stderr.startswith("Error: You may not ")
 
 
-def test_second_start_leaves_everything_running(up: Installation):
-    before = up.pids()
-    assert up.up().returncode == 0
-    assert up.pids() == before
-
-
 def test_secret_of_a_nas_is_in_force_when_the_command_returns(up: Installation):
     assert up.run("msp", "create", "acme").returncode == 0
     tenant = json.loads(up.run("tenant", "create", "acme", "--json").stdout)
@@ -175,7 +169,7 @@ def test_demo_is_as_expected_with_the_checks_that_take_long(up: Installation):
     assert [(row["verdict"], row["advice"]) for row in told] == [("deny", silent[0]["advice"])]
 
 
-def test_choice_without_demo_is_kept_and_restarts_nothing(up: Installation):
+def test_later_starts_keep_the_choice_without_demo_and_restart_nothing(up: Installation):
     before = up.pids()
     file = up.var / "admit.env"
     assert "ADMIT_DEMO=no\n" in file.read_text()
@@ -211,6 +205,7 @@ def test_killed_process_is_healthy_again_after_up(up: Installation):
     assert after["postgres"] == before["postgres"]
 
 
+@pytest.mark.long
 def test_killed_supervisor_is_no_obstacle(up: Installation):
     before = up.pids()
     os.kill(int((up.place("run") / "supervisord.pid").read_text()), signal.SIGKILL)
@@ -248,6 +243,7 @@ def test_choice_that_cannot_be_met_leaves_everything_running(up: Installation, o
     assert up.pids() == before
 
 
+@pytest.mark.long
 def test_newer_database_is_refused(up: Installation):
     with up.connect() as connection:
         (head,) = connection.execute("SELECT version_num FROM alembic_version").fetchone() or ("",)

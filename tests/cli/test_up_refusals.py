@@ -31,7 +31,14 @@ def test_up_refuses_a_taken_port_and_starts_nothing(unstarted, kind, offset, opt
     assert unstarted.processes() == []
 
 
-@pytest.mark.parametrize(("version", "why"), [("3.2.1", "BlastRADIUS"), ("3.2.9", "drops"), ("4.0.0", "3.2.7")])
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        ("3.2.1", "BlastRADIUS"),
+        pytest.param("3.2.9", "drops", marks=pytest.mark.long),
+        pytest.param("4.0.0", "3.2.7", marks=pytest.mark.long),
+    ],
+)
 def test_up_refuses_another_freeradius_and_starts_nothing(unstarted, tmp_path, version, why):
     """dpkg knows another FreeRADIUS: one that is open to attacks, one that does not work, one that nobody tested."""
     real = shutil.which("dpkg-query")

@@ -155,7 +155,7 @@ def test_agent_that_starts_on_a_full_disk_takes_over_and_tells(instance, tenants
     assert instance.status()["radiusd_pid"] == instance.pid("radiusd")
 
 
-@pytest.mark.parametrize("max_bytes", [1 << 20, 16 << 20])
+@pytest.mark.parametrize("max_bytes", [1 << 20, pytest.param(16 << 20, marks=pytest.mark.long)])
 def test_journal_that_was_full_takes_records_again_once_they_are_shipped(tmp_path, max_bytes):
     """Whatever the limit: what was shipped makes room without radiusd being started again."""
     writer, reader = JournalWriter(tmp_path, max_bytes=max_bytes), JournalReader(tmp_path)
