@@ -26,11 +26,10 @@ def pytest_collection_finish() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     effort.take_part(is_part="not long" in config.option.markexpr)
-
-
-# How long an example takes says on a busy machine nothing of what is tested.
-settings.register_profile("admit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("admit")
+    # How long an example takes says on a busy machine nothing of what is tested.
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("admit", deadline=None, max_examples=effort.examples(100), suppress_health_check=slow)
+    settings.load_profile("admit")
 
 
 # What all files of such a folder share takes up to 15 seconds of a processor to start and to stop.

@@ -1,6 +1,7 @@
 """Every route of the API, as each role, at each place: generated from the route table."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import pytest
 
@@ -9,7 +10,7 @@ from api.v1.routers import V1
 from nac.accounts.permissions import Level
 from tests.isolation.calls import Answer
 from tests.isolation.hall import Hall
-from tests.isolation.installation import ROUTES, Installation, Route, may
+from tests.isolation.installation import ROUTES, Installation, Place, Route, may
 from tests.isolation.things import nobodys
 
 # What anybody may ask, beside routes that say so themselves.
@@ -46,20 +47,25 @@ def test_every_route_names_one_permission_at_its_level(noun: str) -> None:
             assert route.asks.permission.level <= route.asks.level, route
 
 
+@pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("noun", ROUTES)
-def test_each_role_reaches_its_own_and_nothing_else(world: Installation, hall: Hall, noun: str) -> None:
-    """About things of nobody: what is asked is whether one may."""
-    for route in ROUTES[noun]:
+def test_each_role_reaches_its_own_and_nothing_else(
+    world: Installation, hall: Hall, noun: str, everywhere: bool
+) -> None:
+    """About things of nobody: what is asked is whether one may. Each route at one place, another than the route before,
+    or at all of them, which are alike."""
+    for number, route in enumerate(ROUTES[noun]):
         if isinstance(route.asks, Requires):
+            places = world.of_level(route.asks.level)
             with hall.open():
-                _reach(world, route, route.asks)
+                _reach(world, route, route.asks, places if everywhere else [places[number % len(places)]])
 
 
-def _reach(world: Installation, route: Route, asks: Requires) -> None:
+def _reach(world: Installation, route: Route, asks: Requires, places: Sequence[Place]) -> None:
     missing = f"{_PLACE.get(asks.level)}-not-found"
-    unknown = {token: _at(world, route, token, "nothing") for token in world.tokens.values()}
     seen: dict[bool, int] = defaultdict(int)
-    for at in world.of_level(asks.level):
+    unknown: dict[str, Answer] = {}
+    for at in places:
         for (slug, role), token in world.tokens.items():
             place = world.places[slug]
             answer = _at(world, route, token, at.slug)
@@ -73,6 +79,8 @@ def _reach(world: Installation, route: Route, asks: Requires) -> None:
             elif place.covers(at) or asks.level is Level.PLATFORM:
                 assert answer.status == 403, told
             else:
+                if token not in unknown:
+                    unknown[token] = _at(world, route, token, "nothing")
                 assert (answer.status, answer.body) == (404, unknown[token].body), told
                 assert missing in answer.text, told
     assert all(seen[allowed] for allowed in (True, False)), route

@@ -164,6 +164,7 @@ def test_started_worker_beats_makes_partitions_and_deletes_what_is_over(
         wait_for(lambda: last_heartbeat(redis_server) > first, tmp_path, seconds=12)
 
 
+@pytest.mark.long
 def test_worker_outlives_an_outage_of_redis(database: Database, redis_server: RedisServer, tmp_path: Path):
     with worker(database, redis_server, tmp_path) as process:
         wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path)
