@@ -92,7 +92,7 @@ def asked_of(request: Request, response: Response, shown: HTTPAuthorizationCrede
     origin = _origin(request)
     with session_scope(CredentialScope(text.public_id)) as session:
         principal = tokens.authenticate(session, text=text, address=origin.address, now=utc_now())
-        note_good(request.scope, text.public_id)
+        note_good(request.scope, text.public_id, principal.grants[0].owner)
         return Asked(principal, origin, *_places(session, request), request, response)
 
 
@@ -102,7 +102,7 @@ def _asked_by_cookie(request: Request, response: Response) -> Asked:
         raise NotSignedIn(remedy="Send it as: Authorization: Bearer admit_...")
     with session_scope(CredentialScope(text.public_id)) as session:
         signed_in, principal = sessions.authenticate(session, text=text, now=utc_now())
-        note_good(request.scope, text.public_id)
+        note_good(request.scope, text.public_id, signed_in.person_id)
         cookies.require_csrf_token(request, signed_in.csrf_token)
         tenant, msp = _places(session, request)
         msp_id = None if msp is None else msp.msp_id

@@ -49,6 +49,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(
         Rates,
         requests_per_minute=settings.api_requests_per_minute,
+        owner_requests_per_minute=settings.api_owner_requests_per_minute,
         failures_per_minute=settings.api_failures_per_minute,
     )
     app.add_middleware(AnswerHeaders)

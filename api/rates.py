@@ -1,4 +1,4 @@
-"""How much one credential or address may ask of the API.
+"""How much one credential, its owner or an address may ask of the API.
 
 Buckets are of this process, so that they need neither Redis nor a lock: of several processes each allows as much.
 Headers as draft-ietf-httpapi-ratelimit-headers-10.
@@ -8,10 +8,13 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from threading import Lock
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import problem
+from nac.errors import AdmitError
 from nac.sources import source_of
 
 _MOST_KEPT = 10_000
@@ -32,6 +35,8 @@ class Buckets:
         self._clock = clock
         # What was left, and when.
         self._buckets: OrderedDict[object, tuple[float, float]] = OrderedDict()
+        # Owners are known where credentials are looked at: in threads.
+        self._lock = Lock()
 
     def left(self, key: object) -> float:
         left, at = self._buckets.get(key, (float(self.per_minute), 0.0))
@@ -39,12 +44,13 @@ class Buckets:
 
     def take(self, key: object) -> float:
         """What is left now; less than 0 where there was none to take, which is not counted."""
-        left = self.left(key) - 1
-        self._buckets[key] = (left if left >= 0 else left + 1, self._clock())
-        self._buckets.move_to_end(key)
-        if len(self._buckets) > _MOST_KEPT:
-            self._buckets.popitem(last=False)
-        return left
+        with self._lock:
+            left = self.left(key) - 1
+            self._buckets[key] = (left if left >= 0 else left + 1, self._clock())
+            self._buckets.move_to_end(key)
+            if len(self._buckets) > _MOST_KEPT:
+                self._buckets.popitem(last=False)
+            return left
 
     def wait(self, left: float) -> int:
         """Seconds until one can be taken, where so many are left after taking."""
@@ -55,36 +61,98 @@ class Buckets:
         return math.ceil((self.per_minute - max(0.0, left)) / self._rate)
 
 
+class TooManyRequests(AdmitError):
+    """Too much is asked."""
+
+    status = 429
+
+    def __init__(self, detail: str, *, seconds: int) -> None:
+        super().__init__(detail, remedy=f"Ask again in {seconds} s.")
+        self.retry_after_seconds = seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One, as headers name its kind."""
+
+    name: str
+    of: Buckets
+    key: object
+
+
+@dataclass(frozen=True, slots=True)
+class Good:
+    """A credential that was looked at, and whose it is: one owner may have very many."""
+
+    public_id: str
+    # A tenant, an MSP or the platform; of a sign-in the person.
+    owner: object
+
+
 class Shown:
-    """What a request shows of who asks."""
+    """What a request shows of who asks, and what it has taken from which bucket."""
 
-    def __init__(self, credential: int | None) -> None:
+    def __init__(self, credential: int | None, owners: Buckets | None) -> None:
         self.credential = credential
-        # Which token or sign-in it is, once it was looked at and is good.
-        self.public_id: str | None = None
+        # Once it was looked at and is good.
+        self.good: Good | None = None
+        self.is_known = False
+        self.taken: list[tuple[Bucket, float]] = []
+        self._owners = owners
+
+    def take(self, *buckets: Bucket) -> Bucket | None:
+        """From each of them, or from none: then the one that is empty."""
+        empty = [bucket for bucket in buckets if bucket.of.left(bucket.key) < 1]
+        if empty:
+            return max(empty, key=lambda bucket: bucket.of.wait(bucket.of.left(bucket.key) - 1))
+        self.taken += [(bucket, bucket.of.take(bucket.key)) for bucket in buckets]
+        return None
+
+    def note(self, good: Good) -> None:
+        """Raises TooManyRequests: what was shown in a way that was not known has not been counted for its owner yet."""
+        self.good = good
+        if self.is_known or self._owners is None:
+            return
+        left = self._owners.take(good.owner)
+        self.taken.append((Bucket("owner", self._owners, good.owner), left))
+        if left < 0:
+            raise TooManyRequests(_told(self._owners, "owner"), seconds=self._owners.wait(left))
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Of the bucket of which least is left (draft-ietf-httpapi-ratelimit-headers-10)."""
+        if not self.taken:
+            return []
+        bucket, left = min(self.taken, key=lambda each: each[1])
+        return _headers(bucket.of, bucket.name, left)
 
 
-def note_good(scope: Scope, public_id: str) -> None:
-    """That what the request of this scope shows is a credential, and which: one may be written in many ways."""
+def note_good(scope: Scope, public_id: str, owner: object) -> None:
+    """That what the request of this scope shows is a credential, which, and whose: one may be written in many ways.
+
+    Raises TooManyRequests.
+    """
     shown: Shown | None = scope.get("admit.shown")
     if shown is not None:
-        shown.public_id = public_id
+        shown.note(Good(public_id, owner))
 
 
 class Rates:
     """429 for who asks too much, or whose address shows too many credentials that are not good; 0 for no limit.
 
-    A credential has a bucket of its own once it was good; all else counts for the address that it comes from. Failures
-    stop those alone that fail: who else is behind the same address is heard.
+    A credential has a bucket of its own once it was good, and its owner has one for all that are his; all else counts
+    for the address that it comes from. Failures stop those alone that fail: who else is behind the same address is heard.
     """
 
-    def __init__(self, app: ASGIApp, *, requests_per_minute: int, failures_per_minute: int) -> None:
+    def __init__(
+        self, app: ASGIApp, *, requests_per_minute: int, owner_requests_per_minute: int, failures_per_minute: int
+    ) -> None:
         self._app = app
-        # Apart, so that neither crowds the other out.
+        # Apart, so that none crowds the others out.
         self._by_source = Buckets(requests_per_minute) if requests_per_minute else None
         self._by_credential = Buckets(requests_per_minute) if requests_per_minute else None
+        self._by_owner = Buckets(owner_requests_per_minute) if owner_requests_per_minute else None
         self._failures = Buckets(failures_per_minute) if failures_per_minute else None
-        self._good: OrderedDict[int, str] = OrderedDict()
+        self._good: OrderedDict[int, Good] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in _FREE_PATHS:
@@ -92,23 +160,18 @@ class Rates:
             return
         client = scope.get("client")
         source = source_of(client[0] if client else "")
-        shown = scope["admit.shown"] = Shown(credential_of(scope["headers"]))
-        told: list[tuple[bytes, bytes]] = []
-        known = None if shown.credential is None else self._good.get(shown.credential)
-        name, buckets = ("credential", self._by_credential) if known is not None else ("source", self._by_source)
-        if buckets is not None:
-            left = buckets.take(source if known is None else known)
-            if left < 0:
-                await self._refuse(buckets, name, left)(scope, receive, send)
-                return
-            told = _headers(buckets, name, left)
+        shown = scope["admit.shown"] = Shown(credential_of(scope["headers"]), self._by_owner)
+        empty = shown.take(*self._buckets_of(shown, source))
+        if empty is not None:
+            await self._refuse(empty.of, empty.name, empty.of.left(empty.key) - 1)(scope, receive, send)
+            return
         failed: float | None = None
 
         async def telling(message: Message) -> None:
             nonlocal failed
             if message["type"] == "http.response.start":
                 failed = self._note(source, shown, message["status"])
-                message["headers"] = [*message.get("headers", ()), *told]
+                message["headers"] = [*message.get("headers", ()), *shown.headers()]
             if failed is None:
                 await send(message)
 
@@ -117,13 +180,21 @@ class Rates:
             assert self._failures is not None
             await self._refuse(self._failures, "failures", failed)(scope, receive, send)
 
+    def _buckets_of(self, shown: Shown, source: str) -> list[Bucket]:
+        known = None if shown.credential is None else self._good.get(shown.credential)
+        if known is None:
+            return [Bucket("source", self._by_source, source)] if self._by_source is not None else []
+        shown.is_known = True
+        found = [("credential", self._by_credential, known.public_id), ("owner", self._by_owner, known.owner)]
+        return [Bucket(name, of, key) for name, of, key in found if of is not None]
+
     def _note(self, source: str, shown: Shown, status: int) -> float | None:
         """Less than 0 where it is one failure too many."""
         credential = shown.credential
         if credential is None:
             return None
-        if shown.public_id is not None:
-            self._good[credential] = shown.public_id
+        if shown.good is not None:
+            self._good[credential] = shown.good
             self._good.move_to_end(credential)
             if len(self._good) > _MOST_KEPT:
                 self._good.popitem(last=False)
@@ -136,13 +207,12 @@ class Rates:
     @staticmethod
     def _refuse(buckets: Buckets, name: str, left: float) -> ASGIApp:
         seconds = buckets.wait(left)
-        what = "credentials that are not valid" if name == "failures" else "requests"
         headers = {header.decode(): value.decode() for header, value in _headers(buckets, name, 0)}
         return problem(
             status=429,
             code="too-many-requests",
             title="Too much is asked.",
-            detail=f"At most {buckets.per_minute} {what} are taken in a minute.",
+            detail=_told(buckets, name),
             remedy=f"Ask again in {seconds} s.",
             headers=headers | {"Retry-After": str(seconds), "Cache-Control": "no-store"},
         )
@@ -159,6 +229,14 @@ def credential_of(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
             if ours:
                 return hash(ours)
     return None
+
+
+def _told(buckets: Buckets, name: str) -> str:
+    what = {
+        "failures": "credentials that are not valid",
+        "owner": "requests of all credentials of one owner together",
+    }.get(name, "requests")
+    return f"At most {buckets.per_minute} {what} are taken in a minute."
 
 
 def _headers(buckets: Buckets, name: str, left: float) -> list[tuple[bytes, bytes]]:

@@ -31,9 +31,10 @@ def provision_tenant(
     cell. Enters the tenant.
     """
     tenant = tenants.create_tenant(session, actor=actor, slug=slug, msp_id=msp_id, name=name, label=label)
+    if has_policy:
+        give_standard_policy(session, actor=actor, tenant_id=tenant.id)
+    # Last: these commit in between, and what is missing of them where a process dies is made by the worker.
     create_tenant_authorities(
         session, actor=actor, tenant_id=tenant.id, signing=signing, now=utc_now(), server_names=server_names
     )
-    if has_policy:
-        give_standard_policy(session, actor=actor, tenant_id=tenant.id)
     return tenant

@@ -86,6 +86,8 @@ class Settings:
     # 0 for no limit.
     api_requests_per_minute: int
     api_failures_per_minute: int
+    # Of all tokens of a tenant, an MSP or the platform together, and of all sign-ins of a person; 0 for no limit.
+    api_owner_requests_per_minute: int
     # Of one address to either port at a time; 0 for no limit.
     connections_per_source: int
     # Addresses and networks, comma-separated, whose X-Forwarded-For `api_port` and `public_port` believe.
@@ -353,6 +355,8 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         api_requests_per_minute=reader.number("API_REQUESTS_PER_MINUTE", 6_000, 0, 1_000_000),
         # Whole companies are behind one address: no good credential is refused for the others' sake.
         api_failures_per_minute=reader.number("API_FAILURES_PER_MINUTE", 60, 0, 1_000_000),
+        # As two credentials that ask all they may.
+        api_owner_requests_per_minute=reader.number("API_OWNER_REQUESTS_PER_MINUTE", 12_000, 0, 1_000_000),
         connections_per_source=reader.number("CONNECTIONS_PER_SOURCE", 50, 0, 1_000_000),
         trusted_proxies=reader.networks("TRUSTED_PROXIES", "127.0.0.1"),
         enrolment_proxies=reader.networks("ENROLMENT_PROXIES", ""),

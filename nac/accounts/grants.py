@@ -45,6 +45,10 @@ class Grant:
     wants: Literal["sign-on", "two-factors"] | None = None
 
     @property
+    def owner(self) -> Owner:
+        return Owner(self.msp_id, self.tenant_id)
+
+    @property
     def level(self) -> Level:
         if self.tenant_id is not None:
             return Level.TENANT

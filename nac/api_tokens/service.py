@@ -18,6 +18,7 @@ from nac.api_tokens.text import TokenText
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db.orders import Span
+from nac.db.quotas import count_alone
 from nac.errors import AdmitError, Conflict, InvalidInput, NotFound
 from nac.members import service as members
 from nac.models import ApiToken
@@ -85,6 +86,7 @@ def make_token(
         )
     if parent_id is not None:
         expires_at = min(expires_at, _end_of(repository.hold(session, parent_id)))
+    count_alone(session, "tokens", owner)
     if repository.count_good(session, owner, now) >= MOST_OF_AN_OWNER:
         raise Conflict(f"There are {MOST_OF_AN_OWNER} tokens already.", remedy="Revoke those that nobody uses.")
     text = TokenText.make()

@@ -11,6 +11,7 @@ from nac.accounts.roles import ROLES
 from nac.api_tokens.service import parse_permissions
 from nac.audit import service as audit
 from nac.custom_roles import repository
+from nac.db.quotas import count_alone
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.members import service as members
 from nac.models import CustomRole
@@ -37,6 +38,7 @@ def create_role(
     require_slug(slug)
     if slug in ROLES or repository.get_by_slug(session, owner, slug):
         raise AlreadyExists(f"There is a role {slug!r} already.", place="slug")
+    count_alone(session, "roles", owner)
     if len(repository.list_all(session, owner)) >= MOST_OF_AN_OWNER:
         raise Conflict(f"There are {MOST_OF_AN_OWNER} roles already.", remedy="Remove those that nobody has.")
     wanted = _require_permissions(owner, held, permissions)

@@ -6,6 +6,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.db.quotas import count_alone
 from nac.endpoints.enrichment import NO_ADDRESS
 from nac.endpoints.rules import MAX_RULES, compile_rule
 from nac.errors import Conflict
@@ -30,8 +31,10 @@ def set_rule(session: Session, *, actor: str, tenant_id: TenantId, name: str, ru
             place="rule",
             remedy="Make another group for the rule.",
         )
-    if before is None and rule is not None and _count_rules(session, tenant_id) >= MAX_RULES:
-        raise Conflict(f"There are {MAX_RULES} groups by rule already.", place="rule", remedy="Remove some.")
+    if before is None and rule is not None:
+        count_alone(session, "group-rules", tenant_id)
+        if _count_rules(session, tenant_id) >= MAX_RULES:
+            raise Conflict(f"There are {MAX_RULES} groups by rule already.", place="rule", remedy="Remove some.")
     group.rule = cast(dict[str, Any] | None, rule)
     group.rule_cursor = NO_ADDRESS if rule is not None else None
     session.flush()

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db.orders import Span
+from nac.db.quotas import count_alone
 from nac.errors import Conflict, InvalidInput, Mistakes, NotFound
 from nac.exports import repository
 from nac.exports.repository import ORDERS as ORDERS
@@ -61,6 +62,7 @@ def start(
         if until - since > timedelta(days=MOST_DAYS):
             raise InvalidInput(f"That is more than {MOST_DAYS} days.", place="since", remedy="Give a later time.")
     mistakes.refuse()
+    count_alone(session, "exports", tenant_id)
     if repository.count_waiting(session, tenant_id) >= MOST_WAITING:
         raise Conflict(f"{MOST_WAITING} exports wait already.", remedy="Wait for them, or cancel one.")
     kept = repository.kept(session, tenant_id)

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db.quotas import count_alone
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.identities import repository
 from nac.identities.settings import (
@@ -59,6 +60,7 @@ def add_source(
     name = require_slug(name, place="name")
     if repository.get_by_name(session, tenant_id, name):
         raise AlreadyExists(f"There is an identity source {name!r} already.", place="name")
+    count_alone(session, "identity-sources", tenant_id)
     if len(repository.list_all(session, tenant_id)) >= MOST_SOURCES:
         raise Conflict(f"A tenant has at most {MOST_SOURCES} identity sources.")
     source_id = uuid4()

@@ -12,6 +12,8 @@ MOST_BYTES = 16 * 1024 * 1024
 MOST_LINES = 100_000
 # Empty ones and comments as well.
 _MOST_IN_ALL = 20 * MOST_LINES
+# Cells that are not empty; lists, objects and what is in them: each takes many times its characters.
+MOST_VALUES = 20 * MOST_LINES
 # Of what is told of a file beside its mistakes.
 MOST_NOTES = 1_000
 _LONGEST_SHOWN = 80
@@ -75,6 +77,11 @@ def refuse(line: int, detail: str, remedy: str = "") -> Unreadable:
     refused = Unreadable(detail, place=f"line {line}" if line else "file", remedy=remedy)
     refused.line = line
     return refused
+
+
+def refuse_values(line: int) -> Unreadable:
+    """To be raised."""
+    return refuse(line, f"More than {MOST_VALUES} values in the file.", "Use several files.")
 
 
 def decode(content: bytes, document: Document) -> str:

@@ -172,7 +172,7 @@ def _parse(text: str) -> _Section:
             if len(words) >= _MOST_WORDS:
                 raise refuse(token.line, f"The line has more than {_MOST_WORDS} words.", "Is a line break missing?")
             words.append(token)
-            if token.kind == "word" and token.text.startswith("$INCLUDE") and len(words) == 1:
+            if token.kind == "word" and token.text.startswith(("$INCLUDE", "$-INCLUDE")) and len(words) == 1:
                 raise refuse(token.line, "$INCLUDE is not followed.", "Put the other file's clients here, or give it.")
     _item(stack[-1], words)
     if len(stack) > 1:

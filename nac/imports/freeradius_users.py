@@ -14,13 +14,17 @@ from nac.imports.document import MOST_LINES, Document, refuse, shown
 from nac.mac import normalise_mac
 from nac.rows import Line
 
-_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"|(\S+)')
+_NAME = re.compile(r'"((?:[^"\\]++|\\.)*+)"|(\S+)')
 _PAIR = re.compile(
     r"""\s*(?P<name>[A-Za-z][\w.:-]*)\s*(?P<operator>:=|\+=|-=|==|=~|!~|!=|<=|>=|=\*|!\*|=|<|>)\s*
-    (?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<bare>[^\s,"']+))?\s*(?P<comma>,|$|\#.*$)\s*""",
+    (?:"(?P<double>(?:[^"\\]++|\\.)*+)"|'(?P<single>(?:[^'\\]++|\\.)*+)'|(?P<bare>[^\s,"']++))?
+    \s*(?P<comma>,|$|\#.*$)\s*""",
     re.VERBOSE,
 )
 _ESCAPE = re.compile(r"\\(.)")
+_LONGEST_LINE = 64 * 1024
+# Of all entries: a user has a few.
+_MOST_PAIRS = 5 * MOST_LINES
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{32})")
 _CLEAR = {"cleartext-password", "user-password", "password"}
 # What cannot be turned into what is stored here.
@@ -152,11 +156,18 @@ def _hints(entry: _Entry, document: Document, attributes: dict[str, str]) -> Non
 
 def _entries(text: str) -> Iterator[_Entry]:
     entry: _Entry | None = None
-    count = 0
+    count = pairs = 0
     for number, line in enumerate(text.split("\n"), start=1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
             continue
+        pairs += line.count("=")
+        if len(line) > _LONGEST_LINE or pairs > _MOST_PAIRS:
+            raise refuse(
+                number,
+                f"More than {_LONGEST_LINE} characters in a line, or {_MOST_PAIRS} pairs.",
+                "Is a line break missing? Else use several files.",
+            )
         if line[0] in " \t":
             if entry is None:
                 raise refuse(number, "This says what is replied, and to nobody.", "Begin an entry with its name.")

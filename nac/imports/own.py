@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from sys import intern
 from typing import Any
 
 from nac.endpoints import bulk as endpoints
-from nac.imports.document import MOST_LINES, Document, refuse, shown
-from nac.imports.table import Columns, read_table, unguarded
+from nac.imports.document import MOST_LINES, MOST_VALUES, Document, refuse, refuse_values, shown
+from nac.imports.table import LONGEST_ROW, Columns, read_table, unguarded
 from nac.nases import bulk as nases
 from nac.rows import Line
 from nac.users import bulk as users
@@ -27,20 +28,31 @@ def read_endpoints(text: str, document: Document) -> None:
     if text.lstrip().startswith("{"):
         _read_json_lines(text, document)
         return
+    count = 0
     for number, cells in _table(text, _ENDPOINTS, document):
         values: dict[str, Any] = {name: cell for name, cell in cells.items() if name in _CELLS and cell}
         _split_groups(values)
         values["attributes"] = {
-            name.removeprefix(_ATTRIBUTE): cell for name, cell in cells.items() if name.startswith(_ATTRIBUTE) and cell
+            # The same text for all rows.
+            intern(name.removeprefix(_ATTRIBUTE)): cell
+            for name, cell in cells.items()
+            if name.startswith(_ATTRIBUTE) and cell
         }
+        count += len(values) + len(values["attributes"])
+        if count > MOST_VALUES:
+            raise refuse_values(number)
         document.endpoints.append(Line(number, values))
 
 
 def _read_json_lines(text: str, document: Document) -> None:
+    if sum(map(text.count, "{[,")) > MOST_VALUES:
+        raise refuse_values(0)
     count = 0
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
+        if len(line) > LONGEST_ROW:
+            raise refuse(number, f"More than {LONGEST_ROW} characters in a line.", "Give one endpoint in each line.")
         count += 1
         if count > MOST_LINES:
             raise refuse(number, f"More than {MOST_LINES} endpoints.", "Use several files.")

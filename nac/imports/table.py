@@ -13,7 +13,7 @@ _DELIMITERS = ",;\t|"
 _MOST_COLUMNS = 256
 _LONGEST_CELL = 20_000
 # A row is split before its cells can be counted.
-_LONGEST_ROW = 256 * 1024
+LONGEST_ROW = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class _Lines:
     def __init__(self, text: str) -> None:
         self._lines = io.StringIO(text, newline="")
         self._number = 0
-        self._left = _LONGEST_ROW
+        self._left = LONGEST_ROW
 
     def row_ended(self) -> None:
-        self._left = _LONGEST_ROW
+        self._left = LONGEST_ROW
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
@@ -79,7 +79,7 @@ class _Lines:
             self._left -= len(line)
             if self._left < 0:
                 raise refuse(
-                    self._number, f"More than {_LONGEST_ROW} characters in a row.", "Is a quotation mark not closed?"
+                    self._number, f"More than {LONGEST_ROW} characters in a row.", "Is a quotation mark not closed?"
                 )
             yield line
 

@@ -17,6 +17,7 @@ from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db.orders import Span
+from nac.db.quotas import count_alone
 from nac.errors import Conflict, InvalidInput, NotFound
 from nac.jobs import repository
 from nac.jobs.repository import ORDERS as ORDERS
@@ -51,8 +52,7 @@ def start(
     `kind` is one of the worker's handlers, `input` JSON that it is given; it may hold secrets. `title` is for people.
     Raises Conflict where too many wait, and InvalidInput where the input is too large.
     """
-    if repository.count_waiting(session, owner) >= MOST_WAITING:
-        raise Conflict(f"{MOST_WAITING} jobs wait already.", remedy="Wait for them, or cancel one.")
+    _require_room(session, owner)
     plain = json.dumps(input, separators=(",", ":")).encode()
     if len(plain) > MOST_INPUT_BYTES:
         raise InvalidInput(f"That is more than {MOST_INPUT_BYTES} bytes.", remedy="Give it in several parts.")
@@ -74,6 +74,12 @@ def start(
     session.refresh(job)
     _audit(session, actor, job, "start", {"kind": kind, "title": title})
     return job
+
+
+def _require_room(session: Session, owner: Owner) -> None:
+    count_alone(session, "jobs", owner)
+    if repository.count_waiting(session, owner) >= MOST_WAITING:
+        raise Conflict(f"{MOST_WAITING} jobs wait already.", remedy="Wait for them, or cancel one.")
 
 
 def input_of(job: Job, unseal: Unseal) -> dict[str, Any]:
@@ -128,6 +134,7 @@ def retry(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
     job = require(session, owner=owner, job_id=job_id, lock=True)
     if job.state != "failed":
         raise Conflict(f"The job is {job.state}: there is nothing to try again.", place="job")
+    _require_room(session, owner)
     job.state, job.ended_at, job.due_at = "queued", None, utc_now()
     job.failures, job.lapses, job.is_cancelled = 0, 0, False
     session.flush()

@@ -57,7 +57,11 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
         ),
         ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.id"], ondelete="SET NULL (user_id)"),
         ForeignKeyConstraint(
-            ["tenant_id", "renews_id"], ["certificates.tenant_id", "certificates.id"], ondelete="SET NULL (renews_id)"
+            ["tenant_id", "renews_id"],
+            ["certificates.tenant_id", "certificates.id"],
+            ondelete="SET NULL (renews_id)",
+            deferrable=True,
+            initially="IMMEDIATE",
         ),
         ForeignKeyConstraint(
             ["tenant_id", "secret_id"],

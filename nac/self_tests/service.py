@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.db.orders import Span
+from nac.db.quotas import count_alone
 from nac.errors import Conflict, NotFound
 from nac.ids import TenantId
 from nac.models import SelfTest
@@ -29,6 +30,7 @@ def start(session: Session, *, actor: str, tenant_id: TenantId) -> SelfTest:
     tenant = tenants.require(session, tenant_id=tenant_id)
     if tenant.status != "active":
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it admits nobody.", remedy="Resume it first.")
+    count_alone(session, "self-tests", tenant_id)
     if repository.count_under_way(session, tenant_id) >= MOST_UNDER_WAY:
         raise Conflict("Self-tests of this tenant are under way.", remedy="Wait for them: they take some seconds.")
     repository.delete_all_but(session, tenant_id, newest=MOST_KEPT - 1)

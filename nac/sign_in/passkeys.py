@@ -21,6 +21,7 @@ from webauthn.helpers.structs import (
 )
 
 from nac.audit import service as audit
+from nac.db.quotas import count_alone
 from nac.errors import AlreadyExists, Conflict
 from nac.models import Passkey, Person
 from nac.sign_in import repository
@@ -98,6 +99,7 @@ def add(
         )
     except _WRONG as exc:
         raise PasskeyRefused(f"The authenticator's answer does not hold: {_sentence(exc)}") from exc
+    count_alone(session, "passkeys", person.id)
     if len(repository.list_passkeys(session, person.id)) >= MOST:
         raise Conflict(f"There are {MOST} passkeys already.", remedy="Remove those that nobody uses.")
     credential_id = bytes_to_base64url(made.credential_id)

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.db import enter_tenant
 from nac.db.orders import Span
+from nac.db.quotas import count_alone
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import MspId, TenantId
 from nac.models import Template, TemplateTenant, TemplateVersion, Tenant
@@ -53,6 +54,7 @@ def create_template(session: Session, *, actor: str, msp_id: MspId, slug: str, n
     require_slug(slug)
     if repository.get_by_slug(session, msp_id, slug):
         raise AlreadyExists(f"There is a template {slug!r} already.", place="slug")
+    count_alone(session, "templates", msp_id)
     if len(repository.list_all(session, msp_id)) >= MOST_TEMPLATES:
         raise Conflict(f"There are {MOST_TEMPLATES} templates already.", remedy="Remove those that nobody follows.")
     template = Template(msp_id=msp_id, slug=slug, name=require_name(name or slug))

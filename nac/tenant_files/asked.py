@@ -53,6 +53,8 @@ def run_export(work: Work, *, export_dir: Path, sealer: Sealer) -> Mapping[str, 
                 logs=work.input["logs"],
                 tell=work.tell,
             )
+            file.flush()
+            os.fsync(file.fileno())
         with work.transaction():
             # The job is still this taker's.
             pass

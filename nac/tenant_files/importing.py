@@ -10,7 +10,7 @@ from typing import IO, Any
 from uuid import UUID, uuid5
 
 from cryptography import x509
-from sqlalchemy import Table, Text, cast, func, insert, select
+from sqlalchemy import Table, Text, cast, func, insert, select, text
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
@@ -34,7 +34,14 @@ from pki.errors import PkiError
 from pki.keys import load_key, same_public_key
 
 _ROWS_AT_ONCE = 500
+_BYTES_AT_ONCE = 4 << 20
 _AUTHORITIES = "certificate_authorities"
+_MOST_AUTHORITIES = 5_000
+_MOST_BYTES_OF_AUTHORITIES = 16 << 20
+# Of a table of which there may be very many rows: whom they renew is looked at when all of them are there.
+_LAST = "certificates"
+_DEFER = text("SET CONSTRAINTS fk_certificates_tenant_id_renews_id DEFERRED")
+_CHECK = text("SET CONSTRAINTS fk_certificates_tenant_id_renews_id IMMEDIATE")
 
 
 @dataclass(slots=True)
@@ -130,21 +137,29 @@ class _Taker:
         return old if table in self._kept else uuid5(self._tenant_id, str(old))
 
     def take(self, table: Table, *, tell: Callable[[int], None]) -> int:
-        """How many rows. Those that refer to others of their table come after these."""
+        """How many rows. Authorities come after those that have signed them."""
         parents = [column for column, referred in _references(table).items() if referred == table.name]
+        if table.name == _LAST:
+            parents = []
+            self._session.execute(_DEFER)
         waiting: list[dict[str, Any]] = []
-        count = 0
+        count = size = 0
         for row in self._file.rows(table):
             waiting.append(self._values(table, row))
+            size += row.size_bytes
             count += 1
             tell(count)
             # Whole where rows refer to one another, and else a few at a time.
-            if not parents and len(waiting) >= _ROWS_AT_ONCE:
+            if parents and (count > _MOST_AUTHORITIES or size > _MOST_BYTES_OF_AUTHORITIES):
+                raise TenantFileRefused("It has more of them than a tenant can have.", place=table.name)
+            if not parents and (len(waiting) == _ROWS_AT_ONCE or size > _BYTES_AT_ONCE):
                 self._insert(table, waiting)
-                waiting = []
+                waiting, size = [], 0
         for batch in _by_generation(waiting, parents):
             self._insert(table, batch)
             tell(count)
+        if table.name == _LAST:
+            self._session.execute(_CHECK)
         return count
 
     def _insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,11 +1,14 @@
 """Carrying deletions out whose days are over: a file first, then the tenant, in pieces. As admit_worker."""
 
+import fcntl
 import logging
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import CursorResult, Engine, delete, select
@@ -14,7 +17,7 @@ from sqlalchemy.orm import Session
 from nac.clock import epoch_seconds, utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.db.base import Base
-from nac.errors import AdmitError, Conflict
+from nac.errors import Conflict, DatabaseUnavailable
 from nac.ids import TenantId
 from nac.models import Tenant
 from nac.retention import holds
@@ -41,17 +44,16 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
             for row in repository.list_due(session, now=now, limit=_LOOKED_AT)
         ]
     gone: list[str] = []
-    tried = 0
     for each in due:
         slug = each.slug
-        if tried == _AT_ONCE:
+        # Those that cannot go take nobody's place, however many they are.
+        if len(gone) == _AT_ONCE:
             break
         try:
             with session_scope(TenantScope(each.tenant_id), engine=engine) as session:
                 if holds.is_held(session, tenant_id=each.tenant_id):
                     continue
                 _require_due(session, each.tenant_id)
-            tried += 1
             path = write_last_file(each, folder=folder, sealer=sealer, engine=engine)
             _delete_many(each.tenant_id, engine)
             # Its days begin now.
@@ -60,9 +62,17 @@ def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | N
             with session_scope(PlatformScope(), engine=engine) as session:
                 tenants.purge_tenant(session, actor=ACTOR, tenant_id=each.tenant_id)
             gone.append(slug)
-        except (AdmitError, OSError):
+        except DatabaseUnavailable:
+            raise
+        except _UnderWay:
+            _log.info("tenant %s waits: another worker writes a file", slug)
+        except Exception:  # house-rule: whatever is wrong with one tenant, the others go
             _log.exception("tenant %s is not purged", slug)
     return gone
+
+
+class _UnderWay(Conflict):
+    """Another worker writes a tenant's file."""
 
 
 class _Due(NamedTuple):
@@ -78,24 +88,53 @@ def write_last_file(due: _Due, *, folder: Path, sealer: Sealer, engine: Engine |
     gone already, be restored, and be deleted another time.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    tenant_id = due.tenant_id
-    path = folder / f"{due.slug}-{due.purge_at.astimezone(UTC):%Y%m%dT%H%M%S}-{tenant_id}.zip"
-    if path.exists():
-        return path
-    passphrase = secrets.token_urlsafe(32)
-    key = path.with_suffix(".key")
-    key.unlink(missing_ok=True)
-    with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(sealer.seal(passphrase.encode(), passphrase_context(path.name)))
-    temporary = path.with_suffix(".part")
-    temporary.unlink(missing_ok=True)
-    with open(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        with session_scope(TenantScope(tenant_id), engine=engine, is_snapshot=True) as session:
-            write_tenant(session, file, actor=ACTOR, tenant_id=tenant_id, sealer=sealer, passphrase=passphrase)
+    path = folder / f"{due.slug}-{due.purge_at.astimezone(UTC):%Y%m%dT%H%M%S}-{due.tenant_id}.zip"
+    with _alone_in(folder) as place:
+        if path.exists():
+            return path
+        passphrase = secrets.token_urlsafe(32)
+        with _new(path.with_suffix(".key")) as file:
+            file.write(sealer.seal(passphrase.encode(), passphrase_context(path.name)))
+        temporary = path.with_suffix(".part")
+        with (
+            _new(temporary) as file,
+            session_scope(TenantScope(due.tenant_id), engine=engine, is_snapshot=True) as session,
+        ):
+            write_tenant(session, file, actor=ACTOR, tenant_id=due.tenant_id, sealer=sealer, passphrase=passphrase)
+        temporary.replace(path)
+        os.fsync(place)
+    return path
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[int]:
+    """A file and its key are made by one process: two would each take the other's away. Ends with the process.
+
+    Raises _UnderWay.
+    """
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _lock(place)
+        yield place
+    finally:
+        os.close(place)
+
+
+def _lock(place: int) -> None:
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        raise _UnderWay from exc
+
+
+@contextmanager
+def _new(path: Path) -> Iterator[IO[bytes]]:
+    """In place of one that was left half made; on the disk once it is closed."""
+    path.unlink(missing_ok=True)
+    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        yield file
         file.flush()
         os.fsync(file.fileno())
-    temporary.replace(path)
-    return path
 
 
 def passphrase_context(name: str) -> str:

@@ -30,7 +30,11 @@ MOST_RATIO = 200
 MOST_ROWS = 10_000_000
 _MOST_MANIFEST_BYTES = 1 << 20
 _MOST_LINE_BYTES = 8 << 20
+# Of a row: each object, list and number costs many times its characters.
+_MOST_VALUES = 200_000
 _CHUNK_BYTES = 1 << 16
+# What zipfile reads at once. The list of all entries is such a piece: of ours, 3 KB.
+_MOST_PIECE_BYTES = 1 << 17
 # What zipfile raises of bytes that are none of a zip.
 _UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError),
@@ -48,6 +52,25 @@ class Row:
     values: dict[str, Any]
     # Of sealed columns: opened.
     secrets: dict[str, bytes]
+    # It was in the file.
+    size_bytes: int
+
+
+class _InPieces:
+    """A file for zipfile, which holds as much of it in memory as its end says: of a list of entries a hundred times."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source = source
+        self.seek = source.seek
+        self.tell = source.tell
+        self.seekable = source.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        most = _MOST_PIECE_BYTES + 1
+        piece = self._source.read(most if size < 0 else min(size, most))
+        if len(piece) == most:
+            raise TenantFileRefused("The list of what is in it is too long.", place="file")
+        return piece
 
 
 class TenantFile:
@@ -58,7 +81,7 @@ class TenantFile:
         if size > MOST_FILE_BYTES:
             raise TenantFileRefused(f"The file has {size} bytes: too many.", place="file")
         try:
-            self._archive = zipfile.ZipFile(source)
+            self._archive = zipfile.ZipFile(_InPieces(source))
         except _UNREADABLE as exc:
             raise TenantFileRefused("The file is no zip, or its end is missing.", place="file") from exc
         self._sizes = self._require_entries()
@@ -106,12 +129,14 @@ class TenantFile:
             return
         for number, line in enumerate(self._lines(name), 1):
             try:
-                yield self._row(table, json.loads(line))
+                if sum(map(line.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+                    raise ValueError(f"it has more than {_MOST_VALUES} values")
+                yield self._row(table, json.loads(line), len(line))
             except (ValueError, RecursionError) as exc:
                 why = "it is no JSON" if isinstance(exc, json.JSONDecodeError | RecursionError) else str(exc)
                 raise TenantFileRefused(f"Row {number}: {why}.", place=table.name) from exc
 
-    def _row(self, table: Table, document: Any) -> Row:  # noqa: ANN401 -- whatever a file holds
+    def _row(self, table: Table, document: Any, size_bytes: int) -> Row:  # noqa: ANN401 -- whatever a file holds
         if not isinstance(document, dict):
             raise ValueError("it is no row")
         columns = {column.name: column for column in tables.stored_columns(table)}
@@ -128,7 +153,7 @@ class TenantFile:
         for name in hidden & document.keys():
             if document[name] is not None and self._key is not None:
                 secrets[name] = self._key.open(document[name], place_of(table.name, name, row_id))
-        return Row(values, secrets)
+        return Row(values, secrets, size_bytes)
 
     def _require_entries(self) -> dict[str, int]:
         known = {MANIFEST}
@@ -197,9 +222,9 @@ class TenantFile:
             raise TenantFileRefused("What is in the file is not what its manifest names.", place=MANIFEST)
         total = rows = 0
         for told in files.values():
-            if not isinstance(told, dict) or any(type(told.get(each)) is not int for each in ("rows", "bytes")):
+            if not isinstance(told, dict) or not all(_is_number(told.get(each)) for each in ("rows", "bytes")):
                 raise TenantFileRefused("The manifest is not whole.", place=MANIFEST)
-            total, rows = total + max(0, told["bytes"]), rows + max(0, told["rows"])
+            total, rows = total + told["bytes"], rows + told["rows"]
         if total > min(MOST_BYTES, MOST_RATIO * size + _MOST_MANIFEST_BYTES) or rows > MOST_ROWS:
             raise TenantFileRefused("Unpacked it would be larger than a tenant can be.", place="file")
         for name, told in files.items():
@@ -237,6 +262,10 @@ class TenantFile:
             yield from lines
             if len(rest) > _MOST_LINE_BYTES:
                 raise TenantFileRefused("A row is too long.", place=name)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _uuid(value: object, place: str) -> UUID:

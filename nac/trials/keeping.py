@@ -55,6 +55,9 @@ def keep_all(keeper: Keeper, *, now: datetime | None = None, engine: Engine | No
         except AdmitError as exc:
             _log.warning("the tenant of sign-up %s cannot be made yet: %s", sign_up_id, exc)
             _give_up(sign_up_id, engine)
+        except Exception:  # house-rule: whatever is wrong with one sign-up, the others and all trials are looked at
+            _log.exception("the tenant of sign-up %s cannot be made", sign_up_id)
+            _give_up(sign_up_id, engine)
     for tenant_id in open_trials:
         try:
             keep(keeper, tenant_id, now=now, engine=engine)

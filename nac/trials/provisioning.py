@@ -4,6 +4,7 @@ All trials are tenants of one MSP, which is the platform's: an MSP of their own 
 which each takes a slot. Who signs up administers the tenant, and sees nothing beside it.
 """
 
+from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
 
@@ -13,11 +14,13 @@ from sqlalchemy.orm import Session
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, permissions_at
 from nac.cells import service as cells
+from nac.certificates import renewal
 from nac.certificates import repository as certificates
 from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, enter_tenant, session_scope
+from nac.errors import Conflict
 from nac.ids import MspId, TenantId
 from nac.mail import service as mail
 from nac.members import service as members
@@ -45,18 +48,19 @@ def provision(sign_up_id: UUID, desk: Desk, *, signing: Signing, radius_host: st
         tenant_id = _ensure_tenant(session, row)
         slug, organisation = row.slug, row.organisation
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        if certificates.active_issuing(session, tenant_id) is None:
+        has_authorities = certificates.active_issuing(session, tenant_id) is not None
+        if not has_authorities:
             create_tenant_authorities(
                 session, actor=ACTOR, tenant_id=tenant_id, signing=signing, now=utc_now(), name=organisation
             )
+    if has_authorities:
+        _ensure_server_certificate(tenant_id, signing, engine)
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         if sites.require_default(session, tenant_id=tenant_id).policy_id is None:
             give_standard_policy(session, actor=ACTOR, tenant_id=tenant_id)
         _ensure_admin(session, row.email, tenant_id)
     with session_scope(PlatformScope(), engine=engine) as session:
         _finish(session, desk, sign_up_id, tenant_id, radius_host)
-    with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        self_tests.start(session, actor=ACTOR, tenant_id=tenant_id)
     return slug
 
 
@@ -75,6 +79,14 @@ def _ensure_msp(session: Session) -> MspId:
         return msps.require_by_slug(session, slug=MSP).id
     except msps.MspNotFound:
         return msps.create_msp(session, actor=ACTOR, slug=MSP, name="Trials").id
+
+
+def _ensure_server_certificate(tenant_id: TenantId, signing: Signing, engine: Engine | None) -> None:
+    """Whoever made the authorities may have died before it."""
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        plan = renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant_id, signing=signing, now=utc_now())
+        if plan is not None:
+            renewal.carry_out(session, plan, actor=ACTOR, signing=signing, now=utc_now())
 
 
 def _ensure_admin(session: Session, email: str, tenant_id: TenantId) -> None:
@@ -123,3 +135,7 @@ def _finish(session: Session, desk: Desk, sign_up_id: UUID, tenant_id: TenantId,
         },
         seal=desk.seal,
     )
+    # With it: nobody comes back to a sign-up that is done. Who was suspended meanwhile is not tested.
+    enter_tenant(session, tenant_id)
+    with suppress(Conflict):
+        self_tests.start(session, actor=ACTOR, tenant_id=tenant_id)

@@ -38,6 +38,7 @@ def settings_of_public(database: Database, folder: Path, **variables: str) -> Se
         "ADMIT_MASTER_KEY_FILE": str(write_master_key(folder)),
         "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
         "ADMIT_API_REQUESTS_PER_MINUTE": "0",
+        "ADMIT_API_OWNER_REQUESTS_PER_MINUTE": "0",
         "ADMIT_API_FAILURES_PER_MINUTE": "0",
     }
     return load_settings(usual | variables)

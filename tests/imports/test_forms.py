@@ -121,6 +121,7 @@ def test_clients_of_freeradius_become_nases() -> None:
         ("client a {\n $INCLUDE secrets\n}\n", "line 2"),
         ('client a {\n secret = "hush\n}\n', "line 2"),
         ("a { " * 20, "line 1"),
+        ("client a {\n $-INCLUDE secrets\n}\n", "line 2"),
         ("", "file"),
     ],
 )
@@ -143,6 +144,29 @@ def test_clients_that_cannot_be_read_are_refused_with_the_line(text: str, place:
 def test_clients_without_measure_are_refused(text: str, told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
         read("freeradius-clients", text)
+
+
+_ENDPOINT = '{"mac": "00:00:5e:00:53:01", "attributes": {"a": ['
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "told"),
+    [
+        ("freeradius-users", "a " + 'A = "b",' * 100_000, "line 1: More than 65536 characters"),
+        ("freeradius-users", 'a A = "' + '\\"' * 100_000, "line 1: More than 65536 characters"),
+        ("freeradius-users", 'a A := "b"\n' + '\tB = "c",\n' * 600_000, "line 500001: .* or 500000 pairs"),
+        ("endpoints", _ENDPOINT + "{}," * 100_000 + "{}]}}", "line 1: More than 262144 characters"),
+        ("endpoints", (_ENDPOINT + "{}," * 60_000 + "{}]}}\n") * 20, "More than 2000000 values"),
+        (
+            "endpoints",
+            "mac," + ",".join(f"attribute.{n}" for n in range(200)) + "\n" + ("aa," * 200 + "aa\n") * 10_000,
+            "line 99.*values",
+        ),
+    ],
+)
+def test_what_takes_more_than_its_size_is_refused_with_its_place(form: str, text: str, told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        read(form, text)
 
 
 @pytest.mark.parametrize("secret", ["$ENV{RADIUS_SECRET_OF_THEM}", '"${a_variable_of_the_file}"'])

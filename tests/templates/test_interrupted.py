@@ -1,16 +1,17 @@
 """Roll-outs in whose middle something happens: to the job, to a tenant, or another roll-out beside."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import text, update
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import MspScope, PlatformScope, session_scope
+from nac.db import MspScope, PlatformScope, make_engine, session_scope
 from nac.errors import Conflict, InvalidInput
 from nac.jobs import running
 from nac.jobs import service as jobs
@@ -22,6 +23,8 @@ from nac.tenants import moving
 from nac.tenants import service as tenants
 from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR, make_cell
+from tests.killed import deaths
+from tests.postgres import Database
 from tests.templates.conftest import Field, document
 
 _STAGES = (Stage(5, tenants=["t0"]), Stage(5, tenants=["t1", "t2"]), Stage(1, share=100))
@@ -119,6 +122,25 @@ def test_one_whose_worker_dies_goes_on_by_itself(field: Field, monkeypatch) -> N
     field.pass_minutes(2)
     finish(field, rollout_id)
     assert set(field.states(rollout_id).values()) == {"applied"}
+
+
+def test_wherever_its_worker_is_killed_each_tenant_has_it_once(field: Field, database: Database) -> None:
+    """Before and after each commit. One that dies too often stops, says why, and is gone on with."""
+    rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
+
+    def work() -> None:
+        replace(field, app=make_engine(database.app_url), worker=make_engine(database.worker_url)).work()
+
+    for _ in deaths(work):
+        field.pass_minutes(6)
+        if (stopped := field.rollout(rollout_id)[0]).state == "stopped":
+            assert stopped.detail
+            field.go_on(rollout_id)
+    finish(field, rollout_id)
+    assert set(field.states(rollout_id).values()) == {"applied"}
+    with field.owner.connect() as connection:
+        published = text("SELECT tenant_id, count(*) FROM audit_log WHERE action = 'policy.publish' GROUP BY tenant_id")
+        assert [row.count for row in connection.execute(published)] == [1] * 4
 
 
 def test_the_job_of_before_does_nothing_beside_that_which_goes_on(field: Field) -> None:

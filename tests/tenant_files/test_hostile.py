@@ -1,13 +1,17 @@
 """Files that somebody made up: refused with a sentence, and nothing of them stays."""
 
+import base64
 import hashlib
 import io
 import json
+import os
+import struct
+import tracemalloc
 import warnings
 import zipfile
 from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -191,6 +195,61 @@ def test_bomb_is_not_unpacked(parts: Parts) -> None:
     liar["secrets"] = None
     with pytest.raises(TenantFileRefused, match="longer"):
         TenantFile(packed(bomb | {"manifest.json": json.dumps(liar).encode()}))
+
+
+@pytest.mark.parametrize(("name", "value"), [("bytes", -5), ("bytes", -2), ("rows", -1), ("bytes", True)])
+def test_lengths_that_are_none_are_refused_before_anything_is_unpacked(parts: Parts, name: str, value: int) -> None:
+    """To zipfile a negative number is all that there is, however much."""
+    liar = json.loads(parts["manifest.json"]) | {"secrets": None}
+    liar["files"]["tables/users.jsonl"][name] = value
+    bomb = parts | {"manifest.json": json.dumps(liar).encode(), "tables/users.jsonl": b"\n" * (8 << 20)}
+    with pytest.raises(TenantFileRefused, match="not whole"):
+        TenantFile(packed(bomb))
+
+
+def test_list_of_entries_without_end_is_not_read() -> None:
+    """14 MB of it become 150 MB, and a file may have 500."""
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", *(20, 0, 20, 0), *[0] * 7, *(1, 0, 0, 0, 0, 0, 0)) + b"a"
+    listed = entry * 100_000
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 100_000 & 0xFFFF, 100_000 & 0xFFFF, len(listed), 0, 0)
+    with pytest.raises(TenantFileRefused, match="too long"):
+        TenantFile(io.BytesIO(listed + end))
+
+
+def test_row_of_values_without_measure_is_refused(app_engine: Engine, platform: Platform, parts: Parts) -> None:
+    changed = with_row("sites", lambda row: row | {"fallback": [[]] * 300_000})(dict(parts))
+    with pytest.raises(TenantFileRefused, match="more than 200000 values"):
+        imported(app_engine, platform, packed(changed))
+
+
+def test_large_rows_are_not_held_and_renew_whom_they_like(app_engine: Engine, platform: Platform, parts: Parts) -> None:
+    """Each renews the one behind it; 48 MiB of them take a few."""
+    (first,) = map(json.loads, parts["tables/certificates.jsonl"].splitlines())
+    ids = [str(uuid4()) for _ in range(48)]
+    rows = [
+        first
+        | {
+            "id": own,
+            "renews_id": behind,
+            "serial": base64.b64encode(UUID(own).bytes).decode(),
+            "public_key_sha256": base64.b64encode(hashlib.sha256(own.encode()).digest()).decode(),
+            "key_sealed": None,
+            "certificate_der": base64.b64encode(os.urandom(1 << 17) + bytes(7 << 17)).decode(),
+        }
+        for own, behind in zip(ids, [*ids[1:], None], strict=True)
+    ]
+    certificates = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    source = packed(resigned(parts | {"tables/certificates.jsonl": certificates, "tables/scep_webhooks.jsonl": b""}))
+    del rows, certificates
+    tracemalloc.start()
+    try:
+        done = imported(app_engine, platform, source)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert done.rows["certificates"] == 48
+    # The key of the passphrase takes 64 MiB, but not of Python's.
+    assert peak < 32 << 20
 
 
 def test_cut_files_are_refused_wherever_they_are_cut(app_engine: Engine, alpha: Certified) -> None:

@@ -1,15 +1,17 @@
 """Deletions whose days are over: a file first, then everything goes but the audit."""
 
 import threading
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, make_engine, session_scope
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import AuditEntry, Tenant
@@ -18,6 +20,8 @@ from nac.tenant_files import purging
 from nac.tenants import service as tenants
 from tests.factories.certificates import SEALER, Certified
 from tests.factories.tenancy import ACTOR, Platform
+from tests.killed import deaths
+from tests.postgres import Database
 from tests.tenant_files.test_round_trip import contents_of, full, imported
 from tests.waiting import until
 
@@ -181,3 +185,94 @@ def test_hold_that_is_set_as_its_tenant_is_removed_is_kept_and_nobody_waits_in_a
         holds.set_hold(session, actor=ACTOR, tenant_id=full, reason="Case 1")
     removing.join()
     assert [type(each) for each in refused] == [holds.HoldInForce]
+
+
+def test_tenant_goes_wherever_its_worker_dies_and_its_file_is_whole(
+    database: Database,
+    app_engine: Engine,
+    owner_engine: Engine,
+    platform: Platform,
+    full: TenantId,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Killed before and after each of its commits."""
+    monkeypatch.setattr(purging, "BATCH_ROWS", 1)
+    delete(app_engine, full, days=0)
+    before = contents_of(owner_engine, full)
+
+    def purge() -> None:
+        purging.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=make_engine(database.worker_url))
+
+    written: list[bytes] = []
+    for death in deaths(purge):
+        written += [each.read_bytes() for each in tmp_path.glob("*.zip")]
+        assert len(set(written)) <= 1, death
+        assert written or contents_of(owner_engine, full) == before, death
+    assert not any(contents_of(owner_engine, full).values())
+    with Session(owner_engine) as session:
+        assert session.scalars(select(Tenant.slug)).all() == []
+        purged = select(AuditEntry).where(AuditEntry.tenant_id == full, AuditEntry.action == "tenant.purge")
+        assert len(session.scalars(purged).all()) == 1
+    assert sorted(each.suffix for each in tmp_path.iterdir()) == [".key", ".zip"]
+    (path,) = tmp_path.glob("*.zip")
+    with path.open("rb") as file:
+        done = imported(app_engine, platform, file, passphrase=purging.stored_passphrase(path, SEALER))
+    assert {name: len(rows) for name, rows in contents_of(owner_engine, done.tenant.id).items()} == {
+        name: len(rows) for name, rows in before.items()
+    }
+
+
+def test_second_worker_takes_no_file_away(
+    app_engine: Engine,
+    worker_engine: Engine,
+    platform: Platform,
+    full: TenantId,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It begins while the first one writes, and dies in the middle of a file."""
+    delete(app_engine, full, days=0)
+    write_tenant, begun = purging.write_tenant, []
+
+    def purge() -> list[str]:
+        return purging.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
+
+    def write(session: Session, file: IO[bytes], **given: Any) -> object:
+        begun.append(file)
+        if len(begun) > 1:
+            file.write(b"half of it")
+            file.flush()
+            raise KeyboardInterrupt
+        written = write_tenant(session, file, **given)
+        with suppress(KeyboardInterrupt):
+            assert purge() == []
+        return written
+
+    monkeypatch.setattr(purging, "write_tenant", write)
+    assert purge() == ["alpha"]
+    (path,) = tmp_path.glob("*.zip")
+    with path.open("rb") as file:
+        assert imported(app_engine, platform, file, passphrase=purging.stored_passphrase(path, SEALER)).rows["sites"]
+
+
+def test_those_that_cannot_go_keep_nobody_from_it(
+    app_engine: Engine,
+    worker_engine: Engine,
+    full: TenantId,
+    bravo: Certified,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(purging, "_AT_ONCE", 1)
+    delete(app_engine, full, days=-2)
+    delete(app_engine, bravo.tenant_id, days=-1)
+    write_tenant = purging.write_tenant
+
+    def write(session: Session, file: IO[bytes], **given: Any) -> object:
+        if given["tenant_id"] == full:
+            raise ValueError("on purpose")
+        return write_tenant(session, file, **given)
+
+    monkeypatch.setattr(purging, "write_tenant", write)
+    assert purging.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine) == ["bravo"]

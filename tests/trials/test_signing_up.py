@@ -10,11 +10,24 @@ from sqlalchemy import Engine, select, update
 from api.main import create_app
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import permissions_at
+from nac.certificates import intents
 from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, make_engine, session_scope
 from nac.errors import NoFreeSlot
 from nac.members import service as members
-from nac.models import Msp, Person, SelfTest, SignUp, Tenant, Trial
+from nac.models import (
+    AuthorityIntent,
+    Certificate,
+    CertificateAuthority,
+    Membership,
+    Msp,
+    Person,
+    SelfTest,
+    SignUp,
+    Site,
+    Tenant,
+    Trial,
+)
 from nac.settings import Trials
 from nac.sites import service as sites
 from nac.tenants import service as tenants
@@ -25,6 +38,7 @@ from nac.trials.service import Desk
 from nac.users.passwords import is_password
 from tests.api.served import served, settings_of_public
 from tests.factories.certificates import SIGNING
+from tests.killed import deaths
 from tests.postgres import Database
 from tests.trials.conftest import ANN, PASSWORD, Mails
 
@@ -248,3 +262,79 @@ def _keep(keeper: Keeper, app_engine: Engine, worker_engine: Engine) -> None:
     with session_scope(PlatformScope(), engine=app_engine) as session:
         session.execute(update(SignUp).values(due_at=utc_now() - timedelta(seconds=1)))
     keeping.keep_all(keeper, engine=worker_engine)
+
+
+def test_sign_up_is_finished_wherever_its_process_dies(
+    api: httpx.Client,
+    mails: Mails,
+    keeper: Keeper,
+    database: Database,
+    app_engine: Engine,
+    owner_engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Killed before and after each commit: one tenant with all that it takes, one mail, one self-test."""
+    api.post("/v1/sign-up", json=ANN)
+    with monkeypatch.context() as patch:
+        patch.setattr(provisioning, "provision", _fail)
+        assert api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD}).status_code == 201
+
+    def finish() -> None:
+        engine = make_engine(database.app_url)
+        with session_scope(PlatformScope(), engine=engine) as session:
+            sign_up_id = session.scalars(select(SignUp.id)).one()
+        provisioning.provision(
+            sign_up_id, keeper.desk, signing=keeper.signing, radius_host=keeper.radius_host, engine=engine
+        )
+
+    for _ in deaths(finish):
+        # A minute later what was to be signed is given up.
+        with owner_engine.begin() as connection:
+            for table in (Certificate, AuthorityIntent):
+                connection.execute(update(table).values(created_at=table.created_at - timedelta(minutes=2)))
+        with session_scope(PlatformScope(), engine=app_engine) as session:
+            tenant_ids = session.scalars(select(Tenant.id)).all()
+        for tenant_id in tenant_ids:
+            with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+                intents.settle(session, actor="worker", tenant_id=tenant_id, now=utc_now())
+    assert mails.templates().count("trial-ready") == 1
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        (tenant,) = session.scalars(select(Tenant)).all()
+        assert session.scalars(select(SignUp.state)).one() == "done"
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        assert session.scalars(select(SelfTest.state)).all() == ["queued"]
+        kinds = select(CertificateAuthority.kind).where(CertificateAuthority.status == "active")
+        assert sorted(session.scalars(kinds)) == ["issuing", "root"]
+        valid = select(Certificate.profile).where(Certificate.status == "valid")
+        assert session.scalars(valid).all() == ["eap-server"]
+        assert session.scalars(select(Site.policy_id)).one() is not None
+        assert len(session.scalars(select(Membership)).all()) == 1
+
+
+def _fail(*_: object, **__: object) -> str:
+    raise NoFreeSlot("on purpose")
+
+
+def test_sign_up_that_cannot_be_finished_keeps_no_trial_from_what_is_due(
+    api: httpx.Client, mails: Mails, keeper: Keeper, worker_engine: Engine, app_engine: Engine, monkeypatch
+):
+    """Whatever is wrong with it, and with our code."""
+    api.post("/v1/sign-up", json=ANN)
+    api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD})
+    other = {"email": "bob@bolt.example", "organisation": "Bolt"}
+    api.post("/v1/sign-up", json=other)
+
+    def fail(*_: object, **__: object) -> str:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(provisioning, "provision", _fail)
+        api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD})
+    monkeypatch.setattr(keeping, "provision", fail)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        session.execute(update(SignUp).values(due_at=utc_now() - timedelta(seconds=1), attempts=19))
+        ends_at = session.scalars(select(Trial.ends_at)).one()
+    keeping.keep_all(keeper, now=ends_at, engine=worker_engine)
+    assert "trial-ended" in mails.templates()
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        assert set(session.scalars(select(SignUp.state))) == {"done", "failed"}

@@ -24,7 +24,15 @@ def delete_logs() -> None:
     delete_logs_of_purged(seconds=_SECONDS)
 
 
-@shared_task(name="tenants.purge", autoretry_for=(Unavailable,), retry_backoff=True, max_retries=3)
+# The file of a large tenant takes longer than other jobs may: it would be begun again for ever.
+@shared_task(
+    name="tenants.purge",
+    autoretry_for=(Unavailable,),
+    retry_backoff=True,
+    max_retries=3,
+    soft_time_limit=3_600,
+    time_limit=3_630,
+)
 def purge() -> None:
     """Carry deletions out whose days are over, each after a file of all of it was written."""
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))

@@ -11,7 +11,11 @@ from fastapi import FastAPI
 from api.deprecation import DeprecationHeaders, deprecated
 from api.main import create_app
 from api.rates import Buckets, Rates, credential_of
+from nac.accounts.owners import Owner
+from nac.ids import TenantId
 from tests.api.served import served, settings_of_public
+from tests.api.v1.conftest import MakeToken
+from tests.factories.tenancy import Platform
 from tests.postgres import Database
 
 LIST = "/v1/tenants/alpha/endpoints"
@@ -127,3 +131,42 @@ def test_a_token_has_one_bucket_however_it_is_shown(limited: httpx.Client, msp_t
     answers = [limited.get(LIST, headers=way) for way in (ways * 3)]
     assert [answer.status_code for answer in answers] == [200] * 5 + [429]
     assert answers[-1].headers["ratelimit"].startswith('"credential";r=0;t=')
+
+
+@pytest.fixture
+def shared(database: Database, tmp_path: Path, tenant_id, msp_token: str) -> Iterator[httpx.Client]:
+    limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "5", "ADMIT_API_OWNER_REQUESTS_PER_MINUTE": "8"}
+    with served(create_app(settings_of_public(database, tmp_path, **limits))) as client:
+        yield client
+
+
+def test_tokens_of_one_owner_share_a_bucket(
+    shared: httpx.Client, make_token: MakeToken, platform: Platform, tenant_id: TenantId
+) -> None:
+    own = [make_token(Owner(platform.msp_id)) for _ in range(3)]
+    answers = [shared.get(LIST, headers=bearer(token)) for token in own for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200] * 8 + [429]
+    # Of the bucket of which least is left.
+    assert [answer.headers["ratelimit"].partition(";t")[0] for answer in answers[:5]] == [
+        *('"source";r=4', '"credential";r=4', '"credential";r=3'),
+        *('"source";r=3', '"owner";r=3'),
+    ]
+    refused = answers[-1]
+    assert refused.headers["ratelimit-policy"] == '"owner";q=8;w=60'
+    assert refused.headers["ratelimit"].startswith('"owner";r=0;t=')
+    assert (refused.json()["code"], 1 <= int(refused.headers["retry-after"]) <= 8) == ("too-many-requests", True)
+    assert "of all credentials of one owner" in refused.json()["detail"]
+    # Its tenant is another owner.
+    assert shared.get(LIST, headers=bearer(make_token(Owner(tenant_id=tenant_id)))).status_code == 200
+
+
+def test_what_is_shown_in_ever_other_ways_is_counted_for_its_owner(
+    database: Database, tmp_path: Path, tenant_id, msp_token: str
+) -> None:
+    limits = {"ADMIT_API_OWNER_REQUESTS_PER_MINUTE": "8"}
+    with served(create_app(settings_of_public(database, tmp_path, **limits))) as client:
+        ways = [[("Cookie", f"admit=x{number}"), ("Authorization", f"Bearer {msp_token}")] for number in range(10)]
+        answers = [client.get(LIST, headers=way) for way in ways]
+    assert [answer.status_code for answer in answers] == [200] * 8 + [429] * 2
+    assert answers[-1].headers["ratelimit"].startswith('"owner";r=0;t=')
+    assert int(answers[-1].headers["retry-after"]) >= 1

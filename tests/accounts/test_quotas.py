@@ -1,0 +1,154 @@
+"""How many there may be, where many ask for one more at the same time."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Barrier
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, update
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.api_tokens import service as tokens
+from nac.clock import utc_now
+from nac.custom_roles import service as roles
+from nac.db import PersonScope, session_scope
+from nac.errors import Conflict
+from nac.exports import service as exports
+from nac.jobs import service as jobs
+from nac.models import Job, Person
+from nac.outbound.reach import Reach
+from nac.identities import service as identities
+from nac.self_tests import service as self_tests
+from nac.sign_in import passkeys
+from nac.sign_in.passkeys import RelyingParty
+from nac.templates import service as templates
+from tests.accounts.conftest import Field, Within, whole
+from tests.factories.tenancy import ACTOR, seal
+from tests.sign_in.authenticator import ORIGIN, Authenticator
+from tests.sign_in.conftest import ann, make_person  # noqa: F401 -- fixtures
+
+_AT_ONCE = 20
+_MOST = 3
+Make = Callable[[Session, Owner, int], object]
+
+
+def token(session: Session, owner: Owner, number: int) -> object:
+    ends = utc_now() + timedelta(days=1)
+    return tokens.make_token(session, **whole(owner), name="x", permissions=["endpoint.read"], expires_at=ends)
+
+
+def role(session: Session, owner: Owner, number: int) -> object:
+    given = {"slug": f"role-{number}", "name": "x", "permissions": ["endpoint.read"]}
+    return roles.create_role(session, **whole(owner), **given)
+
+
+def job(session: Session, owner: Owner, number: int) -> object:
+    return jobs.start(session, actor=ACTOR, owner=owner, kind="x", title="x", input={}, seal=seal)
+
+
+def self_test(session: Session, owner: Owner, number: int) -> object:
+    return self_tests.start(session, actor=ACTOR, tenant_id=owner.tenant_id)
+
+
+def export(session: Session, owner: Owner, number: int) -> object:
+    now = utc_now()
+    given = {"log": "auth", "format": "csv", "since": now - timedelta(days=1), "until": now}
+    return exports.start(session, actor=ACTOR, tenant_id=owner.tenant_id, **given)
+
+
+def identity_source(session: Session, owner: Owner, number: int) -> object:
+    given: dict[str, Any] = {
+        "name": f"source-{number}",
+        "kind": "ldap",
+        "settings": {"urls": ["ldaps://ldap.example.com"], "base_dn": "dc=example,dc=com"},
+        "secret": None,
+    }
+    return identities.add_source(session, actor=ACTOR, tenant_id=owner.tenant_id, seal=seal, reach=Reach(()), **given)
+
+
+def template(session: Session, owner: Owner, number: int) -> object:
+    return templates.create_template(session, actor=ACTOR, msp_id=owner.msp_id, slug=f"template-{number}")
+
+
+_KINDS = (
+    (tokens, "MOST_OF_AN_OWNER", token, "acme"),
+    (roles, "MOST_OF_AN_OWNER", role, "alpha"),
+    (jobs, "MOST_WAITING", job, "alpha"),
+    (self_tests, "MOST_UNDER_WAY", self_test, "alpha"),
+    (exports, "MOST_WAITING", export, "alpha"),
+    (identities, "MOST_SOURCES", identity_source, "alpha"),
+    (templates, "MOST_TEMPLATES", template, "acme"),
+)
+
+
+def made_at_once(make: Callable[[int], object]) -> int:
+    """Of so many that begin at the same moment; whoever is refused is told so."""
+    begin = Barrier(_AT_ONCE)
+
+    def one(number: int) -> bool:
+        begin.wait()
+        try:
+            make(number)
+        except Conflict:
+            return False
+        return True
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return sum(pool.map(one, range(_AT_ONCE)))
+
+
+@pytest.mark.parametrize(("service", "bound", "make", "whose"), _KINDS, ids=[kind[2].__name__ for kind in _KINDS])
+def test_twenty_at_once_find_the_room_that_there_is(
+    within: Within, field: Field, monkeypatch: pytest.MonkeyPatch, service: Any, bound: str, make: Make, whose: str
+) -> None:
+    monkeypatch.setattr(service, bound, _MOST)
+    owner: Owner = getattr(field, whose)
+
+    def add(number: int) -> None:
+        with within(owner) as session:
+            make(session, owner, number)
+
+    for number in range(_MOST - 1):
+        add(100 + number)
+    assert made_at_once(add) == 1
+
+
+def test_passkeys_of_a_person_are_counted_one_after_the_other(
+    app_engine: Engine,
+    ann: Person,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(passkeys, "MOST", 2)
+    party = RelyingParty(ORIGIN)
+
+    def add(number: int) -> None:
+        nonce = passkeys.make_nonce()
+        credential = Authenticator().create(passkeys.offer(party, person=ann, present=(), nonce=nonce))
+        with session_scope(PersonScope(ann.id), engine=app_engine) as session:
+            given = {"person": ann, "party": party, "nonce": nonce, "credential": credential}
+            passkeys.add(session, actor=ACTOR, name=f"key {number}", **given)
+
+    assert made_at_once(add) == 2
+
+
+def test_jobs_that_are_tried_again_take_room_as_new_ones(
+    within: Within, field: Field, owner_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "MOST_WAITING", 2)
+    with within(field.alpha) as session:
+        failed = [job(session, field.alpha, number).id for number in range(2)]
+    with owner_engine.begin() as connection:
+        connection.execute(update(Job).values(state="failed", ended_at=utc_now()))
+    with within(field.alpha) as session:
+        job(session, field.alpha, 3)
+    for job_id, is_refused in zip(failed, (False, True), strict=True):
+        try:
+            with within(field.alpha) as session:
+                jobs.retry(session, actor=ACTOR, owner=field.alpha, job_id=job_id)
+        except Conflict:
+            assert is_refused
+        else:
+            assert not is_refused

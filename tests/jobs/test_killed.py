@@ -1,0 +1,136 @@
+"""Jobs whose worker is killed before and after each of its commits: done in the end, all of it, and once."""
+
+import base64
+import io
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from sqlalchemy import Engine, func, select, update
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.clock import utc_now
+from nac.db import MspScope, PlatformScope, TenantScope, make_engine, session_scope
+from nac.imports import jobs as imports
+from nac.jobs import running, service
+from nac.jobs.running import Handler, SeveralTransactions
+from nac.models import AuditEntry, Endpoint, Job, Slot, Tenant
+from nac.tenant_files import asked
+from nac.tenant_files.reading import TenantFile
+from nac.tenant_files.writing import write_tenant
+from tests.factories.certificates import SEALER, SIGNING, Certified
+from tests.factories.tenancy import ACTOR, Platform
+from tests.killed import deaths
+from tests.postgres import Database
+
+_ROWS = 1_500
+
+
+@pytest.fixture
+def ends(
+    database: Database, owner_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Mapping[str, Handler], Callable[[], None]], Job]:
+    """What becomes of the only job. After each death its lease is over; `check` is called then."""
+    monkeypatch.setattr(running, "MOST_LAPSES", 1_000)
+
+    def ends(handlers: Mapping[str, Handler], check: Callable[[], None]) -> Job:
+        def work() -> None:
+            engines = {"app_engine": make_engine(database.app_url), "engine": make_engine(database.worker_url)}
+            while running.run_next(handlers, unseal=SEALER.open, **engines):
+                pass
+
+        for _ in deaths(work):
+            check()
+            with owner_engine.begin() as connection:
+                connection.execute(update(Job).values(due_at=utc_now() - timedelta(seconds=1)))
+        with Session(owner_engine, expire_on_commit=False) as session:
+            return session.scalars(select(Job)).one()
+
+    return ends
+
+
+def count(engine: Engine, *actions: str) -> list[int]:
+    with Session(engine) as session:
+        query = select(func.count()).select_from(AuditEntry)
+        return [session.scalars(query.where(AuditEntry.action == action)).one() for action in actions]
+
+
+def test_many_endpoints_are_there_or_not(app_engine: Engine, owner_engine: Engine, alpha: Certified, ends) -> None:
+    items = [{"mac": f"00005e{number:06x}", "name": f"Printer {number}"} for number in range(_ROWS)]
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        given = {"items": items, "options": {}}
+        who = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "seal": SEALER.seal}
+        imports.start_bulk(session, operation="endpoints.put", given=given, rows=_ROWS, **who)
+    seen = set()
+
+    def look() -> None:
+        with Session(owner_engine) as session:
+            seen.add(session.scalars(select(func.count()).select_from(Endpoint)).one())
+
+    job = ends(imports.handlers(lambda: SEALER.seal), look)
+    look()
+    assert (job.state, job.result["added"], job.input_sealed) == ("done", _ROWS, None)
+    assert seen == {0, _ROWS}
+
+
+def test_file_of_a_tenant_is_whole(
+    app_engine: Engine, owner_engine: Engine, platform: Platform, alpha: Certified, tmp_path: Path, ends
+) -> None:
+    with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
+        given = {"tenant_id": str(alpha.tenant_id), "passphrase": "", "logs": True}
+        job_id = service.start(
+            session,
+            actor=ACTOR,
+            owner=Owner(platform.msp_id),
+            kind=asked.EXPORT,
+            title="x",
+            input=given,
+            seal=SEALER.seal,
+        ).id
+    path = asked.path_of(tmp_path, job_id)
+
+    def look() -> None:
+        if path.exists():
+            TenantFile(io.BytesIO(path.read_bytes()))
+
+    run = SeveralTransactions(partial(asked.run_export, export_dir=tmp_path, sealer=SEALER))
+    assert ends({asked.EXPORT: run}, look).state == "done"
+    assert path.exists()
+    look()
+
+
+def test_tenant_of_a_file_is_there_once(
+    app_engine: Engine, owner_engine: Engine, platform: Platform, alpha: Certified, ends
+) -> None:
+    source = io.BytesIO()
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine, is_snapshot=True) as session:
+        write_tenant(session, source, actor=ACTOR, tenant_id=alpha.tenant_id, sealer=SEALER)
+    given = {
+        "file": base64.b64encode(source.getvalue()).decode(),
+        "slug": "copy",
+        "msp_id": str(platform.msp_id),
+        "passphrase": "",
+        "place": "",
+        "keeps_authorities": False,
+    }
+    with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
+        who = {"actor": ACTOR, "owner": Owner(platform.msp_id), "seal": SEALER.seal}
+        service.start(session, kind=asked.IMPORT, title="x", input=given, **who)
+
+    def look() -> None:
+        with Session(owner_engine) as session:
+            there = session.scalars(select(Tenant.slug)).all()
+            assert sorted(there) in (["alpha"], ["alpha", "copy"])
+            assert count(owner_engine, "tenant.import") == [len(there) - 1]
+            taken = select(func.count()).select_from(Slot).where(Slot.tenant_id.is_not(None))
+            assert session.scalars(taken).one() == len(there)
+
+    job = ends({asked.IMPORT: SeveralTransactions(partial(asked.run_import, signing=SIGNING))}, look)
+    look()
+    assert (job.state, job.result["tenant"]) == ("done", "copy")
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        assert session.get_one(Tenant, UUID(job.result["id"])).slug == "copy"

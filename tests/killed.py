@@ -1,0 +1,52 @@
+"""A process that dies at a commit: `kill -9`, right before it or right after."""
+
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from itertools import count
+
+from sqlalchemy import event
+from sqlalchemy.orm import Session
+
+BEFORE, AFTER = "before_commit", "after_commit"
+_MOST = 60
+
+
+def killed_at_commit(work: Callable[[], object], *, at: int, when: str) -> bool:
+    """Do `work`, with engines of its own, in a process that dies at its commit number `at`; whether it came so far."""
+    child = os.fork()
+    if child == 0:
+        commits = count(1)
+
+        def look(_: Session) -> None:
+            if next(commits) == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        event.listen(Session, when, look)
+        status = 1
+        try:
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            # Whatever went wrong, the tests go on in the parent alone.
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return True
+    assert os.WEXITSTATUS(status) == 0, "it failed by itself"
+    return False
+
+
+def deaths(work: Callable[[], object]) -> Iterator[tuple[int, str]]:
+    """Each death of `work`, which goes on where it was: before and after its first commit, its second, and so on, until
+    it ends by itself."""
+    for at in range(1, _MOST):
+        for when in (BEFORE, AFTER):
+            if not killed_at_commit(work, at=at, when=when):
+                return
+            yield at, when
+    raise AssertionError("it does not come to an end")
