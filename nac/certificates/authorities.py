@@ -39,7 +39,7 @@ def create_tenant_authorities(
     """Root, issuing authority and EAP server certificate of a tenant that has none. In a scope that sees the tenant.
 
     Commits before each signature, whatever the session did so far with it; what is missing where a process dies in
-    between is made by `nac.certificates.rollover` and, the server certificate, by `nac.certificates.renewal`.
+    between is made by the worker (`finish_tenant_authorities` and, the server certificate, `nac.certificates.renewal`).
 
     `name` is the organisation in the subjects (the tenant's name if empty). `server_names` are the DNS names of the
     server certificate, which devices are told to expect: `radius.<slug>.admit.example` if empty.
@@ -64,6 +64,17 @@ def create_tenant_authorities(
     names = tuple(server_names) or (default_server_name(tenant),)
     server = issue_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
     return TenantAuthorities(root, issuing, server)
+
+
+def finish_tenant_authorities(
+    session: Session, *, actor: str, tenant_id: TenantId, signing: Signing, now: datetime
+) -> TenantAuthorities | None:
+    """Where whoever made the first ones died, and what he began was given up (`nac.certificates.intents.settle`); else
+    None. Commits in between."""
+    tenant = repository.lock_tenant(session, tenant_id)
+    if tenant.status == "deleting" or not repository.lacks_what_was_begun(session, tenant_id):
+        return None
+    return create_tenant_authorities(session, actor=actor, tenant_id=tenant_id, signing=signing, now=now)
 
 
 def list_authorities(session: Session, *, tenant_id: TenantId) -> Sequence[CertificateAuthority]:

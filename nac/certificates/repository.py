@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ColumnElement, Table, bindparam, func, insert, select, update
+from sqlalchemy import BigInteger, ColumnElement, Table, and_, bindparam, exists, func, insert, select, update
 from sqlalchemy.orm import Session, aliased
 
 from nac.db import by_order
@@ -220,6 +220,18 @@ def own_authorities(session: Session, tenant_id: TenantId, *, status: str) -> Se
         authority.tenant_id == tenant_id, authority.kind != "external", authority.status == status
     )
     return session.scalars(query.order_by(authority.not_before, authority.id).with_for_update()).all()
+
+
+def lacks_what_was_begun(session: Session, tenant_id: TenantId) -> bool:
+    """Whether somebody began to make its first authorities, and nobody does any more: there is none."""
+    own, begun = CertificateAuthority, AuthorityIntent
+    intended = exists().where(begun.tenant_id == tenant_id, begun.signed_at.is_(None))
+    made = exists().where(own.tenant_id == tenant_id, own.kind != "external")
+    return bool(
+        session.scalar(
+            select(and_(~made, intended.where(begun.abandoned_at.is_not(None)), ~intended.where(begun.abandoned_at.is_(None))))
+        )
+    )
 
 
 def newest_server(

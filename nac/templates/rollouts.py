@@ -318,6 +318,8 @@ def _apply(work: Work, row: RolloutTenant, tenant: Tenant) -> bool:
         mine.state, mine.detail, mine.applied_at = "applied", "", now
         mine.before, mine.before_version = before, follower.version
         follower.version, follower.applied_at = rollout.version, now
+        # Each tenant is a step: workers that die at others have not died at this one.
+        work.note_place(session, work.place)
     return True
 
 
@@ -345,6 +347,7 @@ def _go_back(work: Work, row: RolloutTenant, tenant: Tenant) -> bool:
             return True
         mine.state, mine.detail = "rolled-back", ""
         follower.version, follower.applied_at = mine.before_version, utc_now()
+        work.note_place(session, work.place)
     return True
 
 

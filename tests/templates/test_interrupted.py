@@ -125,7 +125,7 @@ def test_one_whose_worker_dies_goes_on_by_itself(field: Field, monkeypatch) -> N
 
 
 def test_wherever_its_worker_is_killed_each_tenant_has_it_once(field: Field, database: Database) -> None:
-    """Before and after each commit. One that dies too often stops, says why, and is gone on with."""
+    """Before and after each commit; however often, since it goes on each time."""
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
 
     def work() -> None:

@@ -9,7 +9,8 @@ from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
 from nac.cells import service as cells
-from nac.certificates import intents, renewal, rollover
+from nac.certificates import intents, renewal
+from nac.certificates.authorities import finish_tenant_authorities
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, make_engine, session_scope
 from nac.ids import TenantId
@@ -43,11 +44,7 @@ def repair(tenant_id: TenantId, worker_engine: Engine, owner_engine: Engine) -> 
     with session() as one:
         intents.settle(one, actor=ACTOR, tenant_id=tenant_id, now=now)
     with session() as one:
-        due = rollover.is_due(one, tenant_id=tenant_id, now=now)
-        plan = rollover.plan_rollover(one, tenant_id=tenant_id, signing=SIGNING) if due else None
-    if plan is not None:
-        with session() as one:
-            rollover.carry_out(one, plan, now=now, **given)
+        finish_tenant_authorities(one, tenant_id=tenant_id, now=now, **given)
     with session() as one:
         found = renewal.plan_renewal(one, tenant_id=tenant_id, now=now, **given)
         if found is not None:

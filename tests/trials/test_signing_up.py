@@ -11,6 +11,7 @@ from api.main import create_app
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import permissions_at
 from nac.certificates import intents
+from nac.certificates.issuing import SERVER_PROFILE
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, make_engine, session_scope
 from nac.errors import NoFreeSlot
@@ -306,7 +307,7 @@ def test_sign_up_is_finished_wherever_its_process_dies(
         kinds = select(CertificateAuthority.kind).where(CertificateAuthority.status == "active")
         assert sorted(session.scalars(kinds)) == ["issuing", "root"]
         valid = select(Certificate.profile).where(Certificate.status == "valid")
-        assert session.scalars(valid).all() == ["eap-server"]
+        assert session.scalars(valid).all() == [SERVER_PROFILE]
         assert session.scalars(select(Site.policy_id)).one() is not None
         assert len(session.scalars(select(Membership)).all()) == 1
 

@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select, update
 
+from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.intents import SETTLED_AFTER
+from nac.certificates.issuing import SERVER_PROFILE
 from nac.certificates.service import revoke
 from nac.clock import utc_now
-from nac.db import TenantScope, session_scope, use_engine
-from nac.models import Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
-from tests.factories.certificates import Certified, write_master_key
-from tests.factories.tenancy import ACTOR
+from nac.db import TenantScope, make_engine, session_scope, use_engine
+from nac.models import AuthorityIntent, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
+from tests.factories.certificates import SIGNING, Certified, write_master_key
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.killed import AFTER, killed_at_commit
+from tests.postgres import Database
 from worker.jobs.certificates import publish, settle
 
 
@@ -66,6 +70,30 @@ def test_what_nobody_finished_is_given_up_and_told_in_the_log(
             # It comes onto the next list of the revoked.
             assert len(session.scalars(select(RevocationWork)).all()) == 1
         assert statuses == ["abandoned", "valid"]
+
+
+def test_tenant_whose_making_died_has_its_authorities_within_a_minute(
+    app_engine: Engine, owner_engine: Engine, database: Database, platform: Platform
+) -> None:
+    tenant_id = make_tenant(app_engine, platform, "late").id
+
+    def create() -> None:
+        with session_scope(TenantScope(tenant_id), engine=make_engine(database.app_url)) as session:
+            given = {"tenant_id": tenant_id, "signing": SIGNING, "now": utc_now()}
+            create_tenant_authorities(session, actor=ACTOR, **given)
+
+    assert killed_at_commit(create, at=1, when=AFTER)
+    for _ in range(2):
+        settle()
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            made = session.scalars(select(CertificateAuthority.kind).order_by(CertificateAuthority.kind)).all()
+        with owner_engine.begin() as connection:
+            long_ago = utc_now() - SETTLED_AFTER - timedelta(minutes=1)
+            connection.execute(update(AuthorityIntent).values(created_at=long_ago))
+    assert made == ["issuing", "root"]
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        valid = select(Certificate.profile).where(Certificate.status == "valid")
+        assert session.scalars(valid).all() == [SERVER_PROFILE]
 
 
 def test_revocation_is_work_until_a_turn_has_published_it(app_engine: Engine, alpha: Certified) -> None:

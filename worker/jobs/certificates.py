@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from celery import shared_task
 
 from nac.certificates import expiry, intents, publication, renewal, rollover
+from nac.certificates.authorities import finish_tenant_authorities
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
@@ -40,6 +41,12 @@ def warn() -> None:
 
 
 def _renew(tenant_id: TenantId) -> None:
+    with session_scope(TenantScope(tenant_id)) as session:
+        made = finish_tenant_authorities(
+            session, actor=_ACTOR, tenant_id=tenant_id, signing=_signing(), now=utc_now()
+        )
+    if made is not None:
+        _log.warning("tenant %s had no authorities: whoever made it did not come to them", tenant_id)
     # The authority first: a server certificate ends with it at the latest.
     try:
         _roll_over(tenant_id)
@@ -84,6 +91,8 @@ def _settle(tenant_id: TenantId) -> None:
         done.certificates,
         done.authorities,
     )
+    # What is missing for that is made now, and not within the hour.
+    _renew(tenant_id)
 
 
 def _for_each_tenant(work: Callable[[TenantId], None], complaint: str, which: Iterable[TenantId] | None = None) -> None:
