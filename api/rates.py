@@ -139,8 +139,8 @@ def note_good(scope: Scope, public_id: str, owner: object) -> None:
 class Rates:
     """429 for who asks too much, or whose address shows too many credentials that are not good; 0 for no limit.
 
-    A credential has a bucket of its own once it was good, and its owner has one for all that are his; all else counts
-    for the address that it comes from. Failures stop those alone that fail: who else is behind the same address is heard.
+    A credential has a bucket of its own once it was good, and its owner one for all that are his; all else counts for
+    the address that it comes from. Failures stop those alone that fail: who else is behind the same address is heard.
     """
 
     def __init__(

@@ -229,7 +229,13 @@ def lacks_what_was_begun(session: Session, tenant_id: TenantId) -> bool:
     made = exists().where(own.tenant_id == tenant_id, own.kind != "external")
     return bool(
         session.scalar(
-            select(and_(~made, intended.where(begun.abandoned_at.is_not(None)), ~intended.where(begun.abandoned_at.is_(None))))
+            select(
+                and_(
+                    ~made,
+                    intended.where(begun.abandoned_at.is_not(None)),
+                    ~intended.where(begun.abandoned_at.is_(None)),
+                )
+            )
         )
     )
 

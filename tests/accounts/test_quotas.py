@@ -17,10 +17,10 @@ from nac.custom_roles import service as roles
 from nac.db import PersonScope, session_scope
 from nac.errors import Conflict
 from nac.exports import service as exports
+from nac.identities import service as identities
 from nac.jobs import service as jobs
 from nac.models import Job, Person
 from nac.outbound.reach import Reach
-from nac.identities import service as identities
 from nac.self_tests import service as self_tests
 from nac.sign_in import passkeys
 from nac.sign_in.passkeys import RelyingParty

@@ -42,9 +42,7 @@ def warn() -> None:
 
 def _renew(tenant_id: TenantId) -> None:
     with session_scope(TenantScope(tenant_id)) as session:
-        made = finish_tenant_authorities(
-            session, actor=_ACTOR, tenant_id=tenant_id, signing=_signing(), now=utc_now()
-        )
+        made = finish_tenant_authorities(session, actor=_ACTOR, tenant_id=tenant_id, signing=_signing(), now=utc_now())
     if made is not None:
         _log.warning("tenant %s had no authorities: whoever made it did not come to them", tenant_id)
     # The authority first: a server certificate ends with it at the latest.
