@@ -4,7 +4,7 @@ A tenant or MSP that the asker may do nothing in is answered as one that there i
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from api import cookies
 from api.change import Body, Change, changing, etag, request_sha256, require_news
+from api.kept_session import keep, take
 from api.query import require_known_query
 from api.rates import note_good
 from api.request_ids import request_id_of
@@ -90,10 +91,23 @@ def asked_of(request: Request, response: Response, shown: HTTPAuthorizationCrede
     if text is None:
         raise tokens.TokenRefused("unknown")
     origin = _origin(request)
-    with session_scope(CredentialScope(text.public_id)) as session:
-        principal = tokens.authenticate(session, text=text, address=origin.address, now=utc_now())
-        note_good(request.scope, text.public_id, principal.grants[0].owner)
-        return Asked(principal, origin, *_places(session, request), request, response)
+    with ExitStack() as stack:
+        session = stack.enter_context(session_scope(CredentialScope(text.public_id)))
+        found = tokens.authenticate(
+            session,
+            text=text,
+            address=origin.address,
+            now=utc_now(),
+            tenant=request.path_params.get("tenant", ""),
+        )
+        note_good(request.scope, text.public_id, found.principal.grants[0].owner)
+        msp = request.path_params.get("msp")
+        asked = Asked(
+            found.principal, origin, found.tenant, find_msp(session, msp) if msp else None, request, response
+        )
+        if not found.is_noted:
+            keep(request.scope, session, stack)
+        return asked
 
 
 def _asked_by_cookie(request: Request, response: Response) -> Asked:
@@ -122,7 +136,7 @@ def _places(session: Session, request: Request) -> tuple[TenantPlace | None, Msp
     return find_tenant(session, tenant) if tenant else None, find_msp(session, msp) if msp else None
 
 
-def _asked_in_full(
+def asks_who(
     request: Request, response: Response, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 ) -> Asked:
     asked = asked_of(request, response, shown)
@@ -130,7 +144,7 @@ def _asked_in_full(
     return asked
 
 
-_Asks = Annotated[Asked, Depends(_asked_in_full)]
+_Asks = Annotated[Asked, Depends(asks_who)]
 _Digest = Annotated[bytes, Depends(request_sha256)]
 _Tenant = Annotated[str, _KEY]
 _Msp = Annotated[str, _KEY]
@@ -185,6 +199,10 @@ class Access:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
+        with take(self.asked.request.scope, self.scope) as session:
+            if session is not None:
+                yield session
+                return
         with session_scope(self.scope) as session:
             yield session
 

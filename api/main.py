@@ -17,7 +17,7 @@ from api.routes import add_routes
 from api.sign_up import routes as sign_up_pages
 from api.start import routes as start_pages
 from api.start import tenant as tenant_pages
-from api.state import prepare_enrolling
+from api.state import prepare_enrolling, prepare_reading
 from api.v1.routers import ROUTES, V1
 from nac.settings import Settings, load_settings
 
@@ -39,6 +39,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         add_routes(app, router.routes)
     describe(app)
     prepare_enrolling(app, settings)
+    prepare_reading(app)
     app.add_exception_handler(DoneBefore, answer_again)
     app.add_exception_handler(NotModified, answer_unchanged)
     app.add_middleware(DeprecationHeaders)

@@ -1,8 +1,11 @@
 """What applications that hand out certificates keep beside their requests, and how a request comes by it."""
 
+from concurrent.futures import Executor, ThreadPoolExecutor
+
 from fastapi import FastAPI, Request
 
 from nac.certificates.signing import Signing
+from nac.db import CONNECTIONS_MOST
 from nac.enrolment.limiter import GuessLimiter
 from nac.settings import Settings
 
@@ -29,3 +32,20 @@ def guesses_of(request: Request) -> GuessLimiter:
     """Of all that is guessed at in this process."""
     limiter: GuessLimiter = request.app.state.guess_limiter
     return limiter
+
+
+def prepare_reading(app: FastAPI) -> None:
+    """Threads of api.quick_reads: each takes a connection to the database, of which there are no more."""
+
+    def start() -> None:
+        app.state.reading_threads = ThreadPoolExecutor(CONNECTIONS_MOST, thread_name_prefix="read")
+
+    def stop() -> None:
+        app.state.reading_threads.shutdown()
+
+    app.state.beside.append((start, stop))
+
+
+def reading_threads_of(request: Request) -> Executor:
+    threads: Executor = request.app.state.reading_threads
+    return threads

@@ -13,11 +13,12 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import Select, String, cast, column, func, literal, select, table, text, tuple_
+from sqlalchemy import Select, String, cast, column, func, literal, select, table, tuple_
 from sqlalchemy.dialects.postgresql import REGCLASS
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
+from nac.db import set_for_transaction
 from nac.ids import TenantId
 from nac.models import AccountingLog, AuthLog
 
@@ -69,7 +70,7 @@ def search(
     """`look` gives the first so many rows that fit of a stretch; `reads_rows` says that no index finds them. `before`
     is where it begins, `until` how far it goes: down to that moment, or up to before it."""
     # A prepared plan knows neither the days nor how rare what is wanted is: it reads the log from its newest row on.
-    session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
+    set_for_transaction(session, plan_cache_mode="force_custom_plan")
     found: list[Row] = []
     deadline = monotonic() + BUDGET_SECONDS
     reach = _Up(session, log, until) if oldest_first else _Down(session, log, until)

@@ -4,6 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
+from api.quick_reads import quickened
 from api.routes import routes_below
 from api.v1 import (
     accounting,
@@ -77,4 +78,4 @@ V1: Final[tuple[APIRouter, ...]] = (
     *(noun.router for noun in (*_LOGS, audit, *_TRIALS, jobs, platform)),
 )
 
-ROUTES: Final = tuple(routes_below("/v1", *V1))
+ROUTES: Final = tuple(quickened(routes_below("/v1", *V1)))

@@ -3,7 +3,20 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, case, func, literal_column, select
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Text,
+    Uuid,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    select,
+    true,
+    type_coerce,
+    update,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
@@ -28,6 +41,19 @@ _BEHIND = literal_column(
     " WHEN api_tokens.parent_id IS NOT NULL AND is_of_suspended_msp(api_tokens) THEN '[]' END",
     JSONB,
 )
+_PLACE = func.find_tenant(bindparam("tenant", type_=Text())).table_valued("tenant_id", "msp_id").alias("place")
+_SHOWN = (
+    select(
+        *(column for column in ApiToken.__table__.c if column.name not in ("last_used_from", "created_at", "created_by")),
+        _BEHIND.label("behind"),
+        type_coerce(_PLACE.c.tenant_id, Uuid()).label("place_tenant"),
+        type_coerce(_PLACE.c.msp_id, Uuid()).label("place_msp"),
+        func.is_suspended_msp(_PLACE.c.msp_id).label("is_suspended"),
+    )
+    .select_from(ApiToken)
+    .outerjoin(_PLACE, true())
+    .where(ApiToken.public_id == bindparam("public_id"))
+)
 
 
 def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[dict[str, Any]] | None] | None:
@@ -35,6 +61,17 @@ def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[d
     query = select(ApiToken, _BEHIND).where(ApiToken.public_id == public_id)
     row = session.execute(query.execution_options(populate_existing=True)).one_or_none()
     return None if row is None else (row[0], row[1])
+
+
+def shown(session: Session, public_id: str, *, tenant: str) -> Row[*tuple[Any, ...]] | None:
+    """Columns of the token, `behind` as above, and the tenant of this key or id: `place_tenant`, `place_msp` and
+    `is_suspended`. Each request asks this, so it is one statement and makes no object of the token."""
+    return session.connection().execute(_SHOWN, {"public_id": public_id, "tenant": tenant}).one_or_none()
+
+
+def note_use(session: Session, token_id: UUID, now: datetime, address: str | None) -> None:
+    used = update(ApiToken).where(ApiToken.id == token_id).values(last_used_at=now, last_used_from=address)
+    session.execute(used, execution_options={"synchronize_session": False})
 
 
 def get(session: Session, owner: Owner, token_id: UUID, *, lock: bool = False) -> ApiToken | None:

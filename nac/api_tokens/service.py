@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
+from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import Grant, Maker, Principal, require_not_more
+from nac.accounts.grants import Grant, Maker, Principal, TenantPlace, require_not_more
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission, permissions_at
 from nac.api_tokens import repository
@@ -127,29 +128,46 @@ def parse_permissions(names: Iterable[str]) -> frozenset[Permission]:
     return frozenset(map(Permission, names))
 
 
-def authenticate(session: Session, *, text: TokenText, address: str | None, now: datetime) -> Principal:
-    """Whom the program acts for. In CredentialScope of the token's public id. Raises TokenRefused."""
-    found = repository.get_by_public_id(session, text.public_id)
-    if found is None:
+@dataclass(frozen=True, slots=True)
+class Authenticated:
+    # Whom the program acts for.
+    principal: Principal
+    # The one that was asked for; None where there is none.
+    tenant: TenantPlace | None
+    # Whether the use was written down: the row is locked until the transaction ends.
+    is_noted: bool
+
+
+def authenticate(
+    session: Session, *, text: TokenText, address: str | None, now: datetime, tenant: str = ""
+) -> Authenticated:
+    """`tenant` is a slug or an id. In CredentialScope of the token's public id. Raises TokenRefused."""
+    row = repository.shown(session, text.public_id, tenant=tenant)
+    if row is None:
         raise TokenRefused("unknown")
-    row, behind = found
     if not text.is_of(row.secret_sha256):
         raise TokenRefused("wrong-secret")
     if row.revoked_at is not None:
         raise TokenRefused("revoked")
     if row.expires_at <= now:
         raise TokenRefused("expired")
-    permissions = _left(row, behind)
+    permissions = _left(row, row.behind)
     if not permissions:
         raise TokenRefused("maker-gone")
-    if row.last_used_at is None or row.last_used_at <= now - _USE_STEP:
-        row.last_used_at, row.last_used_from = now, address
-        session.flush()
+    is_noted = row.last_used_at is None or row.last_used_at <= now - _USE_STEP
+    if is_noted:
+        repository.note_use(session, row.id, now, address)
     grant = Grant(permissions, msp_id=row.msp_id, tenant_id=row.tenant_id)
-    return Principal(f"token:{row.name} ({text})", (grant,), maker=_maker_of(row), token_id=row.id)
+    place = None if row.place_tenant is None else TenantPlace(row.place_tenant, row.place_msp, row.is_suspended)
+    principal = Principal(f"token:{row.name} ({text})", (grant,), maker=_maker_of(row), token_id=row.id)
+    return Authenticated(principal, place, is_noted)
 
 
-def _left(row: ApiToken, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Permission]:
+# As an entity, or as its columns alone.
+_Row = ApiToken | Row[*tuple[Any, ...]]
+
+
+def _left(row: _Row, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Permission]:
     """Of what it was given that which its maker still has; what a later version has no name for gives nothing."""
     given = frozenset(_PERMISSIONS[name] for name in row.permissions if name in _PERMISSIONS)
     if behind is None:
@@ -158,7 +176,7 @@ def _left(row: ApiToken, behind: Sequence[Mapping[str, Any]] | None) -> frozense
     return given & frozenset[Permission]().union(*held)
 
 
-def _maker_of(row: ApiToken) -> Maker | None:
+def _maker_of(row: _Row) -> Maker | None:
     if row.maker_id is None or row.maker is None:
         return None
     return Maker(row.maker_id, row.maker, Owner(row.via_msp_id, row.via_tenant_id))

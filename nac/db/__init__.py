@@ -3,7 +3,7 @@
 import gc
 
 from nac.db.driver import driver_connection
-from nac.db.engine import make_engine, process_engine, use_engine
+from nac.db.engine import CONNECTIONS_MOST, make_engine, process_engine, use_engine
 from nac.db.places import by_order, by_place
 from nac.db.schema import require_current_schema
 from nac.db.scope import (
@@ -24,7 +24,9 @@ from nac.db.session import (
     enter_person,
     enter_platform,
     enter_tenant,
+    go_on,
     session_scope,
+    set_for_transaction,
 )
 
 # Of whoever works with the database. The usual 700 new objects are a hundredth of what one answer takes, and nothing of
@@ -32,6 +34,7 @@ from nac.db.session import (
 gc.set_threshold(20_000)
 
 __all__ = [
+    "CONNECTIONS_MOST",
     "AuthorityScope",
     "CellScope",
     "CredentialScope",
@@ -50,9 +53,11 @@ __all__ = [
     "enter_person",
     "enter_platform",
     "enter_tenant",
+    "go_on",
     "make_engine",
     "process_engine",
     "require_current_schema",
     "session_scope",
+    "set_for_transaction",
     "use_engine",
 ]

@@ -14,11 +14,14 @@ from nac.errors import InvalidInput
 
 _USED_AT = "admit.used_at"
 _FRESH_SECONDS = 0.5
+_POOL = 5
+# Of one engine, where nothing else is said.
+CONNECTIONS_MOST = 2 * _POOL
 _default: Engine | None = None
 
 
 def make_engine(
-    url: str, *, pool_size: int = 5, application_name: str = "admit", settings: Sequence[str] = ()
+    url: str, *, pool_size: int = _POOL, application_name: str = "admit", settings: Sequence[str] = ()
 ) -> Engine:
     """An engine for `url` ("postgresql://role@/database?host=/path/to/socket/directory"); nothing connects yet.
 

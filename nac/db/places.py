@@ -6,17 +6,13 @@ where there are 50,000, and compares each of them with each that was picked. By 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
-from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-_WAYS = text(
-    """
-SELECT set_config(name, :allowed, true)
-FROM unnest(ARRAY['enable_seqscan', 'enable_indexscan', 'enable_bitmapscan']) AS ways (name)
-"""
-)
-_SORT = text("SELECT set_config('enable_sort', :allowed, true)")
+from nac.db.session import set_for_transaction
+
+_WAYS: Final = ("enable_seqscan", "enable_indexscan", "enable_bitmapscan")
 
 
 @contextmanager
@@ -26,9 +22,9 @@ def by_place(session: Session) -> Iterator[None]:
     Between the two statements a row may go and another take its place: the second has to say again which ones it is
     for, or to go by what it was given back.
     """
-    session.execute(_WAYS, {"allowed": "off"})
+    set_for_transaction(session, **dict.fromkeys(_WAYS, "off"))
     yield
-    session.execute(_WAYS, {"allowed": "on"})
+    set_for_transaction(session, **dict.fromkeys(_WAYS, "on"))
 
 
 @contextmanager
@@ -37,6 +33,6 @@ def by_order(session: Session) -> Iterator[None]:
 
     Row-level security makes the planner expect few rows of what is nearly all: it would read all and sort them.
     """
-    session.execute(_SORT, {"allowed": "off"})
+    set_for_transaction(session, enable_sort="off")
     yield
-    session.execute(_SORT, {"allowed": "on"})
+    set_for_transaction(session, enable_sort="on")

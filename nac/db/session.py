@@ -6,6 +6,9 @@ from functools import lru_cache
 from typing import Any, cast
 from uuid import UUID
 
+import psycopg
+from psycopg.pq import Escaping, ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGconn
 from sqlalchemy import Connection, Engine, Select, bindparam, column, event, func, select, table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, SessionTransaction
@@ -40,7 +43,33 @@ def _apply(connection: Connection, settings: dict[str, str]) -> None:
 def _scope_transaction(session: Session, transaction: SessionTransaction, connection: Connection) -> None:
     settings = session.info.get(_SETTINGS)
     if settings:
-        _apply(connection, cast("dict[str, str]", settings))
+        _set(connection, cast("dict[str, str]", settings))
+
+
+def _set(connection: Connection, settings: dict[str, str]) -> None:
+    """Settings of the transaction, which is begun where none is, in one message: one wait where there were two, and
+    nothing of what SQLAlchemy and the driver do for a statement."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    begins = driver.pgconn.transaction_status == TransactionStatus.IDLE
+    if (begins and driver.isolation_level is not None) or not _sent(driver.pgconn, settings, begins=begins):
+        _apply(connection, settings)
+
+
+def _sent(connection: PGconn, settings: dict[str, str], *, begins: bool) -> bool:
+    """False where it did not go: the next statement tells why, as SQLAlchemy understands it."""
+    quoted = Escaping(connection).escape_literal
+    commands = [b"BEGIN"] if begins else []
+    commands += [b"SET LOCAL %s = %s" % (name.encode(), quoted(value.encode())) for name, value in settings.items()]
+    try:
+        return connection.exec_(b"; ".join(commands)).status == ExecStatus.COMMAND_OK
+    except psycopg.OperationalError:
+        return False
+
+
+def set_for_transaction(session: Session, **settings: str) -> None:
+    """Settings of PostgreSQL itself, until the transaction ends or sets them again."""
+    _set(session.connection(), settings)
 
 
 @contextmanager
@@ -134,3 +163,14 @@ def become_person(session: Session, person_id: UUID) -> None:
     session.flush()
     session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.person_id": str(person_id)}
     _apply(session.connection(), session.info[_SETTINGS])
+
+
+def go_on(session: Session, scope: Scope) -> None:
+    """Let a transaction that has looked at somebody's credential go on with what the edge has found that one may see.
+    Nothing of the credential's is seen any more."""
+    if not isinstance(session.info.get("scope"), CredentialScope):
+        raise ScopeViolation("Only what has looked at a credential goes on.")
+    session.expunge_all()
+    before = session.info[_SETTINGS]
+    session.info["scope"], session.info[_SETTINGS] = scope, scope.settings()
+    _set(session.connection(), dict.fromkeys(before, "") | scope.settings())

@@ -2,6 +2,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, TypeVar
 from uuid import UUID
 
 from sqlalchemy import ARRAY, ColumnElement, Row, Select, Text, any_, case, cast, func, or_, select, tuple_
@@ -18,6 +19,7 @@ _SERIAL = func.encode(Certificate.serial, "hex")
 # All other rows have a verdict of permit that was carried out, and one of ADMITTED_BY as reason.
 _NOT_ADMITTED = or_(~AuthLog.permitted, AuthLog.verdict.in_(("quarantine", "deny")), AuthLog.monitored != "")
 _ADMITTED_BY = frozenset({"rule-permitted", "fallback-permitted"})
+Query = TypeVar("Query", bound=Select[*tuple[Any, ...]])
 # Certificates of one common name whose serial numbers are looked for.
 _MOST_SERIALS = 1_000
 
@@ -60,11 +62,30 @@ class Filter:
         )
 
 
+def _with_places(query: Query) -> Query:
+    """Of NAS and site."""
+    return query.outerjoin(Nas, (Nas.tenant_id == AuthLog.tenant_id) & (Nas.id == AuthLog.nas_id)).outerjoin(
+        Site, (Site.tenant_id == AuthLog.tenant_id) & (Site.id == AuthLog.site_id)
+    )
+
+
+_NAMED = _with_places(select(AuthLog, Nas.name, Site.slug))
+_LISTED = _with_places(
+    select(
+        *(column for column in AuthLog.__table__.c if column.name not in ("request", "reply")),
+        # Two of the three parts of reading a row would be making objects of this, most of which no list shows.
+        cast(AuthLog.request, Text).label("request"),
+        Nas.name.label("nas_name"),
+        Site.slug.label("site_slug"),
+    )
+)
+
+
 def list_page(
     session: Session, tenant_id: TenantId, wanted: Filter, *, before: tuple[datetime, int] | None, limit: int
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
     """Newest first, with the NAS's name and the site's slug as they are now."""
-    query = _fitting(session, tenant_id, wanted).order_by(AuthLog.at.desc(), AuthLog.id.desc()).limit(limit)
+    query = _fitting(session, _NAMED, tenant_id, wanted).order_by(AuthLog.at.desc(), AuthLog.id.desc()).limit(limit)
     if before is not None:
         # The bound on `at` alone is what leaves out partitions.
         query = query.where(AuthLog.at <= before[0], tuple_(AuthLog.at, AuthLog.id) < before)
@@ -73,13 +94,15 @@ def list_page(
 
 def list_stretch(
     session: Session, tenant_id: TenantId, wanted: Filter, stretch: Stretch, limit: int
-) -> Sequence[Row[AuthLog, str | None, str | None]]:
-    """As `list_page`, of a stretch of the log, in the order of that."""
-    return session.execute(within(_fitting(session, tenant_id, wanted), AuthLog, stretch).limit(limit)).all()
+) -> Sequence[Row[*tuple[Any, ...]]]:
+    """Of a stretch of the log, in the order of that; the columns alone, of which many rows are read: `request` is text,
+    `reply` is left out, and `nas_name` and `site_slug` are there as well."""
+    query = within(_fitting(session, _LISTED, tenant_id, wanted), AuthLog, stretch).limit(limit)
+    return session.connection().execute(query).all()
 
 
-def _fitting(session: Session, tenant_id: TenantId, wanted: Filter) -> Select[AuthLog, str | None, str | None]:
-    query = _named(tenant_id)
+def _fitting(session: Session, query: Query, tenant_id: TenantId, wanted: Filter) -> Query:
+    query = query.where(AuthLog.tenant_id == tenant_id)
     if wanted.mac:
         query = query.where(AuthLog.mac == wanted.mac)
     if wanted.user:
@@ -112,16 +135,7 @@ def list_keys(
     moments = [at for at, _ in keys]
     # The bounds on `at` alone are what leave out partitions.
     within = AuthLog.at.between(min(moments), max(moments)), tuple_(AuthLog.at, AuthLog.id).in_(keys)
-    return session.execute(_named(tenant_id).where(*within)).all()
-
-
-def _named(tenant_id: TenantId) -> Select[AuthLog, str | None, str | None]:
-    return (
-        select(AuthLog, Nas.name, Site.slug)
-        .outerjoin(Nas, (Nas.tenant_id == AuthLog.tenant_id) & (Nas.id == AuthLog.nas_id))
-        .outerjoin(Site, (Site.tenant_id == AuthLog.tenant_id) & (Site.id == AuthLog.site_id))
-        .where(AuthLog.tenant_id == tenant_id)
-    )
+    return session.execute(_NAMED.where(AuthLog.tenant_id == tenant_id, *within)).all()
 
 
 def _is_of(session: Session, tenant_id: TenantId, name: str) -> ColumnElement[bool]:

@@ -1,10 +1,12 @@
 """Decisions of a tenant's cell as the auth log keeps them, in words that a help desk can act on."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 
+import msgspec
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
@@ -26,15 +28,31 @@ class DecisionNotFound(NotFound):
     """There is no such decision in the log."""
 
 
+# A list has the columns alone, without `reply`, and `request` as text.
+Log = AuthLog | Row[*tuple[Any, ...]]
+
+
+class _Said(msgspec.Struct):
+    """Of what a decision was made by, what lists show."""
+
+    users: list[Any] = msgspec.field(name="radius.User-Name", default_factory=list)
+    common_names: list[Any] = msgspec.field(name="certificate.common_name", default_factory=list)
+
+
+_SAID: Final = msgspec.json.Decoder(_Said)
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedDecision:
-    log: AuthLog
+    log: Log
     # The NAS's name or, where it is not registered, what it calls itself or its address.
     nas: str
     # "" where it belonged to none, or to one that is gone.
     site: str
     # Common name; "" where none was shown, or neither the log nor the tenant's certificates know its name.
     certificate: str
+    # What a device called itself outside the tunnel in which it said who it is.
+    outer_user: str
 
     @property
     def key(self) -> tuple[datetime, int]:
@@ -52,17 +70,11 @@ class LoggedDecision:
         return self.log.verdict or ("permit" if self.log.permitted else "deny")
 
     @property
-    def outer_user(self) -> str:
-        """What a device called itself outside the tunnel in which it said who it is."""
-        names: list[str] = self.log.request.get("radius.User-Name", [])
-        return "".join(name for name in names[:1] if name != self.log.identity)
-
-    @property
     def reason(self) -> Reason:
         return reason_of(self.log.reason)
 
 
-def reference_of(log: AuthLog) -> str:
+def reference_of(log: Log) -> str:
     return f"{microseconds_of(log.at)}-{log.id}"
 
 
@@ -92,7 +104,7 @@ def list_decisions(
     wanted = replace(wanted, since=since)
     if since is None and wanted.reads_rows:
         wanted = replace(wanted, since=repository.moment_of_row(session, tenant_id, SEARCHED_ROWS))
-    return _logged(session, tenant_id, repository.list_page(session, tenant_id, wanted, before=before, limit=limit))
+    return _named(session, tenant_id, repository.list_page(session, tenant_id, wanted, before=before, limit=limit))
 
 
 class _More(TypedDict, total=False):
@@ -130,14 +142,14 @@ def search_decisions(
         AuthLog,
         tenant_id=tenant_id,
         look=lambda stretch, most: repository.list_stretch(session, tenant_id, wanted, stretch, most),
-        key=lambda row: (row[0].at, row[0].id),
+        key=lambda row: (row.at, row.id),
         reads_rows=wanted.reads_rows,
         before=before,
         until=until,
         limit=limit,
         oldest_first=oldest_first,
     )
-    return Searched(_logged(session, tenant_id, found.rows), found.next)
+    return Searched(_logged(session, tenant_id, [(row, row.nas_name, row.site_slug) for row in found.rows]), found.next)
 
 
 def _wanted(
@@ -154,7 +166,7 @@ def find_decisions(
     session: Session, *, tenant_id: TenantId, keys: Collection[tuple[datetime, int]]
 ) -> Mapping[tuple[datetime, int], LoggedDecision]:
     """Those of these keys that are in the log."""
-    found = _logged(session, tenant_id, repository.list_keys(session, tenant_id, keys)) if keys else ()
+    found = _named(session, tenant_id, repository.list_keys(session, tenant_id, keys)) if keys else ()
     return {logged.key: logged for logged in found}
 
 
@@ -172,19 +184,37 @@ def require_decision(session: Session, *, tenant_id: TenantId, reference: str) -
     return found[keys[0]]
 
 
-def _logged(
+def _named(
     session: Session, tenant_id: TenantId, found: Sequence[Row[AuthLog, str | None, str | None]]
 ) -> list[LoggedDecision]:
-    names = _certificate_names(session, tenant_id, [log for log, _, _ in found])
+    return _logged(session, tenant_id, [(log, nas_name, slug) for log, nas_name, slug in found])
+
+
+def _logged(
+    session: Session, tenant_id: TenantId, found: Sequence[tuple[Log, str | None, str | None]]
+) -> list[LoggedDecision]:
+    said = [_said(log.request) for log, _, _ in found]
+    names = _certificate_names(session, tenant_id, [(log, each) for (log, _, _), each in zip(found, said, strict=True)])
     return [
         LoggedDecision(
             log,
             nas_name or log.nas_identifier or log.nas_address or "",
             slug or "",
             names.get(log.certificate_serial, ""),
+            "".join(str(name) for name in each.users[:1] if name != log.identity),
         )
-        for log, nas_name, slug in found
+        for (log, nas_name, slug), each in zip(found, said, strict=True)
     ]
+
+
+def _said(request: dict[str, Any] | str) -> _Said:
+    """Devices choose what is in there: what one reader takes for no JSON, the other may."""
+    try:
+        if isinstance(request, str):
+            return _SAID.decode(request)
+    except msgspec.DecodeError:
+        request = json.loads(request)
+    return msgspec.convert(request, _Said)
 
 
 def searched_since(session: Session, *, tenant_id: TenantId, **given: Unpack[Given]) -> datetime | None:
@@ -193,12 +223,14 @@ def searched_since(session: Session, *, tenant_id: TenantId, **given: Unpack[Giv
     return repository.moment_of_row(session, tenant_id, SEARCHED_ROWS) if reads_rows else None
 
 
-def _certificate_names(session: Session, tenant_id: TenantId, logs: Sequence[AuthLog]) -> Mapping[str, str]:
+def _certificate_names(
+    session: Session, tenant_id: TenantId, logs: Sequence[tuple[Log, _Said]]
+) -> Mapping[str, str]:
     """By serial number: what the certificate itself said, else what it was issued with."""
     shown = {
-        log.certificate_serial: str(values[0])
-        for log in logs
-        if log.certificate_serial and (values := log.request.get("certificate.common_name"))
+        log.certificate_serial: str(said.common_names[0])
+        for log, said in logs
+        if log.certificate_serial and said.common_names
     }
-    unnamed = {log.certificate_serial for log in logs if log.certificate_serial} - shown.keys()
+    unnamed = {log.certificate_serial for log, _ in logs if log.certificate_serial} - shown.keys()
     return shown if not unnamed else {**shown, **repository.certificate_names(session, tenant_id, unnamed)}

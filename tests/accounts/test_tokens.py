@@ -39,7 +39,7 @@ def show(app_engine: Engine, text: str, *, later: timedelta = timedelta()) -> Pr
     parsed = TokenText.parse(text)
     assert parsed is not None
     with session_scope(CredentialScope(parsed.public_id), engine=app_engine) as session:
-        return tokens.authenticate(session, text=parsed, address="192.0.2.1", now=utc_now() + later)
+        return tokens.authenticate(session, text=parsed, address="192.0.2.1", now=utc_now() + later).principal
 
 
 def test_token_acts_for_its_owner_with_its_own_permissions(app_engine: Engine, within: Within, field: Field) -> None:

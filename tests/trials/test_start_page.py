@@ -137,7 +137,7 @@ def test_decisions_say_what_to_do():
     common = {"at": utc_now() - timedelta(minutes=1), "nas_port": "", "method": "mab", "mac": "00005e005377"}
     rejected = AuthLog(**common, identity="<i>", permitted=False, reason="unknown-mac")
     admitted = AuthLog(**common, identity="", permitted=True, reason="rule-permitted")
-    found = [LoggedDecision(row, nas="sw<1>", site="", certificate="") for row in (rejected, admitted)]
+    found = [LoggedDecision(row, nas="sw<1>", site="", certificate="", outer_user="") for row in (rejected, admitted)]
     shown = tenant_pages.tenant(
         tenant_pages.Shown(server=RadiusServer(address="192.0.2.1", auth_port=1, acct_port=2, secret="", text="")),
         slug="acme",

@@ -1,0 +1,48 @@
+"""A transaction that has looked who asks goes on with what the request reads: one connection, one beginning and one end.
+
+For requests that are answered in one turn (api.quick_reads): whoever reads takes the session over, and ends it as any
+other. What nobody has taken ends with the request.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from sqlalchemy.orm import Session
+from starlette.types import Scope as Asgi
+
+from nac.db import Scope, go_on
+
+_KEPT = "admit.kept"
+
+
+class _Kept(ExitStack):
+    session: Session | None = None
+
+
+@contextmanager
+def keeping(asgi: Asgi) -> Iterator[None]:
+    """Of a request of one thread."""
+    with _Kept() as kept:
+        asgi[_KEPT] = kept
+        yield
+
+
+def keep(asgi: Asgi, session: Session, opened: ExitStack) -> None:
+    """Takes over what ends the session; does nothing where nobody is to go on with it."""
+    kept: _Kept | None = asgi.get(_KEPT)
+    if kept is not None:
+        kept.session = session
+        kept.push(opened.pop_all())
+
+
+@contextmanager
+def take(asgi: Asgi, scope: Scope) -> Iterator[Session | None]:
+    """The kept session, in this scope; it ends with the block. None where there is none."""
+    kept: _Kept | None = asgi.get(_KEPT)
+    if kept is None or kept.session is None:
+        yield None
+        return
+    session, kept.session = kept.session, None
+    with kept.pop_all():
+        go_on(session, scope)
+        yield session

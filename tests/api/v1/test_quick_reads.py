@@ -1,0 +1,171 @@
+"""Reads that are answered in one turn of a thread are answered as FastAPI answers them."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Annotated, Any
+
+import httpx
+import pytest
+from fastapi import APIRouter, Depends, Header, Request
+from fastapi.routing import APIRoute
+from sqlalchemy import Engine, update
+
+from api import quick_reads
+from api.access import Access, ReadsTenant
+from api.quick_reads import is_quick, quickened
+from api.v1.routers import ROUTES
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import Permission
+from nac.clock import utc_now
+from nac.db import process_engine
+from nac.models import ApiToken
+from tests.factories.tenancy import Platform
+from tests.statements import counted
+
+ALPHA = "/v1/tenants/alpha"
+ASKED = (
+    f"{ALPHA}/endpoints",
+    f"{ALPHA}/endpoints?limit=1",
+    f"{ALPHA}/endpoints?limit=0",
+    f"{ALPHA}/endpoints?limit=1&limit=2",
+    f"{ALPHA}/endpoints?limit=",
+    f"{ALPHA}/endpoints?limit=one&sort=nothing&seen_since=then",
+    f"{ALPHA}/endpoints?status=active&status=blocked",
+    f"{ALPHA}/endpoints?status=active&status=nonsense",
+    f"{ALPHA}/endpoints?random=false&sort=-name&text=%C3%A4",
+    f"{ALPHA}/endpoints?after=nowhere",
+    f"{ALPHA}/endpoints?stauts=active",
+    f"{ALPHA}/endpoints?stauts=active&limit=0",
+    f"{ALPHA}/endpoints/00-00-5E-00-53-01",
+    f"{ALPHA}/endpoints/00-00-5E-00-53-99",
+    f"{ALPHA}/sessions?ended=true&address=10.0.0.0/8",
+    f"{ALPHA}/sessions?address=nowhere",
+    f"{ALPHA}/sessions?site=nowhere",
+    f"{ALPHA}/sessions/17",
+    f"{ALPHA}/sessions/seventeen",
+    f"{ALPHA}/decisions?verdict=permit&rejects=true",
+    f"{ALPHA}/decisions?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z",
+    f"{ALPHA}/sites/main",
+    f"{ALPHA}/roles",
+    "/v1/tenants/nobody/endpoints?limit=0",
+    "/v1/tenants/nobody/endpoints",
+    "/v1/msps/acme/tenants?limit=1",
+    "/v1/platform/msps",
+    "/v1/grants",
+)
+# Of one answer alone.
+OWN = {"x-request-id", "date"}
+
+
+@pytest.fixture
+def some(api: httpx.Client) -> None:
+    for last in (1, 2, 3):
+        mac = f"00:00:5e:00:53:0{last}"
+        assert api.post(f"{ALPHA}/endpoints", json={"mac": mac, "name": f"Ä {last}"}).status_code == 201
+
+
+@pytest.fixture
+def by_fastapi(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], httpx.Response]], httpx.Response]:
+    def asked(ask: Callable[[], httpx.Response]) -> httpx.Response:
+        with monkeypatch.context() as patch:
+            patch.setattr(quick_reads._Quick, "__call__", lambda self, *asgi: self._otherwise(*asgi))
+            return ask()
+
+    return asked
+
+
+def told(answer: httpx.Response) -> tuple[int, dict[str, str], bytes]:
+    return answer.status_code, {name: value for name, value in answer.headers.items() if name not in OWN}, answer.content
+
+
+def test_answers_are_those_of_the_framework(api: httpx.Client, some: None, by_fastapi) -> None:
+    for path in ASKED:
+        for headers in ({}, {"Authorization": ""}, {"Authorization": "Bearer admit_x"}, {"If-None-Match": "*"}):
+            def ask(path: str = path, headers: dict[str, str] = headers) -> httpx.Response:
+                return api.get(path, headers=headers)
+
+            quick, plain = ask(), by_fastapi(ask)
+            assert told(quick) == told(plain), path
+            assert {"x-request-id", "cache-control"} <= quick.headers.keys()
+
+
+def test_nearly_all_that_is_read_is_read_so() -> None:
+    reads = [route for route in ROUTES if isinstance(route, APIRoute) and route.methods == {"GET"}]
+    # Files and redirects.
+    others = {"beginSignOn", "finishSignOn", "getTenantFile", "downloadCertificate", "downloadAuthority"}
+    left = {str(route.operation_id) for route in reads if not isinstance(route.app, quick_reads._Quick)}
+    assert {name for name in left if not name.startswith("export")} - others <= {"downloadExportFile"}
+    assert len(reads) - len(left) > 100
+
+
+def _waits() -> Any:
+    async def dependency(request: Request) -> bytes:
+        return await request.body()
+
+    return dependency
+
+
+def _yields() -> Any:
+    def dependency():
+        yield
+
+    return dependency
+
+
+def _header(wanted: Annotated[str, Header()] = "") -> str:
+    return wanted
+
+
+@pytest.mark.parametrize("dependency", [_waits(), _yields(), _header])
+def test_what_the_framework_alone_can_do_is_left_to_it(dependency: Any) -> None:
+    router = APIRouter(prefix="/tenants/{tenant}")
+    may = Depends(ReadsTenant(Permission.SITE_READ))
+
+    @router.get("/plain")
+    def plain(access: Annotated[Access, may]) -> dict[str, str]:
+        return {}
+
+    @router.get("/other")
+    def other(access: Annotated[Access, may], more: Annotated[Any, Depends(dependency)]) -> dict[str, str]:
+        return {}
+
+    @router.get("/for-anybody")
+    def for_anybody() -> dict[str, str]:
+        return {}
+
+    found = {route.path: is_quick(route) for route in router.routes if isinstance(route, APIRoute)}
+    assert list(found.values()) == [True, False, False]
+    assert [route.app is quick.app for route, quick in zip(router.routes, quickened(router.routes), strict=True)] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_look_up_is_one_transaction_of_two_statements(api: httpx.Client, some: None) -> None:
+    path = f"{ALPHA}/sessions?user=nobody"
+    # The first request notes that the token was used.
+    assert api.get(path).status_code == 200
+    with counted(process_engine()) as statements:
+        assert api.get(path).status_code == 200
+    assert len(statements) == 2, statements
+
+
+def test_who_asks_is_looked_at_anew_each_time(
+    api: httpx.Client, make_token, platform: Platform, owner_engine: Engine
+) -> None:
+    token = make_token(Owner(platform.msp_id))
+    headers = {"Authorization": f"Bearer {token}"}
+    path = f"{ALPHA}/endpoints"
+    assert [api.get(path, headers=headers).status_code for _ in range(2)] == [200, 200]
+    of_token = update(ApiToken).where(ApiToken.public_id == token.split("_")[1])
+    for values, status in (
+        ({"permissions": ["site.read"]}, 403),
+        ({"permissions": ["endpoint.read"]}, 200),
+        ({"expires_at": utc_now() - timedelta(seconds=1)}, 401),
+        ({"expires_at": utc_now() + timedelta(days=1)}, 200),
+        ({"revoked_at": utc_now()}, 401),
+    ):
+        with owner_engine.begin() as connection:
+            connection.execute(of_token.values(**values))
+        assert api.get(path, headers=headers).status_code == status
