@@ -102,9 +102,7 @@ def asked_of(request: Request, response: Response, shown: HTTPAuthorizationCrede
         )
         note_good(request.scope, text.public_id, found.principal.grants[0].owner)
         msp = request.path_params.get("msp")
-        asked = Asked(
-            found.principal, origin, found.tenant, find_msp(session, msp) if msp else None, request, response
-        )
+        asked = Asked(found.principal, origin, found.tenant, find_msp(session, msp) if msp else None, request, response)
         if not found.is_noted:
             keep(request.scope, session, stack)
         return asked

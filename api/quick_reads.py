@@ -257,4 +257,7 @@ def _yields(call: object) -> bool:
 
 
 def _may_wait(call: object) -> bool:
-    return any(each.opname in ("GET_AWAITABLE", "GET_AITER", "BEFORE_ASYNC_WITH") for each in dis.get_instructions(_function(call)))
+    return any(
+        each.opname in ("GET_AWAITABLE", "GET_AITER", "BEFORE_ASYNC_WITH")
+        for each in dis.get_instructions(_function(call))
+    )

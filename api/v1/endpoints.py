@@ -14,12 +14,10 @@ from api.v1.inputs import GroupNames, Input
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.endpoints import service as endpoints
-from nac.endpoints.repository import ORDERS, Filter
+from nac.endpoints.repository import ORDERS, Filter, Shown
 from nac.endpoints.rules import attributes_of
 from nac.groups import ENDPOINT_GROUPS
 from nac.mac import display_mac, is_random_mac
-from nac.models import Endpoint as EndpointRow
-from nac.models import EndpointSighting
 from nac.validation import require_mac
 
 router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["endpoints"])
@@ -120,16 +118,14 @@ def list_endpoints(
     """Those that were decided about, and those that were seen."""
     wanted = asked.filter(statuses=tuple(status or ()), group=group)
     with access.read() as session:
-        rows = endpoints.list_endpoints(
+        rows = endpoints.list_shown(
             session,
             tenant_id=access.tenant_id,
             wanted=wanted,
             span=paging.span,
         )
-        groups = ENDPOINT_GROUPS.names_of(
-            session, tenant_id=access.tenant_id, member_ids=[endpoint.id for endpoint, _ in rows]
-        )
-        return paging.ordered(rows, lambda row: _endpoint(*row, groups.get(row[0].id, ())), entity=lambda row: row[0])
+        groups = ENDPOINT_GROUPS.names_of(session, tenant_id=access.tenant_id, member_ids=[row.id for row in rows])
+        return paging.ordered(rows, lambda row: _endpoint(row, groups.get(row.id, ())), entity=lambda row: (row,))
 
 
 @router.post("", status_code=201, operation_id="addEndpoint")
@@ -187,12 +183,12 @@ def _require_match(change: Change, access: Access, mac: str) -> None:
 
 
 def _read(session: Session, access: Access, mac: str) -> Endpoint:
-    row, sighting = endpoints.require_listed(session, tenant_id=access.tenant_id, mac=mac)
+    row = endpoints.require_shown(session, tenant_id=access.tenant_id, mac=mac)
     groups = ENDPOINT_GROUPS.names_of(session, tenant_id=access.tenant_id, member_ids=[row.id])
-    return _endpoint(row, sighting, groups.get(row.id, ()))
+    return _endpoint(row, groups.get(row.id, ()))
 
 
-def _endpoint(row: EndpointRow, sighting: EndpointSighting | None, groups: Sequence[str]) -> Endpoint:
+def _endpoint(row: Shown, groups: Sequence[str]) -> Endpoint:
     return Endpoint(
         mac=display_mac(row.mac),
         name=row.name,
@@ -201,7 +197,7 @@ def _endpoint(row: EndpointRow, sighting: EndpointSighting | None, groups: Seque
         notes=row.notes,
         groups=sorted(groups),
         valid_until=row.valid_until,
-        attributes=attributes_of(row),
+        attributes=attributes_of(row.attributes),
         random=is_random_mac(row.mac),
         vendor=row.vendor,
         profile=row.profile,
@@ -209,9 +205,9 @@ def _endpoint(row: EndpointRow, sighting: EndpointSighting | None, groups: Seque
         profile_set=bool(row.set_profile),
         os=row.os,
         model=row.model,
-        psk=row.psk_sealed is not None,
+        psk=row.has_psk,
         first_seen_at=row.first_seen_at,
-        last_seen_at=sighting.last_seen_at if sighting else None,
+        last_seen_at=row.last_seen_at,
         created_at=row.created_at,
         updated_at=row.updated_at,
     )

@@ -14,9 +14,8 @@ from cli.domain import Domain
 from cli.moments import Since
 from cli.output import Row, json_option, pages, printable, tenant_option
 from nac.decisions import service as decisions
-from nac.decisions.service import LoggedDecision
+from nac.decisions.service import Log, LoggedDecision
 from nac.mac import display_mac, normalise_mac
-from nac.models import AuthLog
 from nac.pools.extent import ATTRIBUTE as POOL_ATTRIBUTE
 from nac.reasons import REASONS
 
@@ -151,7 +150,7 @@ def _show(decision: LoggedDecision) -> None:
         _tell(f"-> {reason.advice}")
 
 
-def _addresses(log: AuthLog) -> list[str]:
+def _addresses(log: Log) -> list[str]:
     """What the device was given, out of a pool or by its rule."""
     return [value for name, _, value in log.reply or () if name in POOL_ATTRIBUTE.values()]
 

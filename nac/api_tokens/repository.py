@@ -44,7 +44,11 @@ _BEHIND = literal_column(
 _PLACE = func.find_tenant(bindparam("tenant", type_=Text())).table_valued("tenant_id", "msp_id").alias("place")
 _SHOWN = (
     select(
-        *(column for column in ApiToken.__table__.c if column.name not in ("last_used_from", "created_at", "created_by")),
+        *(
+            column
+            for column in ApiToken.__table__.c
+            if column.name not in ("last_used_from", "created_at", "created_by")
+        ),
         _BEHIND.label("behind"),
         type_coerce(_PLACE.c.tenant_id, Uuid()).label("place_tenant"),
         type_coerce(_PLACE.c.msp_id, Uuid()).label("place_msp"),

@@ -22,6 +22,12 @@ DOWN: Final = "-"
 _MANY: Final = 1_000
 
 
+class Plain:
+    """A row of columns alone, by their names: of many, making entities is most of what reading them takes."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     # As people ask for it: name, or -name where it goes down.
@@ -37,7 +43,7 @@ class Order:
         """What a page behind this row begins behind."""
         entities = row if isinstance(row, Sequence) else (row,)
         return tuple(
-            next(getattr(each, column.key) for each in entities if isinstance(each, column.parent.class_))
+            next(getattr(each, column.key) for each in entities if isinstance(each, (column.parent.class_, Plain)))
             for column in self.columns
         )
 

@@ -209,11 +209,11 @@ def _logged(
 
 def _said(request: dict[str, Any] | str) -> _Said:
     """Devices choose what is in there: what one reader takes for no JSON, the other may."""
-    try:
-        if isinstance(request, str):
+    if isinstance(request, str):
+        try:
             return _SAID.decode(request)
-    except msgspec.DecodeError:
-        request = json.loads(request)
+        except msgspec.DecodeError:
+            request = json.loads(request)
     return msgspec.convert(request, _Said)
 
 
@@ -223,9 +223,7 @@ def searched_since(session: Session, *, tenant_id: TenantId, **given: Unpack[Giv
     return repository.moment_of_row(session, tenant_id, SEARCHED_ROWS) if reads_rows else None
 
 
-def _certificate_names(
-    session: Session, tenant_id: TenantId, logs: Sequence[tuple[Log, _Said]]
-) -> Mapping[str, str]:
+def _certificate_names(session: Session, tenant_id: TenantId, logs: Sequence[tuple[Log, _Said]]) -> Mapping[str, str]:
     """By serial number: what the certificate itself said, else what it was issued with."""
     shown = {
         log.certificate_serial: str(said.common_names[0])

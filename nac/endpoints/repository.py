@@ -2,12 +2,14 @@ from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from sqlalchemy import ColumnElement, and_, delete, exists, func, select
 from sqlalchemy.orm import Session
 
 from nac.db import by_order
-from nac.db.orders import Orders, Span
+from nac.db.orders import Orders, Plain, Span
 from nac.db.sets import among
 from nac.db.texts import has_part
 from nac.endpoints.enrichment import IS_RANDOM
@@ -17,6 +19,49 @@ from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupM
 _CHUNK = 5_000
 Listed = tuple[Endpoint, EndpointSighting | None]
 _SEEN = and_(EndpointSighting.tenant_id == Endpoint.tenant_id, EndpointSighting.mac == Endpoint.mac)
+
+
+class _Columns(NamedTuple):
+    id: UUID
+    mac: str
+    name: str
+    status: str
+    valid_until: datetime | None
+    attributes: dict[str, Any]
+    owner: str
+    notes: str
+    first_seen_at: datetime | None
+    vendor: str
+    found_profile: str
+    found_confidence: int
+    os: str
+    model: str
+    set_profile: str
+    created_at: datetime
+    updated_at: datetime
+    last_seen_at: datetime | None
+    has_psk: bool
+
+
+class Shown(_Columns, Plain):
+    """What lists show of an endpoint, and when it was seen last."""
+
+    __slots__ = ()
+
+    @property
+    def profile(self) -> str:
+        return self.set_profile or self.found_profile
+
+    @property
+    def profile_confidence(self) -> int:
+        return 100 if self.set_profile else self.found_confidence
+
+
+_SHOWN = select(
+    *(getattr(Endpoint, name) for name in _Columns._fields[:-2]),
+    EndpointSighting.last_seen_at,
+    Endpoint.psk_sealed.is_not(None),
+).outerjoin(EndpointSighting, _SEEN)
 
 # Of hundreds of thousands: an index has each of these.
 ORDERS = Orders(
@@ -115,6 +160,12 @@ def list_page(
         query = query.with_for_update(of=Endpoint).execution_options(populate_existing=True)
     with nullcontext() if wanted.finds_few else by_order(session):
         return [(endpoint, sighting) for endpoint, sighting in session.execute(query).all()]
+
+
+def list_shown(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sequence[Shown]:
+    query = span.of(_SHOWN.where(*wanted.conditions(tenant_id)))
+    with nullcontext() if wanted.finds_few else by_order(session):
+        return [Shown._make(row) for row in session.execute(query).all()]
 
 
 def lock_macs(session: Session, tenant_id: TenantId, macs: Collection[str]) -> dict[str, Endpoint]:

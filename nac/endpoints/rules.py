@@ -93,10 +93,10 @@ def record_of(endpoint: Endpoint) -> EndpointRecord:
     )
 
 
-def attributes_of(endpoint: Endpoint) -> dict[str, str]:
-    """As text; none where the row cannot be read."""
+def attributes_of(attributes: Mapping[str, Any]) -> dict[str, str]:
+    """An endpoint's, as text; none where they cannot be read."""
     try:
-        return attribute_texts(endpoint.attributes)
+        return attribute_texts(attributes)
     except UNREADABLE:
         return {}
 

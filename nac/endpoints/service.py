@@ -13,7 +13,7 @@ from nac.coa_requests import queueing
 from nac.db.orders import Key, Span
 from nac.endpoints import repository, work
 from nac.endpoints.repository import ORDERS as ORDERS
-from nac.endpoints.repository import Filter, Listed
+from nac.endpoints.repository import Filter, Listed, Shown
 from nac.endpoints.rules import compile_rule, why
 from nac.engine import ComparisonTrace
 from nac.errors import AlreadyExists, InvalidInput, NotFound
@@ -205,14 +205,34 @@ def list_endpoints(
     return repository.list_page(session, tenant_id, wanted or Filter(), span=span or ORDERS.first())
 
 
+def list_shown(
+    session: Session, *, tenant_id: TenantId, wanted: Filter | None = None, span: Span | None = None
+) -> Sequence[Shown]:
+    """As `list_endpoints`, of each what lists show."""
+    return repository.list_shown(session, tenant_id, wanted or Filter(), span=span or ORDERS.first())
+
+
+def require_shown(session: Session, *, tenant_id: TenantId, mac: str) -> Shown:
+    """One, as `list_shown` gives it. Raises EndpointNotFound."""
+    mac = require_mac(mac)
+    found = repository.list_shown(session, tenant_id, Filter(macs=(mac,)), span=ORDERS.first(1))
+    if not found:
+        raise _no_endpoint(mac)
+    return found[0]
+
+
+def _no_endpoint(mac: str) -> EndpointNotFound:
+    return EndpointNotFound(
+        f"There is no endpoint {display_mac(mac)}.", place="mac", remedy="They are listed by: ./admit endpoint list"
+    )
+
+
 def require_listed(session: Session, *, tenant_id: TenantId, mac: str) -> Listed:
     """One, as `list_endpoints` gives it."""
     mac = require_mac(mac)
     found = repository.list_page(session, tenant_id, Filter(macs=(mac,)), span=ORDERS.first(1))
     if not found:
-        raise EndpointNotFound(
-            f"There is no endpoint {display_mac(mac)}.", place="mac", remedy="They are listed by: ./admit endpoint list"
-        )
+        raise _no_endpoint(mac)
     return found[0]
 
 
@@ -225,9 +245,7 @@ def require_by_mac(session: Session, *, tenant_id: TenantId, mac: str, lock: boo
     mac = require_mac(mac)
     endpoint = repository.get_by_mac(session, tenant_id, mac, lock=lock)
     if endpoint is None:
-        raise EndpointNotFound(
-            f"There is no endpoint {display_mac(mac)}.", place="mac", remedy="They are listed by: ./admit endpoint list"
-        )
+        raise _no_endpoint(mac)
     return endpoint
 
 

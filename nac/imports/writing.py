@@ -71,7 +71,7 @@ def _endpoint_rows(read: Read, tenant_id: TenantId) -> Iterator[Mapping[str, Any
                 "owner": row.owner,
                 "notes": row.notes,
                 "valid_until": row.valid_until.isoformat() if row.valid_until else "",
-                **{f"attribute.{key}": text for key, text in attributes_of(row).items()},
+                **{f"attribute.{key}": text for key, text in attributes_of(row.attributes).items()},
             }
 
 

@@ -10,7 +10,7 @@ from nac.accounting import service as accounting
 from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.certificates import service as certificates
-from nac.db import TenantScope, driver_connection, session_scope
+from nac.db import TenantScope, session_scope
 from nac.db.orders import Orders, Span
 from nac.decisions import service as decisions
 from nac.endpoints import service as endpoints
@@ -53,27 +53,23 @@ def explained(database, app_engine: Engine, alpha: Certified, bravo: Certified):
 
     def explained(call, *, scans: bool = True, **given) -> str:
         """The plan of the last statement that a call for the tenant sends; without `scans`, of few rows as of many."""
-        sent, with_order = [], []
+        plans = []
 
         def note(connection, cursor, statement, parameters, context, executemany):
-            if "set_config" not in statement:
-                sent.append((statement, parameters))
-            elif "enable_sort" in statement:
-                with_order.append(statement)
+            """While what is set for the statement is."""
+            if statement.startswith("SELECT"):
+                plan = connection.connection.driver_connection.execute(f"EXPLAIN {statement}", parameters)
+                plans.append("\n".join(line for (line,) in plan))
 
         with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+            if not scans:
+                session.connection().exec_driver_sql("SET LOCAL enable_seqscan = off")
             event.listen(app_engine, "before_cursor_execute", note)
             try:
                 call(session, **given)
             finally:
                 event.remove(app_engine, "before_cursor_execute", note)
-            statement, parameters = sent[-1]
-            if with_order:
-                session.connection().exec_driver_sql("SET LOCAL enable_sort = off")
-            if not scans:
-                session.connection().exec_driver_sql("SET LOCAL enable_seqscan = off")
-            plan = driver_connection(session).execute(f"EXPLAIN {statement}", parameters)
-            return "\n".join(line for (line,) in plan)
+        return plans[-1]
 
     return explained
 

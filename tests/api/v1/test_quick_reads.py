@@ -75,12 +75,14 @@ def by_fastapi(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], httpx.
 
 
 def told(answer: httpx.Response) -> tuple[int, dict[str, str], bytes]:
-    return answer.status_code, {name: value for name, value in answer.headers.items() if name not in OWN}, answer.content
+    headers = {name: value for name, value in answer.headers.items() if name not in OWN}
+    return answer.status_code, headers, answer.content
 
 
 def test_answers_are_those_of_the_framework(api: httpx.Client, some: None, by_fastapi) -> None:
     for path in ASKED:
         for headers in ({}, {"Authorization": ""}, {"Authorization": "Bearer admit_x"}, {"If-None-Match": "*"}):
+
             def ask(path: str = path, headers: dict[str, str] = headers) -> httpx.Response:
                 return api.get(path, headers=headers)
 
