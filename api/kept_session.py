@@ -1,4 +1,4 @@
-"""A transaction that has looked who asks goes on with what the request reads: one connection, one beginning and one end.
+"""A transaction that has looked who asks goes on with what the request reads: one connection, one beginning, one end.
 
 For requests that are answered in one turn (api.quick_reads): whoever reads takes the session over, and ends it as any
 other. What nobody has taken ends with the request.

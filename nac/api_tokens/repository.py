@@ -44,11 +44,19 @@ _BEHIND = literal_column(
 _PLACE = func.find_tenant(bindparam("tenant", type_=Text())).table_valued("tenant_id", "msp_id").alias("place")
 _SHOWN = (
     select(
-        *(
-            column
-            for column in ApiToken.__table__.c
-            if column.name not in ("last_used_from", "created_at", "created_by")
-        ),
+        ApiToken.id,
+        ApiToken.name,
+        ApiToken.secret_sha256,
+        ApiToken.permissions,
+        ApiToken.expires_at,
+        ApiToken.revoked_at,
+        ApiToken.last_used_at,
+        ApiToken.msp_id,
+        ApiToken.tenant_id,
+        ApiToken.maker_id,
+        ApiToken.maker,
+        ApiToken.via_msp_id,
+        ApiToken.via_tenant_id,
         _BEHIND.label("behind"),
         type_coerce(_PLACE.c.tenant_id, Uuid()).label("place_tenant"),
         type_coerce(_PLACE.c.msp_id, Uuid()).label("place_msp"),
@@ -68,8 +76,8 @@ def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[d
 
 
 def shown(session: Session, public_id: str, *, tenant: str) -> Row[*tuple[Any, ...]] | None:
-    """Columns of the token, `behind` as above, and the tenant of this key or id: `place_tenant`, `place_msp` and
-    `is_suspended`. Each request asks this, so it is one statement and makes no object of the token."""
+    """What of a token says who asks, `behind` as above, and of the tenant of this slug or id `place_tenant`, `place_msp`
+    and `is_suspended`. Each request asks this, so it is one statement and makes no entity."""
     return session.connection().execute(_SHOWN, {"public_id": public_id, "tenant": tenant}).one_or_none()
 
 

@@ -214,7 +214,8 @@ def _said(request: dict[str, Any] | str) -> _Said:
             return _SAID.decode(request)
         except msgspec.DecodeError:
             request = json.loads(request)
-    return msgspec.convert(request, _Said)
+            assert isinstance(request, dict)
+    return _Said(request.get("radius.User-Name", []), request.get("certificate.common_name", []))
 
 
 def searched_since(session: Session, *, tenant_id: TenantId, **given: Unpack[Given]) -> datetime | None:
