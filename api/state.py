@@ -43,9 +43,11 @@ def prepare_reading(app: FastAPI) -> None:
     def stop() -> None:
         app.state.reading_threads.shutdown()
 
+    # Of one that is not started, as tests have it: those of the event loop.
+    app.state.reading_threads = None
     app.state.beside.append((start, stop))
 
 
-def reading_threads_of(request: Request) -> Executor:
-    threads: Executor = request.app.state.reading_threads
+def reading_threads_of(request: Request) -> Executor | None:
+    threads: Executor | None = request.app.state.reading_threads
     return threads

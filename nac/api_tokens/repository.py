@@ -76,8 +76,8 @@ def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[d
 
 
 def shown(session: Session, public_id: str, *, tenant: str) -> Row[*tuple[Any, ...]] | None:
-    """What of a token says who asks, `behind` as above, and of the tenant of this slug or id `place_tenant`, `place_msp`
-    and `is_suspended`. Each request asks this, so it is one statement and makes no entity."""
+    """What of a token says who asks, `behind` as above, and of the tenant of this slug or id `place_tenant`,
+    `place_msp` and `is_suspended`. Each request asks this, so it is one statement and makes no entity."""
     return session.connection().execute(_SHOWN, {"public_id": public_id, "tenant": tenant}).one_or_none()
 
 
