@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from api.remedies import told_by_the_api
+from api.route_index import RouteIndex
 from api.sentences import mistakes_of
 from nac.db.failures import translate
 from nac.errors import AdmitError, problem_of
@@ -120,9 +121,10 @@ def _http(request: Request, exc: Exception) -> JSONResponse:
 
 def _methods_of(request: Request) -> list[str]:
     """Of all routes of the path (RFC 9110 15.5.6); the framework names those of one."""
-    path = request.scope["path"]
-    routes = (route for route in request.app.router.routes if isinstance(route, Route))
-    return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods or ()})
+    path, routes = request.scope["path"], request.app.router.routes
+    indexed = [route for index in routes if isinstance(index, RouteIndex) for route in index.routes_of(path)]
+    of_path = indexed or [route for route in routes if isinstance(route, Route) and route.path_regex.match(path)]
+    return sorted({method for route in of_path for method in route.methods or ()})
 
 
 def _unforeseen(request: Request, exc: Exception) -> JSONResponse:

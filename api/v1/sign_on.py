@@ -5,6 +5,7 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
 from api import signing_on
@@ -135,6 +136,7 @@ for each in of_tenants_and_msps(Permission.SIGN_ON_READ, Permission.SIGN_ON_MANA
     "/sign-on/{sign_on_id}/begin",
     status_code=303,
     operation_id="beginSignOn",
+    response_class=RedirectResponse,
     dependencies=[_ANYONE],
     responses=refuses(401, 403),
 )

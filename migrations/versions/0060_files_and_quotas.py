@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0060"
-down_revision = "0057"
+down_revision = "0058"
 
 
 def upgrade() -> None:

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Mount, Route
 
+from api.errors import install_error_handlers
 from api.route_index import RouteIndex
 from api.v1.routers import ROUTES
+from tests.api.served import served
 
 
 async def _answer(request: Request) -> Response:
@@ -64,11 +67,32 @@ def test_the_same_route_is_found_as_without(path: str, method: str) -> None:
         Route("/a/b", _answer, methods=["GET"]),
         Route("/a/{any}", _answer, methods=["GET"]),
         Route("/a/b", _answer, methods=["POST"]),
-        Route("/a/{any}/c", _answer, methods=["GET"]),
         Route("/a/b/c", _answer, methods=["GET"]),
+        Route("/a/{any}/c", _answer, methods=["GET"]),
         Route("/files/{path:path}", _answer),
         Route("/v1:{verb}", _answer),
         Mount("/below", routes=[Route("/a", _answer)]),
         Route("/", _answer),
     ]
     assert _first([RouteIndex(routes), *routes], path, method) == _first(routes, path, method)
+
+
+def test_a_path_that_is_a_route_word_for_word_is_no_value_of_another() -> None:
+    def home(request: Request) -> Response:
+        return Response(request.scope["route"].path)
+
+    routes: list[BaseRoute] = [
+        Route("/a/{any}", home, methods=["GET", "DELETE"]),
+        Route("/a/b", home, methods=["POST"]),
+        Route("/a/b", home, methods=["PUT"]),
+    ]
+    app = FastAPI(routes=[RouteIndex(routes), *routes])
+    install_error_handlers(app)
+    with served(app) as client:
+        assert client.post("/a/b").text == "/a/b"
+        assert client.put("/a/b").text == "/a/b"
+        refused = client.delete("/a/b")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "POST, PUT")
+        assert client.delete("/a/c").text == "/a/{any}"
+        refused = client.put("/a/c")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "DELETE, GET, HEAD")

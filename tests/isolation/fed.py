@@ -20,14 +20,6 @@ _ASKED_AT = {Level.TENANT: "acme-1", Level.MSP: "acme", Level.PLATFORM: "platfor
 _SHARE_OF_GOOD = 0.7
 # Servers that nobody runs here: it is told that they do not answer.
 _ASK_OTHERS = {"testFeed", "beginSignOn"}
-# Paths that are also those of a thing that is called as their last word is: /pools/release, /pools/{pool}. What Allow
-# tells is of both.
-_ALSO_OTHERS = {
-    route.path
-    for route in BY_NAME.values()
-    for other in BY_NAME.values()
-    if other.path != route.path and compile_path(other.path)[0].match(route.path)
-}
 
 
 class Forgetting:
@@ -119,10 +111,8 @@ def configuration(world: Installation, *, always: bool) -> str:
             for name in route.good.path_names(route.path)
             if route.good.path.get(name, name) in things
         ]
-        if given or route.path in _ALSO_OTHERS or route.name in _ASK_OTHERS:
+        if given or route.name in _ASK_OTHERS:
             lines += ["[[operations]]", f'include-operation-id = "{route.name}"']
-        if route.path in _ALSO_OTHERS:
-            lines += ["[operations.checks.allow_header_conformance]", "enabled = false"]
         if route.name in _ASK_OTHERS:
             lines += ["[operations.checks.not_a_server_error]", 'expected-statuses = ["2xx", "3xx", "4xx", 503]']
         if given:

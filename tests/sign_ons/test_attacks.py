@@ -32,7 +32,7 @@ MakeBrowser = Callable[[], Browser]
 def test_code_of_one_msp_is_nothing_at_another(
     browser: MakeBrowser,
     set_up: SetUp,
-    ann,  # noqa: F811
+    ann,
     real_provider: str,
     certificates: Certificates,
 ) -> None:
@@ -79,7 +79,7 @@ def _forged(claims: dict[str, object]) -> Iterator[str]:
 def test_tokens_that_nobody_signed_sign_nobody_in(
     browser: MakeBrowser,
     set_up: SetUp,
-    ann,  # noqa: F811
+    ann,
     hostile: Hostile,
 ) -> None:
     sign_on = set_up(MSP, hostile.issuer)
