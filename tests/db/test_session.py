@@ -1,11 +1,24 @@
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
-from nac.db import PlatformScope, make_engine, process_engine, require_current_schema, session_scope, use_engine
+from nac.db import (
+    CredentialScope,
+    PlatformScope,
+    TenantScope,
+    commit_intent,
+    go_on,
+    make_engine,
+    process_engine,
+    require_current_schema,
+    session_scope,
+    use_engine,
+)
 from nac.errors import AdmitError, AlreadyExists, DatabaseUnavailable, InvalidInput, NoFreeSlot, ScopeViolation
+from nac.ids import TenantId
 from nac.models import Msp
 from tests.postgres import Database
 
@@ -76,6 +89,38 @@ def test_statements_are_not_compiled_unless_the_url_says_so(
         told = connection.execute(text("SELECT current_setting('jit'), current_setting('work_mem')")).one()
     engine.dispose()
     assert told == settings
+
+
+def test_transaction_of_a_credential_goes_on_as_another_and_sees_nothing_of_it_any_more(app_engine: Engine) -> None:
+    asked = text(
+        "SELECT scope_credential_id(), scope_tenant_id()::text, scope_is_platform(), pg_current_xact_id()::text"
+    )
+    tenant_id = TenantId(uuid4())
+    with session_scope(CredentialScope("shown"), engine=app_engine) as session:
+        *before, xact = session.execute(asked).one()
+        go_on(session, TenantScope(tenant_id))
+        assert session.execute(asked).one() == (None, str(tenant_id), False, xact)
+        with pytest.raises(ScopeViolation):
+            go_on(session, PlatformScope())
+        # Its next transaction is the tenant's as well.
+        commit_intent(session)
+        assert session.execute(asked).one()[:3] == (None, str(tenant_id), False)
+    assert before == ["shown", None, False]
+    with session_scope(PlatformScope(), engine=app_engine) as session, pytest.raises(ScopeViolation):
+        go_on(session, TenantScope(tenant_id))
+
+
+@pytest.mark.parametrize("is_snapshot", [False, True])
+@pytest.mark.parametrize("shown", ["", "x'; SELECT set_config('admit.platform', 'on', true); --", "\\' \"ä", "$1 %s"])
+def test_scope_is_what_it_says_whatever_it_is(app_engine: Engine, shown: str, is_snapshot: bool) -> None:
+    asked = text(
+        "SELECT current_setting('admit.credential_id'), scope_is_platform(), current_setting('transaction_isolation')"
+    )
+    with session_scope(CredentialScope(shown), engine=app_engine, is_snapshot=is_snapshot) as session:
+        level = "repeatable read" if is_snapshot else "read committed"
+        assert session.execute(asked).one() == (shown, False, level)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        assert session.execute(asked).one() == ("", True, "read committed")
 
 
 def test_url_of_another_database_is_refused() -> None:

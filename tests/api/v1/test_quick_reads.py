@@ -8,7 +8,7 @@ import httpx
 import pytest
 from fastapi import APIRouter, Depends, Header, Request
 from fastapi.routing import APIRoute
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, event, update
 
 from api import quick_reads
 from api.access import Access, ReadsTenant
@@ -151,6 +151,23 @@ def test_look_up_is_one_transaction_of_two_statements(api: httpx.Client, some: N
     with counted(process_engine()) as statements:
         assert api.get(path).status_code == 200
     assert len(statements) == 2, statements
+
+
+def test_read_holds_one_connection_and_gives_it_back(api: httpx.Client, some: None) -> None:
+    engine, held = process_engine(), []
+
+    def note(*_: object) -> None:
+        held.append(engine.pool.checkedout())  # type: ignore[attr-defined]
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        for path in ASKED:
+            api.get(path)
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+    assert set(held) == {1}
+    note()
+    assert held[-1] == 0
 
 
 def test_who_asks_is_looked_at_anew_each_time(
