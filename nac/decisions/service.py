@@ -28,7 +28,7 @@ class DecisionNotFound(NotFound):
     """There is no such decision in the log."""
 
 
-# A list has the columns alone, without `reply`, and `request` as text.
+# A list has the columns that it shows alone, and `request` as text.
 Log = AuthLog | Row[*tuple[Any, ...]]
 
 
