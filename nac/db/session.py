@@ -81,14 +81,15 @@ def session_scope(scope: Scope, *, engine: Engine | None = None, is_snapshot: bo
     chosen = engine or process_engine()
     if is_snapshot:
         chosen = chosen.execution_options(isolation_level="REPEATABLE READ")
-    with Session(chosen, expire_on_commit=False, info={"scope": scope}) as session:
-        session.info[_SETTINGS] = scope.settings()
-        try:
+    try:
+        with Session(chosen, expire_on_commit=False, info={"scope": scope}) as session:
+            session.info[_SETTINGS] = scope.settings()
             _begin(session)
             yield session
             session.commit()
-        except DBAPIError as exc:
-            raise translate(exc) from exc
+    except DBAPIError as exc:
+        # Of the rollback, too, where the connection is gone for another reason than what ended the transaction.
+        raise translate(exc) from exc
 
 
 def _begin(session: Session) -> None:
