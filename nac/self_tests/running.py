@@ -107,8 +107,9 @@ class _Run:
         self._began = utc_now() - _CLOCK_SLACK
 
     def run(self) -> list[Row]:
-        good, revoked = self._issue("good"), self._issue("revoked")
+        good = self._issue("good")
         try:
+            revoked = self._issue("revoked")
             self._revoke(revoked)
             with self._scope() as session:
                 tenant = tenants.require(session, tenant_id=self._tenant_id)

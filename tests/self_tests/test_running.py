@@ -15,9 +15,11 @@ from nac.self_tests import asking, identities, running, service
 from nac.self_tests.asking import Device, Target
 from nac.self_tests.running import Platform
 from nac.self_tests.supplicant import Supplicant, converse, device_context
+from nac.self_tests.ticket import PROFILE
 from nac.self_tests.wire import Code, Kind, pairs_of
 from nac.tenants import service as tenants
 from tests.agent.running import RunningCell, RunningTenant
+from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR
 
 pytestmark = pytest.mark.early
@@ -127,3 +129,24 @@ def test_a_third_self_test_waits_for_the_first(app_engine: Engine, alpha):
             service.start(session, actor=ACTOR, tenant_id=alpha.tenant_id)
         with pytest.raises(Conflict):
             service.start(session, actor=ACTOR, tenant_id=alpha.tenant_id)
+
+
+def test_a_self_test_that_cannot_begin_leaves_no_good_certificate(
+    app_engine: Engine, worker_engine: Engine, alpha, monkeypatch: pytest.MonkeyPatch
+):
+    issue_own = identities.issue_own
+
+    def fail(session, **given):
+        if given["name"].endswith("revoked"):
+            raise Conflict("on purpose")
+        return issue_own(session, **given)
+
+    monkeypatch.setattr(identities, "issue_own", fail)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        test_id = service.start(session, actor=ACTOR, tenant_id=alpha.tenant_id).id
+    assert running.run_waiting(Platform(SIGNING, "127.0.0.1", 1.0), engine=worker_engine) == 1
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        found = service.require(session, tenant_id=alpha.tenant_id, test_id=test_id)
+        assert (found.state, found.error) == ("failed", "on purpose")
+        own = select(Certificate.status).where(Certificate.profile == PROFILE)
+        assert session.scalars(own).all() == ["revoked"]
