@@ -99,7 +99,12 @@ def test_connection_that_is_gone_when_something_else_goes_wrong_is_told_as_such(
     engine: Engine, cut: Callable[[], int]
 ) -> None:
     """Its rollback fails: that is the database's failure, and no error of the driver's that nobody knows."""
-    with pytest.raises(DatabaseUnavailable), session_scope(CredentialScope(""), engine=engine) as session:
-        session.scalar(text("SELECT 1"))
-        assert cut() == 1
-        raise DatabaseUnavailable("of another transaction, which was opened in this one")
+
+    def go_wrong() -> None:
+        with session_scope(CredentialScope(""), engine=engine) as session:
+            session.scalar(text("SELECT 1"))
+            assert cut() == 1
+            raise DatabaseUnavailable("of another transaction, which was opened in this one")
+
+    with pytest.raises(DatabaseUnavailable):
+        go_wrong()
