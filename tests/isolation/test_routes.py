@@ -79,9 +79,10 @@ def _reach(world: Installation, route: Route, asks: Requires, places: Sequence[P
             elif place.covers(at) or asks.level is Level.PLATFORM:
                 assert answer.status == 403, told
             else:
-                if token not in unknown:
-                    unknown[token] = _at(world, route, token, "nothing")
-                assert (answer.status, answer.body) == (404, unknown[token].body), told
+                # The same to each of its roles.
+                if slug not in unknown:
+                    unknown[slug] = _at(world, route, token, "nothing")
+                assert (answer.status, answer.body) == (404, unknown[slug].body), told
                 assert missing in answer.text, told
     assert all(seen[allowed] for allowed in (True, False)), route
 

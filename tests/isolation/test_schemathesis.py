@@ -79,6 +79,7 @@ def _run(fed: tuple[Installation, Forgetting], folder: Path, *, phases: str, sec
         )
     (folder / "findings.txt").write_text(done.stdout)
     assert done.returncode == 0, done.stdout[-12_000:] + done.stderr[-2_000:]
+    assert app.answered, "nothing was asked"
     return done.stdout
 
 
