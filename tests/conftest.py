@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # What all files of such a folder share takes up to 15 seconds of a processor to start and to stop.
-_SHARING = ("tests/installed", "tests/isolation", "tests/two_cells", "tests/wired")
+_SHARING = ("tests/faults", "tests/installed", "tests/isolation", "tests/two_cells", "tests/wired")
 
 
 class WholeFiles(LoadFileScheduling):

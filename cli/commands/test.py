@@ -20,7 +20,7 @@ _PYTHON = (sys.executable, "-P", "-m")
 _PROCESSES = "4"
 # Whole files at a time, because their tests share a radiusd; in the order in which tests/conftest.py puts them.
 _SIDE_BY_SIDE = ("-n", _PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "40")
-# Rows of the fault table that want the machine to themselves.
+# Where the rows of the fault table are that want the machine to themselves.
 _ALONE = "tests/faults"
 _CHECKS: dict[str, tuple[str, ...]] = {
     "ruff": (*_PYTHON, "ruff", "check", "."),
@@ -67,10 +67,10 @@ def _runs(faults: bool, with_long: bool, arguments: tuple[str, ...]) -> dict[str
     """By name: what pytest is told."""
     if faults:
         return {"faults": ["-m", "faults", *arguments]}
-    chosen = () if with_long else ("-m", "not long")
     if arguments:
-        return {"tests": [*chosen, *arguments]}
-    return {"tests": [*chosen, f"--ignore={_ALONE}", *_SIDE_BY_SIDE], "faults": [*chosen, _ALONE]}
+        return {"tests": [*(() if with_long else ("-m", "not long")), *arguments]}
+    chosen = "" if with_long else " and not long"
+    return {"tests": ["-m", f"not alone{chosen}", *_SIDE_BY_SIDE], "faults": ["-m", f"alone{chosen}", _ALONE]}
 
 
 def _passes(name: str, check: tuple[str, ...]) -> bool:

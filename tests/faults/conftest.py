@@ -1,4 +1,7 @@
-"""One instance for all rows of the fault table, two tenants in it, and a list of how long recoveries took."""
+"""One instance for all rows of the fault table, two tenants in it, and a list of how long recoveries took.
+
+Rows that measure want the machine to themselves (marker `alone`); the others run beside all other tests.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +16,15 @@ from tests.faults.load import Load
 _DEVICES = 20
 # Minutes of load without PostgreSQL fit.
 CELL_DISK_BYTES = 256 << 20
+_MEASURING = {"load", "note"}
 _notes: list[str] = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.alone if _MEASURING & set(item.fixturenames) else pytest.mark.early)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -20,6 +20,8 @@ from tests.postgres import Database
 from tests.two_cells.moves import MAC, Moving, permit_known
 from tests.waiting import until
 
+pytestmark = pytest.mark.early
+
 _ACCOUNTED = select(func.count()).select_from(AccountingLog)
 _SESSIONS = select(func.count()).select_from(RadiusSession)
 

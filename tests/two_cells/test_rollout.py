@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from sqlalchemy import Engine, func, select, update
 
 from cli.demo.tools import radclient
@@ -16,6 +17,8 @@ from nac.templates.rollouts import Stage
 from tests.agent.running import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.waiting import until
+
+pytestmark = pytest.mark.early
 
 _MACS = [f"00:00:5e:00:53:{number:02x}" for number in range(12)]
 _KNOWN = {"attribute": "endpoint.known", "operator": "equals", "value": True}
