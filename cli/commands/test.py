@@ -39,7 +39,7 @@ _CHECKS: dict[str, tuple[str, ...]] = {
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--faults", is_flag=True, help="Run the fault table alone, with its long forms.")
-@click.option("--long", "with_long", is_flag=True, help="Run the tests as well that take minutes, and properties with all examples.")
+@click.option("--long", "with_long", is_flag=True, help="Run what takes minutes as well, and all examples.")
 @click.option("--no-install", is_flag=True, help="Only name the packages that are missing.")
 @click.argument("pytest_arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
