@@ -19,7 +19,7 @@ from api.query import require_known_query
 from api.rates import note_good
 from api.request_ids import request_id_of
 from api.state import signing_of
-from nac.accounts.grants import MspPlace, Principal, TenantPlace, require
+from nac.accounts.grants import MspPlace, Principal, Reach, TenantPlace, require
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission
 from nac.accounts.places import find_msp, find_tenant
@@ -29,7 +29,7 @@ from nac.audit import service as audit
 from nac.audit.service import Origin
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
-from nac.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
+from nac.db import CredentialScope, MspScope, PersonScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.errors import AdmitError, InvalidInput
 from nac.ids import MspId, TenantId
 from nac.members import service as members
@@ -76,6 +76,22 @@ class Asked:
     def otherwise(self) -> Principal:
         """Who asks, had that one signed in in another way."""
         return replace(self.principal, grants=self.principal.withheld)
+
+    @contextmanager
+    def among_tenants(self, permission: Permission) -> Iterator[tuple[Session, Reach]]:
+        """A transaction that sees the tenants that the asker has the permission on, whatever MSPs they are of."""
+        reach = self.principal.reach(permission)
+        scope: Scope = PlatformScope() if reach.everything else CredentialScope("")
+        if self.signed_in is not None and not reach.everything:
+            scope = PersonScope(self.signed_in.person_id)
+        elif self.signed_in is None:
+            # A token is of one owner.
+            for tenant_id in reach.tenants:
+                scope = TenantScope(tenant_id)
+            for msp_id in reach.msps:
+                scope = MspScope(msp_id)
+        with session_scope(scope) as session:
+            yield session, reach
 
     def require_second_factor(self) -> None:
         if self.needs_second_factor:

@@ -1,6 +1,6 @@
 """What the applications of this package have in common: database, Redis, errors, probes."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 
 from fastapi import APIRouter, FastAPI
@@ -13,10 +13,15 @@ from nac.settings import Settings
 
 
 def make_application(
-    settings: Settings, *routers: APIRouter, title: str, name: str, for_strangers: bool = False
+    settings: Settings,
+    *routers: APIRouter,
+    title: str,
+    name: str,
+    for_strangers: bool = False,
+    database_settings: Sequence[str] = (),
 ) -> FastAPI:
     """`name` is how PostgreSQL sees it. Strangers are not told how it is built."""
-    engine = make_engine(settings.database_url, application_name=name)
+    engine = make_engine(settings.database_url, application_name=name, settings=database_settings)
     client = health.connect_redis(settings.redis_url)
 
     @asynccontextmanager

@@ -21,6 +21,8 @@ from api.state import prepare_enrolling, prepare_reading
 from api.v1.routers import ROUTES, V1
 from nac.settings import Settings, load_settings
 
+# Tenants are of very unequal size: a plan that was made for one, or for any, reads a table from end to end for another.
+_PLANS = "plan_cache_mode=force_custom_plan"
 _PAGES = (
     sign_up_pages.router,
     new_password_pages.router,
@@ -33,7 +35,7 @@ _PAGES = (
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError."""
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE"))
-    app = make_application(settings, title="Admit", name="admit-api")
+    app = make_application(settings, title="Admit", name="admit-api", database_settings=(_PLANS,))
     add_routes(app, ROUTES)
     for router in _PAGES:
         add_routes(app, router.routes)

@@ -13,6 +13,7 @@ _MEMBER = ("invited", "active", "disabled")
 # By schema and property.
 SETS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("Tenant", "status"): _TENANT,
+    ("TenantOfMsp", "status"): _TENANT,
     ("WholeTenant", "status"): _TENANT,
     ("Member", "status"): _MEMBER,
     ("Cell", "status"): (*get_args(CellStatus), "retired"),

@@ -25,6 +25,7 @@ from nac.self_tests import service as self_tests
 from nac.self_tests.ticket import NAS_IDENTIFIER
 from nac.snippets.service import list_templates
 from nac.tenants import service as tenants
+from nac.trials import service as trials
 
 router = APIRouter(tags=["start pages"], include_in_schema=False)
 
@@ -120,6 +121,7 @@ def _page(request: Request, shown: pages.Shown, *, status: int = 200) -> Respons
             slug=row.slug,
             name=row.name,
             status=status,
+            trial=trials.find_trial(session, tenant_id=access.tenant_id),
             test=self_test_of(found[0]) if found else None,
             asked=_asked(access) if Permission.LOG_READ in access.held else None,
             csrf_token=access.asked.signed_in.csrf_token,

@@ -16,11 +16,13 @@ from api.v1.self_tests import SelfTest
 from nac.accounts.permissions import Permission
 from nac.decisions.service import LoggedDecision
 from nac.mac import display_mac
+from nac.models import Trial
 from nac.snippets.catalogue import Template
 
 _SECONDS_UNTIL_NEXT_LOOK = "3"
 
 _TENANT = """\
+{trial}
 <section>
 <h2>Switches and access points</h2>
 <p>They send to <strong>{address}</strong>: authentication to UDP port <strong>{auth_port}</strong>, accounting to UDP
@@ -42,6 +44,16 @@ port <strong>{acct_port}</strong>.</p>
 <form method="post" action="/sign-out">{csrf}<button>Sign out</button></form>
 </section>
 """
+_ENDED = """\
+<section class="wrong" role="alert">
+<h2>This trial has ended</h2>
+<p>It ended on <strong>{ended}</strong>. No device of it is admitted any more; everything that you have made is still
+there, and is kept until <strong>{kept_until}</strong>. Then it is deleted.</p>
+<p>To go on with it, ask whoever runs this installation to convert the trial, or to extend it, before that day: ports,
+secret, devices and rules stay as they are. They do so by <code>./admit trial convert {slug}</code>.</p>
+</section>
+"""
+_RUNNING = "<section><p>This is a trial until <strong>{ended}</strong>.</p></section>\n"
 _REVEAL = """\
 <form method="post" action="/start/{slug}/secret">{csrf}
 <label class="field">For which device
@@ -104,6 +116,7 @@ def tenant(
     slug: str,
     name: str,
     status: int,
+    trial: Trial | None,
     test: SelfTest | None,
     asked: Sequence[LoggedDecision] | None,
     csrf_token: str,
@@ -118,6 +131,7 @@ def tenant(
     # Only a page that could be asked for again as it is: nothing that is shown once, nothing typed, no form to type in.
     refreshes = runs and shown == Shown(server=shown.server) and not shown.server.secret
     body = _TENANT.format(
+        trial=_trial(trial, given) if trial else "",
         address=escape(shown.server.address),
         auth_port=shown.server.auth_port,
         acct_port=shown.server.acct_port,
@@ -130,6 +144,11 @@ def tenant(
     )
     again = {"Refresh": _SECONDS_UNTIL_NEXT_LOOK} if refreshes else {}
     return page(name, body, status or HTTPStatus.OK, again)
+
+
+def _trial(trial: Trial, given: dict[str, str]) -> str:
+    told = {"ended": _ENDED, "running": _RUNNING}.get(trial.state, "")
+    return told.format(ended=f"{trial.ends_at:%Y-%m-%d}", kept_until=f"{trial.purged_at:%Y-%m-%d}", **given)
 
 
 def _secret(server: RadiusServer, snippets: Sequence[Template], given: dict[str, str]) -> str:

@@ -13,7 +13,7 @@ from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.coa_requests import service as coa_requests
 from nac.coa_requests.repository import ORDERS
-from nac.models.coa_request import CoaKind, CoaState
+from nac.models.coa_request import CoaKind, CoaReason, CoaState
 
 router = APIRouter(prefix="/tenants/{tenant}/coa-requests", tags=["CoA requests"])
 
@@ -49,23 +49,24 @@ def list_coa_requests(
     session: Annotated[RowNumber | None, Query(description="About the session of this id.")] = None,
     mac: Mac = "",
     user: User = "",
-    reason: Annotated[str, Query(max_length=100, description="Such as requested or endpoint-blocked.")] = "",
+    reason: Annotated[CoaReason | None, Query(description="For this reason.")] = None,
     redecision: Annotated[RowNumber | None, Query(description="That follow from the re-decision of this id.")] = None,
 ) -> Page[CoaRequest]:
-    """Those that wait and those that are over."""
+    """Those that wait and those that are over. A page may be short and yet have a `next`, where rare ones are looked
+    for among many."""
     with access.read() as opened:
-        rows = coa_requests.list_requests(
+        found = coa_requests.search_requests(
             opened,
             tenant_id=access.tenant_id,
             states=tuple(state or ()),
             row=session,
             mac=mac,
             user=user,
-            reason=reason,
+            reason=reason or "",
             redecision=redecision,
             span=paging.span,
         )
-        return paging.ordered(rows, shown_request)
+        return paging.ordered(found.rows, shown_request, searched=found.searched)
 
 
 @router.post("", status_code=202, operation_id="addCoaRequests")

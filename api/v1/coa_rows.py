@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from nac.coa_requests.causes import explain
 from nac.mac import display_mac
 from nac.models import CoaRequest as CoaRequestRow
-from nac.models.coa_request import CoaKind, CoaState
+from nac.models.coa_request import CoaKind, CoaReason, CoaState
 
 
 class CoaRequest(BaseModel):
@@ -26,8 +26,7 @@ class CoaRequest(BaseModel):
     nas: str
     nas_id: UUID | None
     nas_address: str | None
-    # requested, endpoint-blocked, certificate-revoked, redecided, ...
-    reason: str
+    reason: CoaReason
     # Of a change: attribute, value and perhaps tag.
     attributes: list[dict[str, Any]]
     # Id of the re-decision that it follows from.

@@ -15,6 +15,7 @@ from nac.accounts.permissions import Permission
 from nac.decisions import service as decisions
 from nac.decisions.service import LoggedDecision
 from nac.mac import display_mac
+from nac.methods import METHODS
 from nac.reasons import REASONS
 
 router = APIRouter(prefix="/tenants/{tenant}/decisions", tags=["decisions"])
@@ -24,8 +25,10 @@ Reads = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
 # Those that this version gives: the log has others of older ones.
 if TYPE_CHECKING:
     Reason = str
+    Method = str
 else:
     Reason = Literal[tuple(REASONS)]
+    Method = Literal[METHODS]
 
 
 class Decision(BaseModel):
@@ -94,6 +97,7 @@ def list_decisions(
     site: SiteSlug = "",
     verdict: Verdict | None = None,
     reason: Annotated[Reason | None, Query(description="Code of the reason.")] = None,
+    method: Annotated[Method | None, Query(description="Authenticated by this method.")] = None,
     rejects: Annotated[bool, Query(description="Those that were not admitted alone.")] = False,
     monitored: Annotated[bool, Query(description="Those in monitor mode alone.")] = False,
     since: Since = None,
@@ -112,6 +116,7 @@ def list_decisions(
             site=site,
             verdict=verdict or "",
             reason=reason or "",
+            method=method or "",
             rejects=rejects,
             monitored=monitored,
             **stretch,

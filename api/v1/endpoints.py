@@ -115,17 +115,18 @@ def list_endpoints(
     status: Annotated[list[Status] | None, Query()] = None,
     group: Annotated[str, Query(max_length=200)] = "",
 ) -> Page[Endpoint]:
-    """Those that were decided about, and those that were seen."""
+    """Those that were decided about, and those that were seen. A page may be short and yet have a `next`, where rare
+    ones are looked for among many."""
     wanted = asked.filter(statuses=tuple(status or ()), group=group)
     with access.read() as session:
-        rows = endpoints.list_shown(
-            session,
-            tenant_id=access.tenant_id,
-            wanted=wanted,
-            span=paging.span,
-        )
+        rows, searched = endpoints.search_shown(session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span)
         groups = ENDPOINT_GROUPS.names_of(session, tenant_id=access.tenant_id, member_ids=[row.id for row in rows])
-        return paging.ordered(rows, lambda row: _endpoint(row, groups.get(row.id, ())), entity=lambda row: (row,))
+        return paging.ordered(
+            rows,
+            lambda row: _endpoint(row, groups.get(row.id, ())),
+            entity=lambda row: (row,),
+            searched=searched,
+        )
 
 
 @router.post("", status_code=201, operation_id="addEndpoint")

@@ -87,14 +87,14 @@ def list_inbox(
 ) -> Page[Seen]:
     """Devices that were seen and that nobody has decided about."""
     with access.read() as session:
-        rows = endpoints.list_endpoints(
-            session,
-            tenant_id=access.tenant_id,
-            wanted=asked.filter(statuses=("discovered",)),
-            span=paging.span,
+        wanted = asked.filter(statuses=("discovered",))
+        rows, searched = endpoints.search_endpoints(
+            session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span
         )
         shown = {seen.mac: seen for seen in _seen(session, access, rows)}
-        return paging.ordered(rows, lambda row: shown[display_mac(row[0].mac)], entity=lambda row: row[0])
+        return paging.ordered(
+            rows, lambda row: shown[display_mac(row[0].mac)], entity=lambda row: row[0], searched=searched
+        )
 
 
 @router.post("/classify", operation_id="classifyEndpoints")

@@ -80,8 +80,8 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     ) -> Page[Job]:
         """Those that ended are forgotten after 30 days."""
         with access.read() as session:
-            rows = jobs.list_jobs(session, owner=access.owner, states=state or (), kind=kind or "", span=paging.span)
-            return paging.ordered(rows, shown)
+            found = jobs.search_jobs(session, owner=access.owner, states=state or (), kind=kind or "", span=paging.span)
+            return paging.ordered(found.rows, shown, searched=found.searched)
 
     @router.get(f"{prefix}/jobs/{{job_id}}", operation_id=f"get{noun}Job")
     def get_job(access: Annotated[Access, read], job_id: UUID) -> Job:
@@ -97,9 +97,9 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.post(f"{prefix}/jobs/{{job_id}}/retry", operation_id=f"retry{noun}Job")
     def retry_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
-        """One that failed, from where it was."""
+        """One that failed, from where it was. That takes the permissions that it took to begin it as well."""
         with access.change() as change:
-            row = jobs.retry(change.session, actor=access.actor, owner=access.owner, job_id=job_id)
+            row = jobs.retry(change.session, actor=access.actor, owner=access.owner, job_id=job_id, held=access.held)
             return change.answer(shown(row))
 
 

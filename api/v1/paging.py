@@ -6,13 +6,11 @@
 import base64
 import binascii
 import json
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import cache
 from ipaddress import ip_address
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
-from uuid import UUID
 
 from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -24,7 +22,6 @@ from nac.errors import InvalidInput
 MOST = 1_000
 # Of names of 253 octets.
 _LONGEST = 1_500
-_NUMBER = re.compile(r"[0-9]{1,9}")
 _LARGEST: Final = 2**63 - 1
 # PostgreSQL holds no NUL.
 _PLAIN: Final = r"^[^\x00]*$"
@@ -219,29 +216,6 @@ def _require_host(text: str) -> str:
 
 def no_place() -> InvalidInput:
     return InvalidInput("This is no place in a list.", place="after", remedy="Give `next` of the page before.")
-
-
-def uuid_key(text: str) -> UUID | None:
-    """Of a list in the order of ids."""
-    try:
-        return UUID(text) if text else None
-    except ValueError as exc:
-        raise no_place() from exc
-
-
-def numbered_id_key(row_id: UUID, number: int) -> str:
-    return f"{row_id} {number}"
-
-
-def numbered_id(text: str) -> tuple[UUID, int] | None:
-    """Of a list in the order of ids and numbers within: a key that `numbered_id_key` made."""
-    row_id, _, number = text.partition(" ")
-    key = uuid_key(row_id)
-    if key is None:
-        return None
-    if not _NUMBER.fullmatch(number):
-        raise no_place()
-    return key, int(number)
 
 
 def moment_key(at: datetime, row_id: str) -> str:

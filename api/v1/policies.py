@@ -14,11 +14,10 @@ from api.bodies import BodyTooLarge
 from api.change import HasChanged
 from api.v1.inputs import Comment, Input, Name, Slug
 from api.v1.jobs import Job, accepted
-from api.v1.paging import Ordered, Page, Paging, sorted_by
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.engine import PolicyErrors, read_policy_text
 from nac.engine.document import MAX_DOCUMENT_BYTES
-from nac.errors import InvalidInput
 from nac.jobs import service as jobs
 from nac.models import Policy as PolicyRow
 from nac.models import PolicyVersion
@@ -26,7 +25,7 @@ from nac.policies import service as policies
 from nac.policies.asking import PUBLISH, publishing_takes_long
 from nac.policies.hits import count_hits, hit_rows
 from nac.policies.reading import as_written, in_reading_order
-from nac.policies.repository import ORDERS
+from nac.policies.repository import ORDERS, VERSIONS
 
 router = APIRouter(prefix="/tenants/{tenant}/policies", tags=["policies"])
 
@@ -172,14 +171,13 @@ def remove_policy(access: Changes, policy: PolicySlug) -> None:
 
 
 @router.get("/{policy}/versions", operation_id="listPolicyVersions")
-def list_versions(access: Reads, policy: PolicySlug, paging: Annotated[Paging, Depends()]) -> Page[VersionInShort]:
-    """Newest first."""
-    below = _number(paging.after())
+def list_versions(
+    access: Reads, policy: PolicySlug, paging: Annotated[Ordered, Depends(sorted_by(VERSIONS))]
+) -> Page[VersionInShort]:
+    """Newest first, unless `sort` says otherwise."""
     with access.read() as session:
-        rows = policies.list_versions(
-            session, tenant_id=access.tenant_id, slug=policy, below=below, limit=paging.limit + 1
-        )
-        return paging.page(rows, lambda row: str(row.number), _in_short)
+        rows = policies.list_versions(session, tenant_id=access.tenant_id, slug=policy, span=paging.span)
+        return paging.ordered(rows, _in_short)
 
 
 @router.get("/{policy}/versions/{version}", operation_id="getPolicyVersion")
@@ -257,6 +255,7 @@ def publish_policy(access: Publishes, response: Response, policy: PolicySlug, bo
                 kind=PUBLISH,
                 title=f"Publish {policy}",
                 input={"slug": policy, "number": body.version, "acknowledge": body.acknowledge},
+                needs=(Permission.POLICY_PUBLISH,),
                 seal=access.signing.sealer.seal,
             )
             return change.answer(accepted(access, response, row))
@@ -304,12 +303,6 @@ def _read(session: Session, access: Access, slug: str) -> Policy:
 
 def _policy(row: PolicyRow, sites: Sequence[str]) -> Policy:
     return Policy(id=row.id, slug=row.slug, name=row.name, published_version=row.published_version, sites=list(sites))
-
-
-def _number(after: str) -> int | None:
-    if after and not (after.isascii() and after.isdigit() and len(after) < 10):
-        raise InvalidInput("This is no place in this list.", place="after")
-    return int(after) if after else None
 
 
 def _in_short(row: PolicyVersion) -> VersionInShort:

@@ -208,6 +208,7 @@ def replay(access: Replays, response: Response, body: ToReplay) -> Replayed | Jo
             kind=asking.REPLAY,
             title=f"Replay of {body.days} days",
             input=asdict(asked),
+            needs=(Permission.LOG_READ,),
             seal=access.signing.sealer.seal,
         )
         return change.answer(accepted(access, response, row))

@@ -11,12 +11,13 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import Input, Slug
-from api.v1.paging import Page, Paging, numbered_id, numbered_id_key
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.mac import display_mac
 from nac.models import PoolAddress
 from nac.pools import service as pools
 from nac.pools.extent import ATTRIBUTE, MAX_RANGES, Kind
+from nac.pools.repository import LEASES
 
 router = APIRouter(prefix="/tenants/{tenant}/pools", tags=["pools"])
 
@@ -140,14 +141,13 @@ def add_pool(access: Changes, body: NewPool) -> PoolDetail:
 @router.get("/leases", operation_id="listPoolLeases")
 def list_leases(
     access: Reads,
-    paging: Annotated[Paging, Depends()],
+    paging: Annotated[Ordered, Depends(sorted_by(LEASES))],
     pool: Annotated[str, Query(max_length=63)] = "",
     site: _Site = "",
     mac: Annotated[str, Query(max_length=40)] = "",
     address: Annotated[str, Query(max_length=100)] = "",
 ) -> Page[Lease]:
     """Who has which address; quarantined ones with who had them last."""
-    after = numbered_id(paging.after())
     with access.read() as session:
         names = {state.pool.id: state.pool.name for state in pools.list_pools(session, tenant_id=access.tenant_id)}
         rows = pools.list_leases(
@@ -157,10 +157,9 @@ def list_leases(
             site=site,
             mac=mac,
             address=address,
-            after=after,
-            limit=paging.limit + 1,
+            span=paging.span,
         )
-        return paging.page(rows, lambda row: numbered_id_key(row.pool_id, row.number), lambda row: _lease(row, names))
+        return paging.ordered(rows, lambda row: _lease(row, names))
 
 
 @router.post("/release", operation_id="releasePoolAddress")

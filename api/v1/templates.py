@@ -11,9 +11,8 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesMsp, ReadsMsp
 from api.state import signing_of
 from api.v1.inputs import Input, Name, Slug
-from api.v1.paging import Ordered, Page, Paging, sorted_by, uuid_key
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
-from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Rollout as RolloutRow
 from nac.models import Template as TemplateRow
@@ -172,13 +171,13 @@ def remove_template(access: Changes, slug: str) -> None:
 
 
 @router.get("/{slug}/versions", operation_id="listTemplateVersions")
-def list_versions(access: Reads, slug: str, paging: Annotated[Paging, Depends()]) -> Page[Version]:
-    """Newest first."""
-    below = _number(paging.after())
+def list_versions(
+    access: Reads, slug: str, paging: Annotated[Ordered, Depends(sorted_by(repository.VERSIONS))]
+) -> Page[Version]:
+    """Newest first, unless `sort` says otherwise."""
     with access.read() as session:
-        template = _require(session, access, slug)
-        rows = templates.list_versions(session, template=template, below=below, limit=paging.limit + 1)
-        return paging.page(rows, lambda row: str(row.number), lambda row: Version.model_validate(_version(row)))
+        rows = templates.list_versions(session, template=_require(session, access, slug), span=paging.span)
+        return paging.ordered(rows, lambda row: Version.model_validate(_version(row)))
 
 
 @router.post("/{slug}/versions", status_code=201, operation_id="saveTemplateVersion")
@@ -246,14 +245,13 @@ def release(access: Changes, slug: str, follower: str) -> None:
 
 
 @router.get("/{slug}/rollouts", operation_id="listRollouts")
-def list_rollouts(access: Reads, slug: str, paging: Annotated[Paging, Depends()]) -> Page[Rollout]:
-    """Newest first."""
-    after = uuid_key(paging.after())
+def list_rollouts(
+    access: Reads, slug: str, paging: Annotated[Ordered, Depends(sorted_by(repository.ROLLOUTS))]
+) -> Page[Rollout]:
+    """Newest first, unless `sort` says otherwise."""
     with access.read() as session:
-        template = _require(session, access, slug)
-        before = None if after is None else rollouts.require_rollout(session, msp_id=access.msp_id, rollout_id=after)
-        rows = repository.list_rollouts(session, template, before=before, limit=paging.limit + 1)
-        return paging.page(rows, lambda row: str(row.id), lambda row: Rollout.model_validate(_rollout(row)))
+        rows = repository.list_rollouts(session, _require(session, access, slug), span=paging.span)
+        return paging.ordered(rows, lambda row: Rollout.model_validate(_rollout(row)))
 
 
 @router.post("/{slug}/rollouts", status_code=201, operation_id="startRollout")
@@ -323,14 +321,6 @@ def _require_rollout(session: Session, access: Access, slug: str, rollout_id: UU
     if row.template_id != template.id:
         raise rollouts.RolloutNotFound("There is no such roll-out.", place="rollout")
     return row
-
-
-def _number(after: str) -> int | None:
-    if not after:
-        return None
-    if not after.isdecimal() or len(after) > 9:
-        raise InvalidInput("This is no place in this list.", place="after")
-    return int(after)
 
 
 def _template(row: TemplateRow) -> Template:

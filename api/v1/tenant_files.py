@@ -66,6 +66,7 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Expo
             kind=asked.EXPORT,
             title=f"All of tenant {tenant} as a file",
             input={"tenant_id": str(place.tenant_id), **body.model_dump()},
+            needs=(Permission.TENANT_DELETE, *((Permission.SECRET_REVEAL,) if body.passphrase else ())),
             seal=signing_of(request).sealer.seal,
         )
         return change.answer(accepted(access, change.response, row))
@@ -95,6 +96,7 @@ def import_tenant(request: Request, access: Imports, body: Import) -> Job:
             kind=asked.IMPORT,
             title=f"Tenant {body.slug} of a file",
             input=given,
+            needs=(Permission.TENANT_CREATE,),
             seal=signing_of(request).sealer.seal,
         )
         return change.answer(accepted(access, change.response, row))

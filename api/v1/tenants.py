@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
-from api.access import Access, ChangesMsp, ChangesNamedMsp, ChangesTenant, Naming, ReadsMsp, ReadsTenant
+from api.access import Access, Asked, ChangesMsp, ChangesNamedMsp, ChangesTenant, Mine, Naming, ReadsMsp, ReadsTenant
 from api.state import settings_of, signing_of
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
@@ -48,6 +48,10 @@ class Tenant(BaseModel):
     purge_at: datetime | None
     created_at: datetime
     updated_at: datetime
+
+
+class TenantOfMsp(Tenant):
+    msp_id: UUID
 
 
 class Listeners(BaseModel):
@@ -123,6 +127,30 @@ def list_tenants(
     with access.read() as session:
         rows = tenants.list_tenants(session, span=paging.span, only=only, text=text, statuses=status or ())
         return paging.ordered(rows, _tenant)
+
+
+@router.get("/tenants", operation_id="listSeenTenants")
+def list_seen_tenants(
+    asked: Annotated[Asked, Depends(Mine())],
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
+    status: Annotated[list[_Status] | None, Query()] = None,
+    msp: Annotated[str, Query(max_length=63, description="Of this MSP: slug or id.")] = "",
+) -> Page[TenantOfMsp]:
+    """Those that the asker may read, whatever MSPs they are of: all of the platform, of own MSPs, of own grants. What
+    asks for two factors is left out for who has shown one."""
+    has_two = asked.signed_in is None or asked.signed_in.has_two
+    with asked.among_tenants(Permission.TENANT_READ) as (session, reach):
+        rows = tenants.list_seen(
+            session,
+            reach=reach,
+            span=paging.span,
+            msp=msp,
+            text=text,
+            statuses=status or (),
+            has_two_factors=has_two,
+        )
+        return paging.ordered(rows, lambda row: TenantOfMsp(**_tenant(row).model_dump(), msp_id=row.msp_id))
 
 
 @router.post("/tenants", status_code=201, operation_id="createTenant")

@@ -74,12 +74,12 @@ def list_users(
     group: Annotated[str, Query(max_length=200)] = "",
     disabled: Annotated[bool | None, Query()] = None,
 ) -> Page[User]:
-    """By name."""
+    """By name. A page may be short and yet have a `next`, where rare ones are looked for among many."""
     wanted = Filter(name=users.fold_name(name), text=text, group=group, disabled=disabled)
     with access.read() as session:
-        rows = users.list_users(session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span)
+        rows, searched = users.search_users(session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span)
         shown = {row.id: user for row, user in zip(rows, _users(session, access, rows), strict=True)}
-        return paging.ordered(rows, lambda row: shown[row.id])
+        return paging.ordered(rows, lambda row: shown[row.id], searched=searched)
 
 
 @router.post("", status_code=201, operation_id="addUser")

@@ -11,13 +11,14 @@ from sqlalchemy.orm import Session
 
 from cli.domain import Domain
 from cli.moments import Lifetime
-from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
+from cli.output import Row, json_option, show_list, show_one, tenant_option
+from nac.db.orders import Span
 from nac.ids import TenantId
 from nac.mac import display_mac
 from nac.models import PoolAddress
 from nac.pools import service as pools
 from nac.pools.extent import ATTRIBUTE, Kind
-from nac.pools.repository import AddressKey
+from nac.pools.repository import LEASES
 from nac.pools.service import Options, PoolState
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -202,21 +203,14 @@ def show(name: str, tenant: str, site: str, as_json: bool) -> None:
 def leases(name: str, tenant: str, site: str, mac: str, address: str, limit: int, as_json: bool) -> None:
     """List who has which address, of the pool NAME or of all; addresses in quarantine with who had them last."""
 
-    def fetch(after: AddressKey | None) -> Sequence[PoolAddress]:
+    def fetch(span: Span) -> Sequence[PoolAddress]:
         return pools.list_leases(
-            session,
-            tenant_id=tenant_id,
-            pool=name,
-            site=site,
-            mac=mac,
-            address=address,
-            after=after,
-            limit=min(limit, _PAGE),
+            session, tenant_id=tenant_id, pool=name, site=site, mac=mac, address=address, span=span
         )
 
     with Domain().tenant(tenant) as (session, tenant_id):
         names = {state.pool.id: state.pool.name for state in pools.list_pools(session, tenant_id=tenant_id)}
-        found = chain.from_iterable(pages(fetch, lambda each: (each.pool_id, each.number), first=None))
+        found = chain.from_iterable(LEASES.pages(fetch, size=min(limit, _PAGE)))
         rows = [_lease(each, names) for each in islice(found, limit)]
     show_list(rows, as_json=as_json)
 

@@ -1,9 +1,10 @@
-"""The API under load, on a private installation that is filled first: python -m loadtest.api logs | routes | sessions
+"""The API under load, on a private installation that is filled first: python -m loadtest.api COMMAND
 
 logs      lists and searches over an auth log of a year: p50, p95 and p99, the worst of them, and whether PostgreSQL
           reads a partition from end to end
 routes    rate, p99 and statements of each list, of 64 clients at once
 sessions  queries by user, MAC address, NAS and address over live sessions
+lists     every list that the API describes, with each filter in each order: rows and blocks that PostgreSQL reads
 """
 
 import argparse
@@ -17,8 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import httpx
+from fastapi import FastAPI
+
 from api.main import create_app
-from loadtest.api import asking, data, plans
+from loadtest.api import asking, data, looking, plans
 from loadtest.api.searches import Search, log_searches, other_lists
 from loadtest.private_installation import PrivateInstallation
 from loadtest.processes import BenchError, Tree, cpu_seconds
@@ -127,6 +131,25 @@ def sessions(options: argparse.Namespace) -> None:
             print(f"| {name} | {_loaded(each, paths(query), options)} |")
 
 
+def lists(options: argparse.Namespace) -> None:
+    with bench(options.tenants) as each:
+        data.fill_lists(each.superuser_url, each.tenants, share=options.share, tell=_note)
+        asked = [looking.values_of(each.superuser_url, each.tenants.slugs[number]) for number in (0, 29)]
+        worst: dict[tuple[str, str], looking.Looked] = {}
+        with _asking(each) as (app, client):
+            for found in looking.look(app, client, asked):
+                key = found.asking.operation, found.tenant if found.asking.is_tenants else "-"
+                if key not in worst or found.rows > worst[key].rows:
+                    worst[key] = found
+        print("| list | tenant | asked for | rows looked at | blocks | ms | read from end to end |\n|" + "---|" * 7)
+        for (operation, tenant), found in sorted(worst.items(), key=lambda item: -item[1].rows):
+            query = " ".join("=".join(pair) for pair in found.asking.query)
+            print(
+                f"| {operation} | {tenant} | {query} | {found.rows:,} | {found.blocks:,} | {found.milliseconds:.1f} "
+                f"| {', '.join(sorted(found.scanned))} |"
+            )
+
+
 _SESSION_QUERIES: dict[str, Callable[[int], str]] = {
     "user": lambda number: f"user=user-{number}%40example.com",
     "MAC address": lambda number: f"mac={number:012x}",
@@ -156,13 +179,19 @@ def _repeat(each: Bench, search: Search, rounds: int) -> asking.Timing:
 
 @contextmanager
 def _explaining(each: Bench) -> Iterator[Callable[[str, TenantId], plans.Asked]]:
+    with _asking(each) as (app, client):
+        yield lambda path, tenant_id: plans.ask(app, client, path, tenant_id)
+
+
+@contextmanager
+def _asking(each: Bench) -> Iterator[tuple[FastAPI, httpx.Client]]:
     app = create_app(each.settings)
     with served(app) as client:
         client.headers["Authorization"] = f"Bearer {each.token}"
         # Between two of its requests there may be more time than a server keeps a connection.
         client.headers["Connection"] = "close"
         client.timeout = 60.0  # type: ignore[assignment]
-        yield lambda path, tenant_id: plans.ask(app, client, path, tenant_id)
+        yield app, client
 
 
 def _listener(port: int) -> int:
@@ -193,20 +222,24 @@ def _note(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+_COMMANDS = {"logs": logs, "routes": routes, "sessions": sessions, "lists": lists}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m loadtest.api", description=__doc__)
-    parser.add_argument("command", choices=("logs", "routes", "sessions"))
+    parser.add_argument("command", choices=tuple(_COMMANDS))
     parser.add_argument("--rows", type=int, default=10_000_000, help="of the auth log")
     parser.add_argument("--days", type=int, default=365, help="that they are spread over")
     parser.add_argument("--tenants", type=int, default=200)
     parser.add_argument("--live", type=int, default=1_000_000, help="sessions")
+    parser.add_argument("--share", type=float, default=1.0, help="of 300,000 endpoints and what goes with them")
     parser.add_argument("--patience", type=float, default=0.0, help="minutes to wait for the machine to be calm")
     parser.add_argument("--rounds", type=int, default=20, help="of each search")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=10.0, help="of each route")
     options = parser.parse_args()
     try:
-        {"logs": logs, "routes": routes, "sessions": sessions}[options.command](options)
+        _COMMANDS[options.command](options)
     except (BenchError, AdmitError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date, timedelta
+from importlib.resources import files
 from itertools import accumulate, cycle
 from uuid import UUID
 
@@ -243,6 +244,29 @@ def fill_sessions(url: str, tenants: Tenants, *, rows: int) -> None:
             last = min(first + _SLICE - 1, rows)
             connection.execute(_SESSIONS, tenants.parameters | {"rows": rows, "first": first, "last": last})
         connection.execute("VACUUM (ANALYZE) sessions")
+
+
+def fill_lists(url: str, tenants: Tenants, *, share: float, tell: Callable[[str], None], has_days: bool = True) -> None:
+    """What every list is made of; `share` of 300,000 endpoints, as many live sessions, and so on (lists.sql). Logs
+    have a partition for each day, unless they are few rows."""
+    script = files("loadtest.api").joinpath("lists.sql").read_text(encoding="utf-8")
+    with psycopg.connect(url, autocommit=True) as connection:
+        given = {"share": str(share), "shares": "{" + ",".join(map(str, tenants.shares)) + "}"}
+        for name, value in given.items():
+            connection.execute("SELECT set_config('bench.' || %s, %s, false)", (name, value))
+        connection.execute("SET session_replication_role = replica")
+        if has_days:
+            connection.execute("SELECT ensure_log_partitions(current_date - 6, 8)")
+        connection.execute("SET TIME ZONE 'UTC'")
+        connection.execute("CREATE TEMP TABLE bench_tenants (t int PRIMARY KEY, id uuid, sites uuid[], nases uuid[])")
+        with connection.cursor().copy("COPY bench_tenants FROM STDIN") as copy:
+            for n, tenant in enumerate(tenants.ids):
+                own = tenants.sites[n * _SITES : (n + 1) * _SITES], tenants.nases[n * _NASES : (n + 1) * _NASES]
+                copy.write_row((n + 1, tenant, *own))
+        for statement in script.split(";\n"):
+            connection.execute(statement)
+            tell(" ".join(statement.split()[:3]))
+        connection.execute("VACUUM (ANALYZE)")
 
 
 def sizes(url: str) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0064"
-down_revision = "0060"
+down_revision = "0063"
 
 
 def upgrade() -> None:

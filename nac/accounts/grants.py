@@ -77,6 +77,16 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """Tenants: all of the platform, all of these MSPs, these of their MSPs, and these whatever becomes of their MSP."""
+
+    everything: bool
+    msps: frozenset[MspId]
+    chosen: frozenset[TenantId]
+    tenants: frozenset[TenantId]
+
+
+@dataclass(frozen=True, slots=True)
 class Maker:
     """A person who answers for tokens, whoever made them in between."""
 
@@ -120,6 +130,17 @@ class Principal:
         """The one MSP that it has grants on; None where there is none, or a choice."""
         found = {grant.msp_id for grant in self.grants if grant.tenant_id is None}
         return found.pop() if len(found) == 1 else None
+
+    def reach(self, permission: Permission) -> Reach:
+        """The tenants that it has the permission on; a suspended MSP's people reach nothing by its grants."""
+        grants = [each for each in self.grants if permission in each.permissions]
+        of_msps = [each for each in grants if each.level is Level.MSP]
+        return Reach(
+            everything=any(each.level is Level.PLATFORM for each in grants),
+            msps=frozenset(each.msp_id for each in of_msps if each.msp_id is not None and each.chosen is None),
+            chosen=_union(each.chosen or frozenset() for each in of_msps),
+            tenants=frozenset(each.tenant_id for each in grants if each.tenant_id is not None),
+        )
 
     def tenants_of(self, msp_id: MspId) -> frozenset[TenantId] | None:
         """Of the MSP's tenants those that it sees because of a grant on the MSP or the platform; None for all."""

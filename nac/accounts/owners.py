@@ -31,7 +31,5 @@ class Owner:
         return {"msp_id": self.msp_id, "tenant_id": self.tenant_id}
 
     def owns(self, table: Any) -> ColumnElement[bool]:  # noqa: ANN401 -- any model with these two columns
-        """Of rows that are its own, which those of its tenants are not."""
-        return and_(
-            table.msp_id.is_not_distinct_from(self.msp_id), table.tenant_id.is_not_distinct_from(self.tenant_id)
-        )
+        """Of rows that are its own, which those of its tenants are not. IS NOT DISTINCT FROM is asked of no index."""
+        return and_(table.msp_id == self.msp_id, table.tenant_id == self.tenant_id)

@@ -1,23 +1,18 @@
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, ColumnElement, Select, any_, cast, select
+from sqlalchemy import ARRAY, BigInteger, ColumnElement, any_, cast, select
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level
-from nac.db import by_order
 from nac.db.orders import Orders, Span
+from nac.db.seeking import Sought, seek
+from nac.db.texts import has_part
 from nac.ids import TenantId
 from nac.models import AuditChain, AuditEntry, AuditKey, AuditSeal
-
-# As pages go.
-Key = tuple[datetime, int]
-
-# Of rows that no index tells apart, a page looks through so many.
-LOOKED_THROUGH = 25_000
 
 ORDERS = Orders({"at": (AuditEntry.at, AuditEntry.id)}, default="-at")
 
@@ -49,45 +44,28 @@ def list_entries(
     return session.scalars(query).all()
 
 
-def search(session: Session, *, owner: Owner, wanted: Filter, span: Span) -> tuple[Sequence[AuditEntry], Key | None]:
-    """Rows, and the key as far as which it was looked where there may be more behind it."""
-    found, told_apart = _by_index(owner, wanted)
-    order = span.order
-    found = order.sorted(found)
-    if span.after is not None:
-        found = found.where(order.behind(span.after))
-    end = None
-    # By a request's id there are few, in whatever order.
-    with nullcontext() if wanted.request_id else by_order(session):
-        if told_apart:
-            last = found.with_only_columns(AuditEntry.at, AuditEntry.id).offset(LOOKED_THROUGH - 1).limit(1)
-            if (row := session.execute(last).one_or_none()) is not None:
-                end = (row.at, row.id)
-                # The first says to the planner how few rows it is about.
-                within = AuditEntry.at >= end[0] if order.goes_down else AuditEntry.at <= end[0]
-                found = found.where(within, ~order.behind(end))
-        return session.scalars(found.where(*told_apart).limit(span.limit)).all(), end
-
-
-def _by_index(owner: Owner, wanted: Filter) -> tuple[Select[AuditEntry], list[ColumnElement[bool]]]:
-    """By one of the indexes in the order of pages; and what is left to be asked of each row."""
-    given = {name: value for name in ("target", "actor", "action", "address") if (value := getattr(wanted, name))}
-    query = select(AuditEntry).where(*owned(owner))
+def search(session: Session, *, owner: Owner, wanted: Filter, span: Span) -> Sought[AuditEntry]:
+    whose = owned(owner)
     if wanted.since is not None:
-        query = query.where(AuditEntry.at >= wanted.since)
+        whose.append(AuditEntry.at >= wanted.since)
     if wanted.until is not None:
-        query = query.where(AuditEntry.at < wanted.until)
-    if wanted.request_id:
-        query = query.where(AuditEntry.request_id == wanted.request_id)
-    elif owner.level is Level.TENANT:
-        # The one that most likely names few.
+        whose.append(AuditEntry.at < wanted.until)
+    given = {name: value for name in ("target", "actor", "action", "address") if (value := getattr(wanted, name))}
+    if owner.level is Level.TENANT:
+        # Of the indexes in the order of pages that of what most likely names few.
         first = next((name for name in given if name != "address"), None)
         if first is not None:
-            query = query.where(getattr(AuditEntry, first) == given.pop(first))
-    rest = [getattr(AuditEntry, name) == value for name, value in given.items()]
-    if wanted.text:
-        rest.append(AuditEntry.target.icontains(wanted.text, autoescape=True))
-    return query, rest
+            whose.append(getattr(AuditEntry, first) == given.pop(first))
+
+    def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- entries, or an alias of them
+        conditions = [getattr(each, name) == value for name, value in given.items()]
+        return [*conditions, has_part(wanted.text, each.target)] if wanted.text else conditions
+
+    if wanted.request_id:
+        # There are few, in whatever order.
+        query = select(AuditEntry).where(AuditEntry.request_id == wanted.request_id, *whose, *told_apart(AuditEntry))
+        return Sought(session.scalars(span.of(query)).all(), None)
+    return seek(session, AuditEntry, whose, told_apart, span)
 
 
 def owned(owner: Owner) -> list[ColumnElement[bool]]:

@@ -10,9 +10,10 @@ from sqlalchemy.orm import Session
 from nac.accounts.owners import Owner
 from nac.audit import repository
 from nac.audit.repository import ORDERS as ORDERS
-from nac.audit.repository import Filter, Key
+from nac.audit.repository import Filter
 from nac.db.base import TenantOwned
 from nac.db.orders import Span
+from nac.db.seeking import Sought
 from nac.errors import NotFound
 from nac.ids import MspId, TenantId
 from nac.models import AuditEntry, AuditSeal
@@ -128,14 +129,8 @@ def list_entries(
     return repository.list_entries(session, tenant_id=tenant_id, before_id=before_id, limit=limit)
 
 
-def search(
-    session: Session, *, owner: Owner, wanted: Filter, span: Span | None = None
-) -> tuple[Sequence[AuditEntry], Key | None]:
-    """What was done to the owner's own, for the platform all that was done.
-
-    Where what is wanted is found by looking through rows, a page ends after so many of them: the second tells as far as
-    which it was looked, None where that is all there is.
-    """
+def search(session: Session, *, owner: Owner, wanted: Filter, span: Span | None = None) -> Sought[AuditEntry]:
+    """What was done to the owner's own, for the platform all that was done."""
     return repository.search(session, owner=owner, wanted=wanted, span=span or ORDERS.first())
 
 

@@ -1,5 +1,4 @@
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 from uuid import UUID
@@ -7,8 +6,8 @@ from uuid import UUID
 from sqlalchemy import BigInteger, ColumnElement, Table, and_, bindparam, exists, func, insert, select, update
 from sqlalchemy.orm import Session, aliased
 
-from nac.db import by_order
 from nac.db.orders import Orders, Span
+from nac.db.seeking import Sought, seek
 from nac.errors import NotFound
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, CertificateSettings, Tenant
@@ -145,7 +144,7 @@ def is_certified(session: Session, tenant_id: TenantId, public_key_sha256: bytes
     return session.scalar(_KEY_HOLDER, {"tenant_id": tenant_id, "digest": public_key_sha256}) is not None
 
 
-def list_page(
+def search(
     session: Session,
     tenant_id: TenantId,
     *,
@@ -154,18 +153,25 @@ def list_page(
     name: str,
     which: ColumnElement[bool] | None,
     span: Span,
-) -> Sequence[Certificate]:
-    query = span.of(select(Certificate).where(Certificate.tenant_id == tenant_id))
+    in_full: bool = False,
+) -> Sought[Certificate]:
+    def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- certificates, or an alias of them
+        conditions = [each.profile == profile if profile else each.profile != SELF_TEST_PROFILE]
+        if status:
+            conditions.append(each.status == status)
+        if name:
+            conditions.append(each.common_name.startswith(name, autoescape=True))
+        return conditions
+
+    whose = [Certificate.tenant_id == tenant_id]
+    if which is None and not (status or profile or name):
+        # Next to all there are: nothing is looked for.
+        return seek(session, Certificate, [*whose, *told_apart(Certificate)], lambda _: (), span)
     if which is not None:
-        query = query.where(which)
-    if status:
-        query = query.where(Certificate.status == status)
-    query = query.where(Certificate.profile == profile if profile else Certificate.profile != SELF_TEST_PROFILE)
-    if name:
-        query = query.where(Certificate.common_name.startswith(name, autoescape=True))
-    # By name and by holder there are few.
-    with nullcontext() if name or which is not None else by_order(session):
-        return session.scalars(query).all()
+        # There are few.
+        query = select(Certificate).where(*whose, which, *told_apart(Certificate))
+        return Sought(session.scalars(span.of(query)).all(), None)
+    return seek(session, Certificate, whose, told_apart, span, in_full=in_full)
 
 
 def list_authorities(session: Session, tenant_id: TenantId) -> Sequence[CertificateAuthority]:

@@ -18,6 +18,7 @@ from nac.certificates.repository import ORDERS as ORDERS
 from nac.certificates.status import status_changed
 from nac.coa_requests import queueing
 from nac.db.orders import Span
+from nac.db.seeking import Sought
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Certificate
@@ -124,15 +125,34 @@ def list_certificates(
     status: str = "",
     profile: str = "",
     name: str = "",
-    which: ColumnElement[bool] | None = None,
     span: Span | None = None,
 ) -> Sequence[Certificate]:
-    """`name` is the beginning of the common name.
+    """`name` is the beginning of the common name."""
+    return repository.search(
+        session,
+        tenant_id,
+        status=status,
+        profile=profile,
+        name=name,
+        which=None,
+        span=span or ORDERS.first(),
+        in_full=True,
+    ).rows
 
-    `which` comes from `revoking.issued_to`.
-    """
-    span = span or ORDERS.first()
-    return repository.list_page(session, tenant_id, status=status, profile=profile, name=name, which=which, span=span)
+
+def search_certificates(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    status: str = "",
+    profile: str = "",
+    name: str = "",
+    which: ColumnElement[bool] | None = None,
+    span: Span,
+) -> Sought[Certificate]:
+    """As `list_certificates`, for as long as one answer may take (nac.db.seeking). `which` comes from
+    `revoking.issued_to`."""
+    return repository.search(session, tenant_id, status=status, profile=profile, name=name, which=which, span=span)
 
 
 def parse_serial(text: str) -> bytes:

@@ -1,19 +1,22 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, any_, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, any_, cast, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from nac.db.orders import Orders, Span
+from nac.db.seeking import Sought, seek
 from nac.ids import TenantId
 from nac.models import CoaRequest
 from nac.sessions import repository as sessions
 
 ORDERS = Orders({"id": (CoaRequest.id,)}, default="-id")
+# Of these an index finds the few that there are, in no order of pages.
+_OF_FEW = {"session_row", "redecision_id"}
 
 
-def list_page(
+def search(
     session: Session,
     tenant_id: TenantId,
     *,
@@ -22,17 +25,27 @@ def list_page(
     user: str,
     nas_said: str,
     span: Span,
-) -> Sequence[CoaRequest]:
+    in_full: bool = False,
+) -> Sought[CoaRequest]:
     """`equal`: values by column; `nas_said` what a NAS that is not registered says of itself."""
-    query = span.of(select(CoaRequest).where(CoaRequest.tenant_id == tenant_id))
-    query = query.filter_by(**equal)
-    if states:
-        query = query.where(CoaRequest.state.in_(states))
-    if user:
-        query = query.where(func.lower(CoaRequest.identity) == user.lower())
-    if nas_said:
-        query = query.where(sessions.nas_said(CoaRequest.nas_key) == nas_said)
-    return session.scalars(query).all()
+
+    def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- requests, or an alias of them
+        conditions = [getattr(each, name) == value for name, value in equal.items() if name != "nas_id"]
+        if states:
+            conditions.append(each.state.in_(states))
+        if user:
+            conditions.append(func.lower(each.identity) == user.lower())
+        if nas_said:
+            conditions.append(sessions.nas_said(each.nas_key) == nas_said)
+        return conditions
+
+    whose = [CoaRequest.tenant_id == tenant_id]
+    if "nas_id" in equal:
+        whose.append(CoaRequest.nas_id == equal["nas_id"])
+    if equal.keys() & _OF_FEW:
+        query = select(CoaRequest).where(*whose, *told_apart(CoaRequest))
+        return Sought(session.scalars(span.of(query)).all(), None)
+    return seek(session, CoaRequest, whose, told_apart, span, in_full=in_full)
 
 
 def list_by_ids(session: Session, tenant_id: TenantId, ids: Sequence[int]) -> Sequence[CoaRequest]:

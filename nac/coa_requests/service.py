@@ -4,7 +4,7 @@ The answer is the NAS's: it comes later, and stands in the request's row.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack, cast
 
 from sqlalchemy.orm import Session
 
@@ -15,6 +15,7 @@ from nac.coa_requests import queueing, repository
 from nac.coa_requests.queueing import WAITING
 from nac.coa_requests.repository import ORDERS as ORDERS
 from nac.db.orders import Span
+from nac.db.seeking import Sought
 from nac.dictionary import from_json
 from nac.errors import Conflict, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
@@ -109,32 +110,55 @@ def _require_sendable(session: Session, tenant_id: TenantId, attributes: Sequenc
     mistakes.refuse()
 
 
+class Wanted(TypedDict, total=False):
+    """What is given must all fit."""
+
+    states: Sequence[str]
+    # Id of a session.
+    row: int | None
+    # In any notation.
+    mac: str
+    user: str
+    # As it is registered or, where it is not, says of itself.
+    nas: str
+    reason: str
+    # What it follows from.
+    redecision: int | None
+
+
 def list_requests(
-    session: Session,
-    *,
-    tenant_id: TenantId,
-    states: Sequence[str] = (),
-    row: int | None = None,
-    mac: str = "",
-    user: str = "",
-    nas: str = "",
-    reason: str = "",
-    redecision: int | None = None,
-    span: Span | None = None,
+    session: Session, *, tenant_id: TenantId, span: Span | None = None, **wanted: Unpack[Wanted]
 ) -> Sequence[CoaRequest]:
-    """The newest first, unless `span` says otherwise. What is given must all fit: `row` is the id of a session, `mac`
-    in any notation, `nas` as it is registered or, where it is not, says of itself, `redecision` what it follows from.
-    Raises InvalidInput, and NasNotFound where there is no such NAS."""
+    """The newest first, unless `span` says otherwise. Raises InvalidInput, and NasNotFound of one that there is not."""
+    return _search(session, tenant_id, span or ORDERS.first(), in_full=True, **wanted).rows
+
+
+def search_requests(
+    session: Session, *, tenant_id: TenantId, span: Span, **wanted: Unpack[Wanted]
+) -> Sought[CoaRequest]:
+    """As `list_requests`, for as long as one answer may take (nac.db.seeking)."""
+    return _search(session, tenant_id, span, in_full=False, **wanted)
+
+
+def _search(
+    session: Session, tenant_id: TenantId, span: Span, *, in_full: bool, **wanted: Unpack[Wanted]
+) -> Sought[CoaRequest]:
+    states, mac, nas = wanted.get("states", ()), wanted.get("mac", ""), wanted.get("nas", "")
     if unknown := [state for state in states if state not in COA_STATES]:
         raise InvalidInput(f"{unknown[0]!r} is no state.", place="state", remedy=f"Use {', '.join(COA_STATES)}.")
-    given: dict[str, Any] = {"session_row": row, "mac": mac and require_mac(mac), "reason": reason}
-    given["redecision_id"] = redecision
+    given: dict[str, Any] = {
+        "session_row": wanted.get("row"),
+        "mac": mac and require_mac(mac),
+        "reason": wanted.get("reason"),
+        "redecision_id": wanted.get("redecision"),
+    }
     equal = {name: value for name, value in given.items() if value not in (None, "")}
 
-    span = span or ORDERS.first()
-
-    def page(said: str = "") -> Sequence[CoaRequest]:
-        return repository.list_page(session, tenant_id, states=states, equal=equal, user=user, nas_said=said, span=span)
+    def page(said: str = "") -> Sought[CoaRequest]:
+        user = wanted.get("user", "")
+        return repository.search(
+            session, tenant_id, states=states, equal=equal, user=user, nas_said=said, span=span, in_full=in_full
+        )
 
     if not nas:
         return page()
@@ -142,7 +166,7 @@ def list_requests(
         equal["nas_id"] = nases.require_nas(session, tenant_id=tenant_id, reference=nas).id
     except nases.NasNotFound:
         found = page(nas)
-        if not found and span.after is None:
+        if not found.rows and found.searched is None and span.after is None:
             raise
         return found
     return page()

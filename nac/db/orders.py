@@ -47,8 +47,10 @@ class Order:
             for column in self.columns
         )
 
-    def sorted(self, query: Query) -> Query:
-        return query.order_by(*(self._directed(column) for column in self.columns))
+    def sorted(self, query: Query, entity: Any = None) -> Query:  # noqa: ANN401 -- an alias, as SQLAlchemy makes them
+        """`entity` is what stands for that of the columns."""
+        columns = self.columns if entity is None else [getattr(entity, column.key) for column in self.columns]
+        return query.order_by(*(self._directed(column) for column in columns))
 
     def behind(self, key: Key) -> ColumnElement[bool]:
         first, *others = self.columns

@@ -34,6 +34,8 @@ class Filter:
     # MAC address finds the device as well.
     user: str = ""
     reason: str = ""
+    # eap-tls, mab ...
+    method: str = ""
     # Name of the registered NAS, NAS-Identifier or address.
     nas: str = ""
     site_id: UUID | None = None
@@ -47,7 +49,7 @@ class Filter:
     @property
     def reads_rows(self) -> bool:
         """Whether no index finds what it asks for: rows are read from the newest on until enough of them fit."""
-        return bool(self.nas or self.site_id or self.reason or self.verdict) and not (
+        return bool(self.nas or self.site_id or self.reason or self.method or self.verdict) and not (
             self.mac or self.user or self.finds_refusals
         )
 
@@ -135,6 +137,8 @@ def _fitting(session: Session, query: Query, tenant_id: TenantId, wanted: Filter
         query = query.where(AuthLog.site_id == wanted.site_id)
     if wanted.reason:
         query = query.where(AuthLog.reason == wanted.reason)
+    if wanted.method:
+        query = query.where(AuthLog.method == wanted.method)
     if wanted.rejects:
         query = query.where(AuthLog.permitted.is_(False))
     if wanted.monitored:

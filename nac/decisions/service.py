@@ -110,6 +110,7 @@ def list_decisions(
 class _More(TypedDict, total=False):
     user: str
     reason: str
+    method: str
     nas: str
     # permit, quarantine or deny
     verdict: str

@@ -7,11 +7,13 @@ that no cell hears of them.
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Boolean, ColumnElement, delete, func, insert, literal_column, select
+from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, type_coerce
 from sqlalchemy.dialects.postgresql import insert as insert_or_skip
 from sqlalchemy.orm import Session
+from sqlalchemy.types import NullType
 
 from nac.endpoints import work
 from nac.endpoints.rules import InvalidRule, compile_rule, is_member
@@ -32,7 +34,15 @@ MAX_DISCOVERED_RANDOM = MAX_DISCOVERED // 2
 NO_ADDRESS = "000000000000"
 
 # As nac.mac.is_random_mac.
-IS_RANDOM = literal_column("endpoints.mac & '02:00:00:00:00:00'::macaddr <> '00:00:00:00:00:00'", Boolean())
+_LOCAL: ColumnElement[Any] = literal_column("macaddr '02:00:00:00:00:00'")
+_NONE: ColumnElement[Any] = literal_column("macaddr '00:00:00:00:00:00'")
+
+
+def is_random(mac: Any) -> ColumnElement[bool]:  # noqa: ANN401 -- a mapped column
+    return type_coerce(mac, NullType()).bool_op("&")(_LOCAL) != _NONE
+
+
+IS_RANDOM = is_random(Endpoint.mac)
 
 
 def enrich(session: Session, *, tenant_id: TenantId) -> int:

@@ -1,22 +1,24 @@
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, exists, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ARRAY, ColumnElement, and_, cast, delete, exists, false, func, select, true
+from sqlalchemy.orm import Session, aliased
 
 from nac.db import by_order
 from nac.db.orders import Orders, Plain, Span
+from nac.db.seeking import Sought, seek
 from nac.db.sets import among
 from nac.db.texts import has_part
-from nac.endpoints.enrichment import IS_RANDOM
+from nac.endpoints.enrichment import is_random
 from nac.ids import TenantId
 from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting, Site
 
 _CHUNK = 5_000
+_FEW = 2_000
 Listed = tuple[Endpoint, EndpointSighting | None]
 _SEEN = and_(EndpointSighting.tenant_id == Endpoint.tenant_id, EndpointSighting.mac == Endpoint.mac)
 
@@ -90,41 +92,45 @@ class Filter:
     seen_since: datetime | None = None
     random: bool | None = None
 
-    @property
-    def finds_few(self) -> bool:
-        """Whether an index has what it asks for."""
-        return bool(self.macs or self.group) or self.statuses == ("discovered",)
-
-    def conditions(self, tenant_id: TenantId) -> list[ColumnElement[bool]]:
-        wanted: list[ColumnElement[bool]] = [Endpoint.tenant_id == tenant_id]
+    def told_apart(self, tenant_id: TenantId, each: Any = Endpoint) -> list[ColumnElement[bool]]:  # noqa: ANN401
+        """Of endpoints, or of an alias of them."""
+        wanted: list[ColumnElement[bool]] = []
         if self.macs:
-            wanted.append(among(Endpoint.mac, self.macs))
+            wanted.append(among(each.mac, self.macs))
         if self.statuses:
-            wanted.append(Endpoint.status.in_(self.statuses))
+            wanted.append(each.status.in_(self.statuses))
         if self.group:
-            wanted.append(_is_in_group(self.group))
+            wanted.append(_is_in_group(each, self.group))
         if self.vendor:
-            wanted.append(Endpoint.vendor.icontains(self.vendor, autoescape=True))
+            wanted.append(each.vendor.icontains(self.vendor, autoescape=True))
         if self.profile:
-            wanted.append(func.coalesce(func.nullif(Endpoint.set_profile, ""), Endpoint.found_profile) == self.profile)
+            wanted.append(func.coalesce(func.nullif(each.set_profile, ""), each.found_profile) == self.profile)
         if self.text:
-            wanted.append(has_part(self.text, Endpoint.name, Endpoint.owner))
+            wanted.append(has_part(self.text, each.name, each.owner))
         if self.site:
             at = select(Site.id).where(Site.tenant_id == tenant_id, Site.slug == self.site).scalar_subquery()
-            wanted.append(EndpointSighting.site_id == at)
+            wanted.append(_was_seen(tenant_id, each, EndpointSighting.site_id == at))
         if self.seen_since is not None:
-            wanted.append(EndpointSighting.last_seen_at >= self.seen_since)
+            wanted.append(_was_seen(tenant_id, each, EndpointSighting.last_seen_at >= self.seen_since))
         if self.random is not None:
-            wanted.append(IS_RANDOM if self.random else ~IS_RANDOM)
+            wanted.append(is_random(each.mac) if self.random else ~is_random(each.mac))
         return wanted
 
 
-def _is_in_group(name: str) -> ColumnElement[bool]:
-    return exists().where(
-        EndpointGroupMember.endpoint_id == Endpoint.id,
-        EndpointGroup.id == EndpointGroupMember.group_id,
-        EndpointGroup.name == name,
-    )
+def _was_seen(tenant_id: TenantId, each: Any, so: ColumnElement[bool]) -> ColumnElement[bool]:  # noqa: ANN401
+    """By the key of each: joined, PostgreSQL would compare each with each (ADR 0014)."""
+    last = select(true()).where(EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac == each.mac, so)
+    return func.coalesce(last.limit(1).correlate(each).scalar_subquery(), false())
+
+
+def _is_in_group(each: Any, name: str) -> ColumnElement[bool]:  # noqa: ANN401
+    member = EndpointGroupMember.endpoint_id == each.id
+    of_group = EndpointGroup.id == EndpointGroupMember.group_id, EndpointGroup.name == name
+    if each is Endpoint:
+        return exists().where(member, *of_group)
+    # Of rows that are looked through, each by its key (ADR 0014).
+    found = select(true()).select_from(EndpointGroupMember).join(EndpointGroup, of_group[0])
+    return func.coalesce(found.where(member, of_group[1]).limit(1).correlate(each).scalar_subquery(), false())
 
 
 def get_by_mac(session: Session, tenant_id: TenantId, mac: str, *, lock: bool = False) -> Endpoint | None:
@@ -155,17 +161,66 @@ def list_page(
 ) -> Sequence[Listed]:
     """Each with its sighting."""
     query = select(Endpoint, EndpointSighting).outerjoin(EndpointSighting, _SEEN)
-    query = span.of(query.where(*wanted.conditions(tenant_id)))
+    query = span.of(query.where(Endpoint.tenant_id == tenant_id, *wanted.told_apart(tenant_id)))
     if lock:
         query = query.with_for_update(of=Endpoint).execution_options(populate_existing=True)
-    with nullcontext() if wanted.finds_few else by_order(session):
+    with nullcontext() if _finds_few(session, tenant_id, wanted) else by_order(session):
         return [(endpoint, sighting) for endpoint, sighting in session.execute(query).all()]
 
 
 def list_shown(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sequence[Shown]:
-    query = span.of(_SHOWN.where(*wanted.conditions(tenant_id)))
-    with nullcontext() if wanted.finds_few else by_order(session):
+    query = span.of(_SHOWN.where(Endpoint.tenant_id == tenant_id, *wanted.told_apart(tenant_id)))
+    with nullcontext() if _finds_few(session, tenant_id, wanted) else by_order(session):
         return [Shown._make(row) for row in session.execute(query).all()]
+
+
+def search(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sought[Listed]:
+    """As `list_page`, of so many rows as one answer may look through."""
+    if _finds_few(session, tenant_id, wanted):
+        return Sought(list_page(session, tenant_id, wanted, span=span), None)
+    whose = [Endpoint.tenant_id == tenant_id]
+    found = seek(session, Endpoint, whose, lambda each: wanted.told_apart(tenant_id, each), span)
+    seen = _sightings(session, tenant_id, [endpoint.mac for endpoint in found.rows])
+    return Sought([(endpoint, seen.get(endpoint.mac)) for endpoint in found.rows], found.searched)
+
+
+def search_shown(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sought[Shown]:
+    """As `search`, of each what lists show."""
+    if wanted == Filter() or wanted.macs:
+        return Sought(list_shown(session, tenant_id, wanted, span=span), None)
+    found = search(session, tenant_id, wanted, span=span)
+    return Sought([_shown(*listed) for listed in found.rows], found.searched)
+
+
+def _shown(endpoint: Endpoint, sighting: EndpointSighting | None) -> Shown:
+    columns = (getattr(endpoint, name) for name in _Columns._fields[:-2])
+    return Shown._make((*columns, sighting and sighting.last_seen_at, endpoint.psk_sealed is not None))
+
+
+def _sightings(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> Mapping[str, EndpointSighting]:
+    """Each by its key: PostgreSQL expects so little of a tenant that it would read all that it has (ADR 0014)."""
+    wanted = func.unnest(cast(list(macs), ARRAY(Endpoint.mac.type))).table_valued("mac").render_derived("wanted")
+    of_mac = select(EndpointSighting).where(
+        EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac == wanted.c.mac
+    )
+    each = of_mac.limit(1).lateral()
+    query = select(aliased(EndpointSighting, each)).select_from(wanted).join(each, true())
+    return {seen.mac: seen for seen in session.scalars(query)}
+
+
+def _finds_few(session: Session, tenant_id: TenantId, wanted: Filter) -> bool:
+    """Whether an index finds what it asks for, and that is little: it may be sorted."""
+    if wanted.macs:
+        return True
+    if wanted.group:
+        of_group = select(EndpointGroup.id).where(EndpointGroup.tenant_id == tenant_id)
+        group = of_group.where(EndpointGroup.name == wanted.group).scalar_subquery()
+        query = select(EndpointGroupMember.endpoint_id).where(EndpointGroupMember.group_id == group)
+    elif wanted.statuses == ("discovered",):
+        query = select(Endpoint.id).where(Endpoint.tenant_id == tenant_id, Endpoint.status == "discovered")
+    else:
+        return False
+    return session.scalar(query.offset(_FEW).limit(1)) is None
 
 
 def lock_macs(session: Session, tenant_id: TenantId, macs: Collection[str]) -> dict[str, Endpoint]:

@@ -11,6 +11,7 @@ from nac.audit import service as audit
 from nac.certificates.leftovers import require_none_left
 from nac.coa_requests import queueing
 from nac.db.orders import Key, Span
+from nac.db.seeking import Sought
 from nac.endpoints import repository, work
 from nac.endpoints.repository import ORDERS as ORDERS
 from nac.endpoints.repository import Filter, Listed, Shown
@@ -205,15 +206,20 @@ def list_endpoints(
     return repository.list_page(session, tenant_id, wanted or Filter(), span=span or ORDERS.first())
 
 
-def list_shown(
-    session: Session, *, tenant_id: TenantId, wanted: Filter | None = None, span: Span | None = None
-) -> Sequence[Shown]:
-    """As `list_endpoints`, of each what lists show."""
-    return repository.list_shown(session, tenant_id, wanted or Filter(), span=span or ORDERS.first())
+def search_endpoints(
+    session: Session, *, tenant_id: TenantId, wanted: Filter, span: Span | None = None
+) -> Sought[Listed]:
+    """As `list_endpoints`, for as long as one answer may take (nac.db.seeking)."""
+    return repository.search(session, tenant_id, wanted, span=span or ORDERS.first())
+
+
+def search_shown(session: Session, *, tenant_id: TenantId, wanted: Filter, span: Span | None = None) -> Sought[Shown]:
+    """As `search_endpoints`, of each what lists show."""
+    return repository.search_shown(session, tenant_id, wanted, span=span or ORDERS.first())
 
 
 def require_shown(session: Session, *, tenant_id: TenantId, mac: str) -> Shown:
-    """One, as `list_shown` gives it. Raises EndpointNotFound."""
+    """One, as `search_shown` gives it. Raises EndpointNotFound."""
     mac = require_mac(mac)
     found = repository.list_shown(session, tenant_id, Filter(macs=(mac,)), span=ORDERS.first(1))
     if not found:

@@ -7,11 +7,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
+from nac.accounts.permissions import Permission
 from nac.endpoints import bulk as endpoints
 from nac.endpoints import many
 from nac.ids import TenantId
@@ -160,6 +161,7 @@ def start_bulk(
         kind="bulk.run",
         title=f"{what} {rows} {noun}",
         input={"operation": operation, "given": given},
+        needs=(service.PERMISSIONS[cast(service.Noun, noun)],),
         seal=seal,
         total=rows,
     )
@@ -189,6 +191,7 @@ def start_import(
             "options": asdict(options),
             "dry_run": dry_run,
         },
+        needs={Permission.ENDPOINT_MANAGE, *(service.PERMISSIONS[noun] for noun in service.FORMATS[form].nouns)},
         seal=seal,
         total=rows,
     )

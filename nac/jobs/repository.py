@@ -1,13 +1,14 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import delete, func, select, text
+from sqlalchemy import ColumnElement, delete, func, select, text
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.db.orders import Orders, Span
+from nac.db.seeking import Sought, seek
 from nac.models import Job
 
 ORDERS = Orders({"created_at": (Job.created_at, Job.id)}, default="-created_at")
@@ -19,13 +20,14 @@ class Taken(NamedTuple):
     owner: Owner
 
 
-def list_page(session: Session, owner: Owner, *, states: Sequence[str], kind: str, span: Span) -> Sequence[Job]:
-    query = span.of(select(Job).where(owner.owns(Job)))
-    if states:
-        query = query.where(Job.state.in_(states))
-    if kind:
-        query = query.where(Job.kind == kind)
-    return session.scalars(query.execution_options(populate_existing=True)).all()
+def search(
+    session: Session, owner: Owner, *, states: Sequence[str], kind: str, span: Span, in_full: bool = False
+) -> Sought[Job]:
+    def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- jobs, or an alias of them
+        of_state = [each.state.in_(states)] if states else []
+        return [*of_state, each.kind == kind] if kind else of_state
+
+    return seek(session, Job, [owner.owns(Job)], told_apart, span, in_full=in_full)
 
 
 def get(session: Session, owner: Owner, job_id: UUID, *, lock: bool = False) -> Job | None:

@@ -6,18 +6,21 @@ a second (`nac.jobs.running`).
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
 
+from nac.accounts.grants import require as require_permission
 from nac.accounts.owners import Owner
+from nac.accounts.permissions import Permission
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db.orders import Span
 from nac.db.quotas import count_alone
+from nac.db.seeking import Sought
 from nac.errors import Conflict, InvalidInput, NotFound
 from nac.jobs import repository
 from nac.jobs.repository import ORDERS as ORDERS
@@ -44,10 +47,12 @@ def start(
     kind: str,
     title: str,
     input: Mapping[str, Any],  # noqa: A002 -- what it is
+    needs: Collection[Permission],
     seal: Seal,
     total: int = 0,
 ) -> Job:
-    """A job that begins after the commit. In the scope of the owner; whether the actor may is asked of him now.
+    """A job that begins after the commit. In the scope of the owner; whether the actor may is asked of him now, and of
+    whoever tries it again: that takes all that it `needs`.
 
     `kind` is one of the worker's handlers, `input` JSON that it is given; it may hold secrets. `title` is for people.
     Raises Conflict where too many wait, and InvalidInput where the input is too large.
@@ -65,6 +70,7 @@ def start(
         total=total,
         input_sealed=seal(zlib.compress(plain, 1), _context(job_id)),
         asked_by=actor,
+        needs=sorted(needs),
         address=origin.address if origin else None,
         request_id=origin.request_id if origin else None,
         **owner.columns(),
@@ -102,7 +108,12 @@ def list_jobs(
     span: Span | None = None,
 ) -> Sequence[Job]:
     """The newest first, unless `span` says otherwise. `states` leaves out the others."""
-    return repository.list_page(session, owner, states=states, kind=kind, span=span or ORDERS.first())
+    return repository.search(session, owner, states=states, kind=kind, span=span or ORDERS.first(), in_full=True).rows
+
+
+def search_jobs(session: Session, *, owner: Owner, states: Sequence[str], kind: str, span: Span) -> Sought[Job]:
+    """As `list_jobs`, for as long as one answer may take (nac.db.seeking)."""
+    return repository.search(session, owner, states=states, kind=kind, span=span)
 
 
 def require(session: Session, *, owner: Owner, job_id: UUID, lock: bool = False) -> Job:
@@ -129,9 +140,16 @@ def cancel(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
     return job
 
 
-def retry(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
-    """Begin one again that failed, from where it was. Raises JobNotFound and Conflict."""
+def retry(
+    session: Session, *, actor: str, owner: Owner, job_id: UUID, held: Collection[Permission] | None = None
+) -> Job:
+    """Begin one again that failed, from where it was. `held` is what the actor may there, None for all.
+
+    Raises JobNotFound and Conflict, and PermissionMissing where the actor could not have begun it.
+    """
     job = require(session, owner=owner, job_id=job_id, lock=True)
+    if held is not None:
+        _require_to_begin(job, held)
     if job.state != "failed":
         raise Conflict(f"The job is {job.state}: there is nothing to try again.", place="job")
     _require_room(session, owner)
@@ -140,6 +158,13 @@ def retry(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
     session.flush()
     _audit(session, actor, job, "retry", {"state": job.state})
     return job
+
+
+def _require_to_begin(job: Job, held: Collection[Permission]) -> None:
+    if job.needs is None:
+        raise Conflict("An earlier version began it, and did not note what that takes.", remedy="Begin it anew.")
+    for needed in job.needs:
+        require_permission(held, Permission(needed))
 
 
 def prune(session: Session) -> None:

@@ -10,6 +10,9 @@ from nac.db.types import HostAddress, Mac, Xid8
 
 CoaKind = Literal["disconnect", "reauthenticate", "bounce", "change"]
 CoaState = Literal["queued", "sending", "acknowledged", "refused", "unanswered", "unreachable", "withdrawn", "expired"]
+# Why: what people ask for, what follows from a block or from a certificate's status (`nac.coa_requests.queueing`,
+# migration 0034), and from a decision made anew.
+CoaReason = Literal["requested", "endpoint-blocked", "certificate-revoked", "certificate-suspended", "redecided"]
 COA_STATES: tuple[CoaState, ...] = get_args(CoaState)
 
 

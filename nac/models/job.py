@@ -1,7 +1,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, Integer, text
+from sqlalchemy import ARRAY, BigInteger, ForeignKey, Index, Integer, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, UuidKey
@@ -50,6 +50,8 @@ class Job(UuidKey, CreatedAt, Base):
     # When it may be taken; of a running one, when somebody else may take it.
     due_at: Mapped[datetime] = mapped_column(server_default=text("now()"))
     asked_by: Mapped[str]
+    # Permissions that it took to begin it; NULL of one that an earlier version began.
+    needs: Mapped[list[str] | None] = mapped_column(ARRAY(Text()))
     address: Mapped[str | None] = mapped_column(HostAddress())
     request_id: Mapped[str | None]
     started_at: Mapped[datetime | None]

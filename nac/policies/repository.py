@@ -11,6 +11,7 @@ from nac.ids import TenantId
 from nac.models import EndpointGroup, IdentitySource, Nas, Policy, PolicyHits, PolicyVersion, Site, UserGroup
 
 ORDERS = Orders({"slug": (Policy.slug,), "name": (Policy.name, Policy.id)})
+VERSIONS = Orders({"number": (PolicyVersion.number,)}, default="-number")
 _NAMED: dict[str, type[EndpointGroup] | type[UserGroup] | type[Site]] = {
     "endpoint-group": EndpointGroup,
     "user-group": UserGroup,
@@ -131,18 +132,9 @@ def delete(session: Session, policy: Policy) -> None:
     session.execute(sql_delete(Policy).where(Policy.tenant_id == policy.tenant_id, Policy.id == policy.id))
 
 
-def list_versions(
-    session: Session, tenant_id: TenantId, policy_id: UUID, *, below: int | None, limit: int
-) -> Sequence[PolicyVersion]:
-    query = (
-        select(PolicyVersion)
-        .where(PolicyVersion.tenant_id == tenant_id, PolicyVersion.policy_id == policy_id)
-        .order_by(PolicyVersion.number.desc())
-        .limit(limit)
-    )
-    if below is not None:
-        query = query.where(PolicyVersion.number < below)
-    return session.scalars(query).all()
+def list_versions(session: Session, tenant_id: TenantId, policy_id: UUID, *, span: Span) -> Sequence[PolicyVersion]:
+    query = select(PolicyVersion).where(PolicyVersion.tenant_id == tenant_id, PolicyVersion.policy_id == policy_id)
+    return session.scalars(span.of(query)).all()
 
 
 def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozenset[str]) -> set[str]:

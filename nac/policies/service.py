@@ -248,11 +248,11 @@ def get_draft(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = 
 
 
 def list_versions(
-    session: Session, *, tenant_id: TenantId, slug: str, below: int | None = None, limit: int = 100
+    session: Session, *, tenant_id: TenantId, slug: str, span: Span | None = None
 ) -> Sequence[PolicyVersion]:
-    """Newest first; page on with the last one's number."""
+    """Newest first, unless `span` says otherwise."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
-    return repository.list_versions(session, tenant_id, policy.id, below=below, limit=limit)
+    return repository.list_versions(session, tenant_id, policy.id, span=span or repository.VERSIONS.first(100))
 
 
 def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Policy:

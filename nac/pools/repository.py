@@ -14,18 +14,17 @@ from sqlalchemy import (
     or_,
     select,
     text,
-    tuple_,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, INET, MACADDR
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
+from nac.db.orders import Orders, Span
 from nac.ids import TenantId
 from nac.models import Cell, Pool, PoolAddress, Tenant
 
-# (pool id, number)
-AddressKey = tuple[UUID, int]
-_FIRST: AddressKey = (UUID(int=0), -1)
+_KEY = (PoolAddress.pool_id, PoolAddress.number)
+LEASES = Orders({"pool": _KEY, "mac": (PoolAddress.mac, *_KEY), "until": (PoolAddress.until, *_KEY)})
 # First and last address of each interval.
 Bounds = Sequence[tuple[str, str]]
 
@@ -216,9 +215,7 @@ def _any(values: Sequence[str], of: TypeEngine[Any]) -> ColumnElement[Any]:
     return any_(cast(literal(list(values), ARRAY(Text())), ARRAY(of)))
 
 
-def list_leases(
-    session: Session, tenant_id: TenantId, chosen: LeaseFilter, *, after: AddressKey | None, limit: int
-) -> Sequence[PoolAddress]:
+def list_leases(session: Session, tenant_id: TenantId, chosen: LeaseFilter, *, span: Span) -> Sequence[PoolAddress]:
     query = select(PoolAddress).where(PoolAddress.tenant_id == tenant_id, PoolAddress.state.in_(chosen.states))
     if chosen.pool_id is not None:
         query = query.where(PoolAddress.pool_id == chosen.pool_id)
@@ -226,7 +223,4 @@ def list_leases(
         query = query.where(PoolAddress.mac == chosen.mac)
     if chosen.address:
         query = query.where(PoolAddress.address == chosen.address)
-    key = tuple_(PoolAddress.pool_id, PoolAddress.number)
-    return session.scalars(
-        query.where(key > (after or _FIRST)).order_by(PoolAddress.pool_id, PoolAddress.number).limit(limit)
-    ).all()
+    return session.scalars(span.of(query)).all()

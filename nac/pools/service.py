@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db.orders import Span
 from nac.engine import references
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
@@ -18,7 +19,7 @@ from nac.policies.referring import require_unreferenced
 from nac.pools import repository
 from nac.pools.addresses import bring_addresses, extent_of, require_apart
 from nac.pools.extent import Kind, read_address, read_extent
-from nac.pools.repository import AddressKey, LeaseFilter
+from nac.pools.repository import LEASES, LeaseFilter
 from nac.pools.reserving import read_reservations, reserve
 from nac.sites import service as sites
 from nac.validation import require_mac, require_slug
@@ -258,10 +259,9 @@ def list_leases(
     site: str = "",
     mac: str = "",
     address: str = "",
-    after: AddressKey | None = None,
-    limit: int = 500,
+    span: Span | None = None,
 ) -> Sequence[PoolAddress]:
-    """Who has which address, quarantined ones included; by pool and number, to page on behind `after`."""
+    """Who has which address, quarantined ones included; by pool and number, unless `span` says otherwise."""
     chosen = LeaseFilter()
     if pool:
         chosen = replace(chosen, pool_id=require_pool(session, tenant_id=tenant_id, name=pool, site=site).id)
@@ -269,7 +269,7 @@ def list_leases(
         chosen = replace(chosen, mac=require_mac(mac))
     if address:
         chosen = replace(chosen, address=read_address(address))
-    return repository.list_leases(session, tenant_id, chosen, after=after, limit=limit)
+    return repository.list_leases(session, tenant_id, chosen, span=span or LEASES.first(500))
 
 
 def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str = "") -> Pool:

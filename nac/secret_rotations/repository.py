@@ -10,9 +10,9 @@ from nac.ids import TenantId
 from nac.models import SecretRotation
 
 _PAGE = text("""
-SELECT c.*, c.source IS NOT NULL AND EXISTS (
-    SELECT FROM secret_sightings o WHERE o.tenant_id = :tenant AND o.rotation_id = :rotation
-        AND o.source = CAST(c.source AS inet) AND o.nas_key <> c.key
+SELECT c.*, c.source IS NOT NULL AND CAST(c.source AS inet) IN (
+    SELECT o.source FROM secret_sightings o WHERE o.tenant_id = :tenant AND o.rotation_id = :rotation
+    GROUP BY o.source HAVING count(*) > 1
 ) AS is_shared
 FROM rotation_nases(:tenant, :rotation, :nas) c WHERE c.key COLLATE "C" > :after AND (:state = '' OR c.state = :state)
 ORDER BY c.key COLLATE "C" LIMIT :limit

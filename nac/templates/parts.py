@@ -139,7 +139,9 @@ class _Putting:
             self._do(policies.create_policy, slug=slug)
         else:
             # It decided before: no replay stands in the way of going back.
-            before = policy_rows.list_versions(self.session, self.tenant_id, policy.id, below=None, limit=20)
+            before = policy_rows.list_versions(
+                self.session, self.tenant_id, policy.id, span=policy_rows.VERSIONS.first(20)
+            )
             for version in before:
                 if version.published_at is not None and version.document == document:
                     self._do(policies.roll_back_policy, slug=slug, number=version.number, comment=_COMMENT)

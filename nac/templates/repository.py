@@ -18,6 +18,8 @@ FOLLOWERS = Orders(
         "applied_at": (TemplateTenant.applied_at, Tenant.slug),
     }
 )
+VERSIONS = Orders({"number": (TemplateVersion.number,)}, default="-number")
+ROLLOUTS = Orders({"created_at": (Rollout.created_at, Rollout.id)}, default="-created_at")
 
 
 def get_by_slug(session: Session, msp_id: MspId, slug: str, *, lock: bool = False) -> Template | None:
@@ -35,11 +37,8 @@ def get_version(session: Session, template: Template, number: int) -> TemplateVe
     return session.get(TemplateVersion, (template.id, number))
 
 
-def list_versions(session: Session, template: Template, *, below: int | None, limit: int) -> Sequence[TemplateVersion]:
-    query = select(TemplateVersion).where(TemplateVersion.template_id == template.id)
-    if below is not None:
-        query = query.where(TemplateVersion.number < below)
-    return session.scalars(query.order_by(TemplateVersion.number.desc()).limit(limit)).all()
+def list_versions(session: Session, template: Template, *, span: Span) -> Sequence[TemplateVersion]:
+    return session.scalars(span.of(select(TemplateVersion).where(TemplateVersion.template_id == template.id))).all()
 
 
 def followers(
@@ -79,15 +78,8 @@ def lock_running(session: Session, msp_id: MspId) -> Sequence[Rollout]:
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
-def list_rollouts(session: Session, template: Template, *, before: Rollout | None, limit: int) -> Sequence[Rollout]:
-    """Newest first."""
-    query = select(Rollout).where(Rollout.template_id == template.id)
-    if before is not None:
-        query = query.where(
-            (Rollout.created_at < before.created_at)
-            | ((Rollout.created_at == before.created_at) & (Rollout.id < before.id))
-        )
-    return session.scalars(query.order_by(Rollout.created_at.desc(), Rollout.id.desc()).limit(limit)).all()
+def list_rollouts(session: Session, template: Template, *, span: Span) -> Sequence[Rollout]:
+    return session.scalars(span.of(select(Rollout).where(Rollout.template_id == template.id))).all()
 
 
 def rollout_tenants(session: Session, rollout: Rollout) -> Sequence[Row[RolloutTenant, Tenant]]:

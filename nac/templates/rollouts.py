@@ -13,6 +13,7 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
+from nac.accounts.permissions import Permission
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db import enter_tenant
@@ -105,6 +106,7 @@ def _ask(session: Session, actor: str, rollout: Rollout, template: Template, sea
         kind=KIND,
         title=f"Template {template.slug}, version {rollout.version}",
         input={"rollout": str(rollout.id)},
+        needs=(Permission.TEMPLATE_MANAGE,),
         seal=seal,
     ).id
     session.flush()
@@ -202,7 +204,7 @@ def _stopped(session: Session, msp_id: MspId, rollout_id: UUID) -> tuple[Rollout
 
 
 def _require_alone(session: Session, template: Template, rollout: Rollout) -> None:
-    newest = repository.list_rollouts(session, template, before=None, limit=1)[0]
+    newest = repository.list_rollouts(session, template, span=repository.ROLLOUTS.first(1))[0]
     if newest.id != rollout.id:
         raise Conflict("There is a later roll-out of this template.", place="rollout", remedy=f"See {newest.id}.")
 

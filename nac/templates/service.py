@@ -101,11 +101,9 @@ def list_templates(session: Session, *, msp_id: MspId) -> Sequence[Template]:
     return repository.list_all(session, msp_id)
 
 
-def list_versions(
-    session: Session, *, template: Template, below: int | None = None, limit: int = 100
-) -> Sequence[TemplateVersion]:
-    """Newest first; page on with the last one's number."""
-    return repository.list_versions(session, template, below=below, limit=limit)
+def list_versions(session: Session, *, template: Template, span: Span | None = None) -> Sequence[TemplateVersion]:
+    """Newest first, unless `span` says otherwise."""
+    return repository.list_versions(session, template, span=span or repository.VERSIONS.first(100))
 
 
 def require_template(session: Session, *, msp_id: MspId, slug: str, lock: bool = False) -> Template:

@@ -1,13 +1,14 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import Select, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from nac.accounts.grants import Reach
 from nac.db.orders import Orders, Span
 from nac.db.sets import among
 from nac.db.texts import has_part
-from nac.ids import TenantId
+from nac.ids import MspId, TenantId
 from nac.models import (
     EndpointEvidence,
     EndpointSighting,
@@ -54,11 +55,35 @@ def list_page(
     query = span.of(select(Tenant))
     if only is not None:
         query = query.where(among(Tenant.id, only))
+    return session.scalars(_narrowed(query, text, statuses)).all()
+
+
+def list_seen(
+    session: Session,
+    reach: Reach,
+    *,
+    span: Span,
+    msp_id: MspId | None,
+    text: str,
+    statuses: Collection[str],
+    has_two_factors: bool,
+) -> Sequence[Tenant]:
+    query = span.of(select(Tenant))
+    if not reach.everything:
+        of_msp = or_(among(Tenant.msp_id, reach.msps), among(Tenant.id, reach.chosen))
+        stands = ~func.is_suspended_msp(Tenant.msp_id)
+        query = query.where(or_(among(Tenant.id, reach.tenants), and_(of_msp, stands)))
+    if not has_two_factors:
+        query = query.where(~func.wants_two_factors(Tenant.msp_id, Tenant.id))
+    if msp_id is not None:
+        query = query.where(Tenant.msp_id == msp_id)
+    return session.scalars(_narrowed(query, text, statuses)).all()
+
+
+def _narrowed(query: Select[Tenant], text: str, statuses: Collection[str]) -> Select[Tenant]:
     if text:
         query = query.where(has_part(text, Tenant.slug, Tenant.name))
-    if statuses:
-        query = query.where(Tenant.status.in_(statuses))
-    return session.scalars(query).all()
+    return query.where(Tenant.status.in_(statuses)) if statuses else query
 
 
 def list_due(session: Session, *, now: datetime, limit: int) -> Sequence[Tenant]:

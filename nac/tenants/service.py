@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
+from nac.accounts.grants import Reach
 from nac.accounts.permissions import Level
+from nac.accounts.places import find_msp
 from nac.audit import service as audit
 from nac.cells import service as cells
 from nac.certificates.repository import list_authorities
@@ -324,6 +326,32 @@ def list_tenants(
     """`only` these where it is given. `text` is a part of slug or name."""
     span = span or ORDERS.first()
     return repository.list_page(session, span=span, only=only, text=text, statuses=statuses)
+
+
+def list_seen(
+    session: Session,
+    *,
+    reach: Reach,
+    span: Span | None = None,
+    msp: str = "",
+    text: str = "",
+    statuses: Collection[TenantStatus] = (),
+    has_two_factors: bool = True,
+) -> Sequence[Tenant]:
+    """Tenants within `reach`, whatever MSPs they are of; in the platform's scope or that of whose the reach is. Those
+    that ask for two factors only with `has_two_factors`. `msp` is a slug or an id, `text` a part of slug or name."""
+    place = find_msp(session, msp) if msp else None
+    if msp and place is None:
+        return ()
+    return repository.list_seen(
+        session,
+        reach,
+        span=span or ORDERS.first(),
+        msp_id=place.msp_id if place else None,
+        text=text,
+        statuses=statuses,
+        has_two_factors=has_two_factors,
+    )
 
 
 def require(session: Session, *, tenant_id: TenantId) -> Tenant:

@@ -162,6 +162,11 @@ def confirm(session: Session, desk: Desk, *, token: str, password: str, name: st
     return row
 
 
+def find_trial(session: Session, *, tenant_id: TenantId) -> Trial | None:
+    """In the scope of the tenant, too."""
+    return repository.get(session, tenant_id)
+
+
 def require_trial(session: Session, *, tenant_id: TenantId, lock: bool = False) -> Trial:
     row = repository.get(session, tenant_id, lock=lock)
     if row is None:

@@ -1,13 +1,13 @@
-from collections.abc import Collection, Sequence
-from contextlib import nullcontext
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Text, exists, func, literal, select
+from sqlalchemy import ARRAY, ColumnElement, Text, exists, func, literal, select
 from sqlalchemy.orm import Session
 
-from nac.db import by_order
 from nac.db.orders import Orders, Span
+from nac.db.seeking import Sought, seek
 from nac.ids import TenantId
 from nac.models import User, UserGroup, UserGroupMember
 
@@ -44,21 +44,20 @@ def lock_names(session: Session, tenant_id: TenantId, names: Collection[str]) ->
     return {user.name: user for user in session.scalars(query)}
 
 
-def list_page(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sequence[User]:
-    query = span.of(select(User).where(User.tenant_id == tenant_id))
-    if wanted.name:
-        query = query.where(User.name == wanted.name)
-    if wanted.text:
-        query = query.where(User.name.icontains(wanted.text, autoescape=True))
+def search(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sought[User]:
+    def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- users, or an alias of them
+        conditions: list[ColumnElement[bool]] = []
+        if wanted.group:
+            in_group = UserGroupMember.user_id == each.id, UserGroup.id == UserGroupMember.group_id
+            conditions.append(exists().where(*in_group, UserGroup.name == wanted.group))
+        if wanted.text:
+            conditions.append(each.name.icontains(wanted.text, autoescape=True))
+        if wanted.disabled is not None:
+            conditions.append(each.disabled.is_(wanted.disabled))
+        return conditions
+
+    whose = [User.tenant_id == tenant_id, *([User.name == wanted.name] if wanted.name else ())]
     if wanted.group:
-        of_group = exists().where(
-            UserGroupMember.user_id == User.id,
-            UserGroup.id == UserGroupMember.group_id,
-            UserGroup.name == wanted.group,
-        )
-        query = query.where(of_group)
-    if wanted.disabled is not None:
-        query = query.where(User.disabled.is_(wanted.disabled))
-    # By name and by group there are few.
-    with nullcontext() if wanted.name or wanted.group else by_order(session):
-        return session.scalars(query).all()
+        # Its members are found by an index, in no order of pages.
+        return Sought(session.scalars(span.of(select(User).where(*whose, *told_apart(User)))).all(), None)
+    return seek(session, User, whose, told_apart, span)

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.certificates.leftovers import require_none_left
 from nac.db.orders import Span
+from nac.db.seeking import Sought
 from nac.errors import AlreadyExists, InvalidInput, NotFound
 from nac.groups import USER_GROUPS
 from nac.ids import TenantId
@@ -207,10 +208,13 @@ def change_password(
     return user
 
 
-def list_users(
-    session: Session, *, tenant_id: TenantId, wanted: Filter | None = None, span: Span | None = None
-) -> Sequence[User]:
-    return repository.list_page(session, tenant_id, wanted or Filter(), span=span or ORDERS.first())
+def list_users(session: Session, *, tenant_id: TenantId, span: Span | None = None) -> Sequence[User]:
+    return repository.search(session, tenant_id, Filter(), span=span or ORDERS.first()).rows
+
+
+def search_users(session: Session, *, tenant_id: TenantId, wanted: Filter, span: Span) -> Sought[User]:
+    """For as long as one answer may take (nac.db.seeking)."""
+    return repository.search(session, tenant_id, wanted, span=span)
 
 
 def require_by_id(session: Session, *, tenant_id: TenantId, user_id: UUID, lock: bool = False) -> User:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from random import Random
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +14,7 @@ from sqlalchemy.orm import Session
 from nac.api_tokens.repository import ORDERS as TOKENS
 from nac.certificates.repository import ORDERS as CERTIFICATES
 from nac.coa_requests.repository import ORDERS as COA_REQUESTS
+from nac.db import seeking
 from nac.db.orders import Order, Orders, Span, may_be_null
 from nac.endpoints.repository import ORDERS as ENDPOINTS
 from nac.enrolment.repository import ORDERS as SECRETS
@@ -21,6 +23,7 @@ from nac.groups import ENDPOINT_GROUPS
 from nac.jobs.repository import ORDERS as JOBS
 from nac.nases.repository import ORDERS as NASES
 from nac.policies.repository import ORDERS as POLICIES
+from nac.pools.repository import LEASES
 from nac.redecisions.repository import ORDERS as REDECISIONS
 from nac.self_tests.repository import ORDERS as SELF_TESTS
 from nac.users.repository import ORDERS as USERS
@@ -34,6 +37,7 @@ LISTS: dict[str, Orders] = {
     "exports": EXPORTS,
     "groups": ENDPOINT_GROUPS.orders,
     "jobs": JOBS,
+    "leases": LEASES,
     "nases": NASES,
     "policies": POLICIES,
     "redecisions": REDECISIONS,
@@ -112,6 +116,39 @@ def test_walk_gives_each_row_once_and_in_order(owner_engine: Engine, alpha, noun
             stayed = [crowd.identity(row) for row in whole]
             assert [each for each in walked if each not in gone] == [each for each in stayed if each in set(walked)]
             _assert_sorted(whole, crowd.order)
+            transaction.rollback()
+
+
+@pytest.mark.parametrize("noun", LISTS)
+@given(random=st.randoms(use_true_random=False), limit=st.integers(1, 4), most=st.integers(1, 5))
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_search_goes_on_where_it_ended(owner_engine: Engine, alpha, noun: str, random: Random, limit, most) -> None:
+    """Bit by bit it finds what a list of all of them has, once each, and looks through no more than it may."""
+    for name in LISTS[noun].names:
+        with Session(owner_engine) as session, session.begin() as transaction:
+            crowd = Crowd(session, alpha.tenant_id, LISTS[noun][name], random)
+            crowd.add(12)
+            whole = crowd.page(1_000)
+            entity, key = crowd.entity, crowd.key[-1]
+            wanted = random.sample([getattr(row, key.key) for row in whole], len(whole) // 3)
+            found, after, pages = [], None, 0
+            while True:
+                with mock.patch.object(seeking, "LOOKED_THROUGH", most):
+                    page = seeking.seek(
+                        session,
+                        entity,
+                        [entity.tenant_id == alpha.tenant_id],
+                        lambda each, name=key.key, of=wanted: [getattr(each, name).in_(of)],
+                        Span(crowd.order, limit, after),
+                    )
+                found += [crowd.identity(row) for row in page.rows]
+                pages += 1
+                full = len(page.rows) == limit
+                after = crowd.order.key_of(page.rows[-1]) if full else page.searched
+                if after is None:
+                    break
+            assert found == [crowd.identity(row) for row in whole if getattr(row, key.key) in set(wanted)], name
+            assert pages >= len(whole) // most
             transaction.rollback()
 
 

@@ -25,6 +25,7 @@ DOORS = {
     "has_two_factors(uuid)": "of members who have come in: whether they have two factors",
     "find_tenant(text)": "the id of a slug, and whose it is",
     "places_of_person(uuid,uuid,text,integer)": "of the person in scope",
+    "tenants_of_person()": "of the person in scope",
     "able_to_sign_in(uuid[],uuid,uuid)": "of ids that are known: whether they have a means to sign in",
     "memberships_behind(api_tokens)": "of a token that is shown: where its maker is a member",
     "accept_memberships(uuid[])": "of the person in scope",

@@ -180,6 +180,7 @@ class Filler:
                 started_at=now,
                 ended_at=now,
                 problem={"code": "x", "title": "x"},
+                needs=[],
                 **owner,
             ),
         }

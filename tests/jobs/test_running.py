@@ -45,7 +45,15 @@ def start(app_engine: Engine, tenant_id: TenantId) -> Start:
         with session_scope(scope, engine=app_engine) as session:
             note_origin(session, Origin("192.0.2.1", "req-1"))
             return service.start(
-                session, actor=ACTOR, owner=owner, kind="sites.make", title="Sites", input=given, seal=seal, total=2
+                session,
+                actor=ACTOR,
+                owner=owner,
+                kind="sites.make",
+                title="Sites",
+                input=given,
+                needs=(),
+                seal=seal,
+                total=2,
             ).id
 
     return start

@@ -10,6 +10,7 @@ from nac.identities import service as sources
 from nac.models import AuditEntry, Policy, PolicyVersion, ReplicaChange, Tenant
 from nac.outbound.reach import USUAL
 from nac.policies import service as policies
+from nac.policies.repository import VERSIONS
 from nac.policies.service import DictionaryMissing, InvalidPolicy, NothingToPublish, PolicyNotFound
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 from tests.policies.documents import PLACES_OF_BAD, bad, good
@@ -213,8 +214,8 @@ def test_two_that_save_at_once_get_numbers_one_after_the_other(do, policy, app_e
 def test_list_of_versions_pages_by_number(do, policy):
     for vlan in ("1", "2", "3"):
         do(policies.save_draft, slug="main", document=good(vlan))
-    assert [version.number for version in do(policies.list_versions, slug="main", limit=2)] == [3, 2]
-    assert [version.number for version in do(policies.list_versions, slug="main", below=2)] == [1]
+    assert [version.number for version in do(policies.list_versions, slug="main", span=VERSIONS.first(2))] == [3, 2]
+    assert [version.number for version in do(policies.list_versions, slug="main", span=VERSIONS.behind(2))] == [1]
 
 
 def test_another_tenant_sees_no_policy(do, policy, app_engine, platform):

@@ -1,10 +1,13 @@
 """What a place asks of people, and shows of itself, where the path of a request does not name it."""
 
+from urllib.parse import urlencode
+
 from nac.members import service as members
 from nac.models import Person
+from nac.msps import standing
 from nac.sign_in import rules
 from nac.templates import service as templates
-from tests.accounts.conftest import Field, Within, whole
+from tests.accounts.conftest import PLATFORM, Field, Within, whole
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.conftest import EMAIL, Browser
 
@@ -38,3 +41,45 @@ def test_who_was_given_some_tenants_sees_no_others_by_a_template(
     for path in ("tenants", "tenants?drift=true"):
         found = mine.good("GET", f"/msps/acme/templates/school/{path}")
         assert [each["tenant"] for each in found["items"]] == ["alpha"]
+
+
+def test_tenants_of_all_own_grants_are_one_list(browser, ann: Person, field: Field, within: Within) -> None:
+    """Of an MSP those that were chosen, of another one all, and one as its own member; suspended MSPs hide theirs."""
+    mine: Browser = browser()
+    mine.sign_in()
+
+    def seen(**query: str) -> list[str]:
+        found = mine.good("GET", f"/tenants?{urlencode({'sort': 'slug'} | query)}")
+        return [each["slug"] for each in found["items"]]
+
+    assert seen() == []
+    with within(field.acme) as session:
+        members.add_member(session, **whole(field.acme), email=EMAIL, role="msp-technician", tenants=["alpha"])
+    assert seen() == ["alpha"]
+    with within(field.bravo) as session:
+        members.add_member(session, **whole(field.bravo), email=EMAIL, role="auditor")
+    with within(field.bolt) as session:
+        members.add_member(session, **whole(field.bolt), email=EMAIL, role="msp-admin")
+    assert seen() == ["alpha", "bravo", "foreign"]
+    assert seen(sort="-slug", limit="2") == ["foreign", "bravo"]
+    assert (seen(text="a"), seen(msp="bolt"), seen(msp="nothing")) == (["alpha", "bravo"], ["foreign"], [])
+    assert seen(status="suspended") == []
+    with within(PLATFORM) as session:
+        standing.suspend_msp(session, actor=ACTOR, msp_id=field.acme.msp_id)
+    # The MSP has given the one, the tenant itself the other.
+    assert seen() == ["bravo", "foreign"]
+    with within(field.bolt) as session:
+        rules.change(session, actor=ACTOR, owner=field.bolt, two_factors=True, by=None)
+    assert seen() == ["bravo"]
+
+
+def test_programs_list_the_tenants_of_their_owner(client, field: Field, make_token) -> None:
+    def seen(*given) -> list[str]:
+        headers = {"Authorization": f"Bearer {make_token(*given)}"}
+        return [each["slug"] for each in client.get("/v1/tenants", headers=headers).json()["items"]]
+
+    assert seen(PLATFORM) == ["alpha", "bravo", "foreign"]
+    assert seen(field.acme) == ["alpha", "bravo"]
+    assert seen(field.foreign) == ["foreign"]
+    for owner in (PLATFORM, field.acme, field.foreign):
+        assert seen(owner, "site.read") == []

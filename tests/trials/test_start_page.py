@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import httpx
 import pytest
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, select, update
 
 from api import change
 from api.main import create_app
@@ -17,10 +17,12 @@ from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.decisions.service import LoggedDecision
 from nac.members import service as members
-from nac.models import AuthLog, Membership
+from nac.models import AuthLog, Membership, Trial
 from nac.msps import service as msps
 from nac.settings import Settings
 from nac.tenants import service as tenants
+from nac.trials import keeping
+from nac.trials.keeping import Keeper
 from nac.trials.provisioning import MSP
 from tests.api.served import served, settings_of_public
 from tests.factories.tenancy import ACTOR
@@ -115,6 +117,20 @@ def test_the_sign_in_page_says_where_else_to_go(api: httpx.Client, database: Dat
         assert re.findall('href="([^"]+)"', other.get("/sign-in").text) == ["/new-password"]
 
 
+def test_the_end_of_a_trial_is_told(start: Start, keeper: Keeper, app_engine: Engine, worker_engine: Engine):
+    assert "This is a trial until" in start.api.get(start.path).text
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenant_id = tenants.require_by_slug(session, slug=start.slug).id
+        ends, kept = session.execute(select(Trial.ends_at, Trial.purged_at)).one()
+    keeping.keep_all(keeper, now=ends, engine=worker_engine)
+    shown = start.api.get(start.path).text
+    for told in ("This trial has ended", f"{ends:%Y-%m-%d}", f"{kept:%Y-%m-%d}", f"trial convert {start.slug}"):
+        assert told in shown
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        keeping.convert(session, keeper.desk, actor=ACTOR, tenant_id=tenant_id)
+    assert "trial" not in re.sub("<[^>]*>", "", start.api.get(start.path).text)
+
+
 def test_places_are_pages(start: Start, monkeypatch: pytest.MonkeyPatch, app_engine: Engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
         msp_id = msps.require_by_slug(session, slug=MSP).id
@@ -143,6 +159,7 @@ def test_decisions_say_what_to_do():
         slug="acme",
         name="Acme",
         status=200,
+        trial=None,
         test=None,
         asked=found,
         csrf_token="",

@@ -9,9 +9,8 @@ import pytest
 from sqlalchemy import Engine, text
 
 from nac.accounts.owners import Owner
-from nac.audit import repository
 from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
+from nac.db import PlatformScope, seeking, session_scope
 from nac.ids import MspId, TenantId
 from nac.msps import service as msps
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
@@ -160,7 +159,7 @@ def test_pages_have_each_entry_once_also_those_of_one_moment(api: httpx.Client, 
 
 @pytest.mark.parametrize("where", ["msp", "platform"])
 def test_rare_ones_are_looked_for_bit_by_bit(api: httpx.Client, write, tokens, monkeypatch, where: str) -> None:
-    monkeypatch.setattr(repository, "LOOKED_THROUGH", 3)
+    monkeypatch.setattr(seeking, "LOOKED_THROUGH", 3)
     write(where, "r", 100, actor="person:rare")
     for number in range(8):
         write(where, "o", number)

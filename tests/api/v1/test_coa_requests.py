@@ -49,6 +49,7 @@ def test_requests_are_made_listed_withdrawn_and_asked_again(api: httpx.Client, o
         ({"reason": "endpoint-blocked"}, []),
     ):
         assert [each["id"] for each in api.get(REQUESTS, params=wanted).json()["items"]] == found, wanted
+    assert api.get(REQUESTS, params={"reason": "perhaps"}).status_code == 422
     assert api.get(f"{REQUESTS}/{2**62}").json()["code"] == "coa-request-not-found"
 
 

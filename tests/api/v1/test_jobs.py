@@ -1,19 +1,24 @@
 """Jobs over the API: seen, ended, tried again."""
 
+from uuid import UUID
+
 import httpx
 import pytest
 from sqlalchemy import Engine
 
 from api.v1 import jobs as routes
 from nac.accounts.owners import Owner
+from nac.accounts.permissions import Permission
 from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
 from nac.jobs import running, service
 from nac.jobs.running import OneTransaction
 from nac.models import Job
+from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import ACTOR
 
 JOBS = "/v1/tenants/alpha/jobs"
+NEEDS = (Permission.ENDPOINT_MANAGE, Permission.USER_MANAGE)
 
 
 @pytest.fixture
@@ -23,7 +28,7 @@ def made(app_engine: Engine, tenant_id: TenantId) -> list[str]:
     found = []
     for kind in ("test.0", "bulk.run", "test.2"):
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-            given = {"kind": kind, "title": "T", "input": {"secret": "hush"}, "total": 5}
+            given = {"kind": kind, "title": "T", "input": {"secret": "hush"}, "total": 5, "needs": NEEDS}
             row = service.start(session, actor=ACTOR, owner=owner, seal=lambda plain, _: plain, **given)
             found.append(str(row.id))
     return found
@@ -71,6 +76,23 @@ def test_job_is_cancelled_once_and_tried_again_after_a_failure(
         "remedy": "Look elsewhere.",
     }
     assert api.post(f"{JOBS}/{second}/retry").json()["state"] == "queued"
+
+
+def test_retry_takes_what_it_took_to_begin(
+    api: httpx.Client, app_engine: Engine, tenant_id: TenantId, make_token: MakeToken, made: list[str]
+) -> None:
+    first, second, _ = made
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        for job, needs in ((first, list(NEEDS)), (second, None)):
+            row = service.require(session, owner=Owner(tenant_id=tenant_id), job_id=UUID(job))
+            row.state, row.needs = "failed", needs
+    owner = Owner(tenant_id=tenant_id)
+    for held, status in ((NEEDS[:1], 403), ((), 403), (NEEDS, 200)):
+        token = make_token(owner, Permission.JOB_MANAGE, *held)
+        answer = api.post(f"{JOBS}/{first}/retry", headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == status, answer.text
+    # Of before it was noted: nobody can tell.
+    assert api.post(f"{JOBS}/{second}/retry").status_code == 409
 
 
 def test_a_kind_that_this_worker_does_not_know_fails_in_the_end(

@@ -71,12 +71,13 @@ def test_decision_is_listed_and_shown_with_all_that_it_was_decided_by(api: httpx
 def test_filters_find_what_fits(api: httpx.Client, write) -> None:
     write("auth_log", 0, mac=MAC, identity="a", permitted=False, verdict="deny", reason="unknown-mac")
     write("auth_log", 10, identity="b", verdict="quarantine")
-    write("auth_log", 20, identity="c", nas_identifier="switch-1", monitored="site", verdict="permit")
+    write("auth_log", 20, identity="c", nas_identifier="switch-1", monitored="site", verdict="permit", method="mab")
     for wanted, found in (
         ({"mac": "02-A0-C0-00-00-01"}, "a"),
         ({"user": "B"}, "b"),
         ({"verdict": "quarantine"}, "b"),
         ({"reason": "unknown-mac"}, "a"),
+        ({"method": "mab"}, "c"),
         ({"rejects": True}, "a"),
         ({"monitored": True}, "c"),
         ({"nas": "switch-1"}, "c"),
@@ -130,6 +131,7 @@ def test_reason_and_verdict_that_there_are_none_of_are_refused(api: httpx.Client
     [mistake] = api.get(f"{TENANT}/decisions", params={"reason": "perhaps"}).json()["mistakes"]
     assert mistake["place"] == "reason"
     assert api.get(f"{TENANT}/decisions", params={"verdict": "perhaps"}).status_code == 422
+    assert api.get(f"{TENANT}/decisions", params={"method": "perhaps"}).status_code == 422
     assert api.get(f"{TENANT}/decisions", params={"site": "nowhere"}).json()["code"] == "site-not-found"
 
 

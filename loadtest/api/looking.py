@@ -1,0 +1,132 @@
+"""What PostgreSQL reads for each list that the API has: rows and blocks, which no other work on the machine changes."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import psycopg
+from fastapi import FastAPI
+from psycopg import sql
+from sqlalchemy import Engine, event
+
+from loadtest.api.lists import Asking, askings
+from nac.db import MspScope, PlatformScope, Scope, TenantScope, driver_connection, session_scope
+from nac.ids import MspId, TenantId
+
+# To read all of a smaller table is right.
+SMALL_ROWS = 5_000
+# Which groups the rows of a page are in is read from whatever end is the shorter.
+_GROUPS = ("_groups", "_group_members")
+_VALUES = """
+SELECT t.slug AS tenant, t.id::text AS id, t.msp_id::text AS msp_id, s.mac::text AS mac, s.mac::text AS mac_with_colons,
+    s.identity AS user, s.session_id, host(s.framed_ip) AS address,
+    to_char(now() - interval '3 days', %(moment)s) AS days_ago,
+    to_char(now() - interval '1 minute', %(moment)s) AS a_minute_ago
+FROM tenants t JOIN sessions s ON s.tenant_id = t.id
+WHERE t.slug = %(slug)s AND s.stopped_at IS NULL ORDER BY s.id LIMIT 1
+"""
+_MOMENT = 'YYYY-MM-DD"T"HH24:MI:SS"Z"'
+Values = Mapping[str, str]
+Sent = tuple[str, Any]
+
+
+@dataclass(frozen=True)
+class Looked:
+    asking: Asking
+    tenant: str
+    items: int
+    # Of the statement that reads most: rows that it looked at, whether or not they fitted, but for groups.
+    rows: int
+    # Of all statements.
+    blocks: int
+    milliseconds: float
+    # Tables of more than SMALL_ROWS that were read from end to end.
+    scanned: frozenset[str]
+
+
+def values_of(superuser_url: str, slug: str) -> Values:
+    """Of the tenant a row that there is."""
+    with psycopg.connect(superuser_url, row_factory=psycopg.rows.dict_row) as connection:
+        connection.execute("SET TIME ZONE 'UTC'")
+        row = connection.execute(_VALUES, {"slug": slug, "moment": _MOMENT}).fetchone()
+    assert row is not None, slug
+    return row
+
+
+def look(
+    app: FastAPI, client: httpx.Client, tenants: Sequence[Values], wanted: Callable[[Asking], bool] = lambda _: True
+) -> Iterator[Looked]:
+    """Each list as `wanted` says, of each of the tenants; those of MSP and platform once."""
+    engine: Engine = app.state.engine
+    for asking in filter(wanted, askings(app.openapi())):
+        for values in tenants if asking.is_tenants else tenants[:1]:
+            with _noted(engine) as sent:
+                answer = client.get(asking.of(values))
+            # There is no such site, say; a token is no person.
+            if answer.status_code in (403, 404):
+                continue
+            assert answer.status_code == 200, (asking.name, answer.text)
+            told = answer.json()
+            items = len(told.get("items", ())) if isinstance(told, dict) else len(told)
+            yield _looked(engine, asking, values, sent, items)
+
+
+def _scope(asking: Asking, values: Values) -> Scope:
+    if asking.is_tenants:
+        return TenantScope(TenantId(values["id"]))
+    return MspScope(MspId(values["msp_id"])) if "{msp}" in asking.path else PlatformScope()
+
+
+def _looked(engine: Engine, asking: Asking, values: Values, sent: Sequence[Sent], items: int) -> Looked:
+    most, blocks, milliseconds = 0, 0, 0.0
+    scanned: set[str] = set()
+    with session_scope(_scope(asking, values), engine=engine) as session:
+        connection = driver_connection(session)
+        for statement, parameters in sent:
+            if "set_config" in statement or statement.startswith("SET "):
+                # What the transaction sees stays as it is; how it is planned is as it was asked for.
+                if "admit." not in str(parameters):
+                    connection.execute(statement, parameters)
+                continue
+            explain = sql.SQL("EXPLAIN (ANALYZE, TIMING OFF, BUFFERS, FORMAT JSON) {}").format(sql.SQL(statement))
+            row = connection.execute(explain, parameters).fetchone()
+            assert row is not None
+            plan = row[0][0]["Plan"]
+            read = {node["Relation Name"]: 0 for node in _nodes(plan) if "Relation Name" in node}
+            for node in _nodes(plan):
+                if "Relation Name" in node:
+                    number = _rows(node)
+                    read[node["Relation Name"]] += number
+                    if node["Node Type"] == "Seq Scan" and number > SMALL_ROWS:
+                        scanned.add(node["Relation Name"])
+            most = max(most, sum(number for name, number in read.items() if not name.endswith(_GROUPS)))
+            blocks += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+            milliseconds += row[0][0]["Execution Time"] + row[0][0]["Planning Time"]
+    return Looked(asking, values["tenant"], items, most, blocks, milliseconds, frozenset(scanned))
+
+
+def _rows(node: Mapping[str, Any]) -> int:
+    removed = sum(node.get(f"Rows Removed by {why}", 0) for why in ("Filter", "Index Recheck"))
+    return int((node["Actual Rows"] + removed) * node["Actual Loops"])
+
+
+def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", ()):
+        yield from _nodes(child)
+
+
+@contextmanager
+def _noted(engine: Engine) -> Iterator[list[Sent]]:
+    noted: list[Sent] = []
+
+    def note(connection: object, cursor: object, statement: str, parameters: Any, *_: object) -> None:  # noqa: ANN401
+        noted.append((statement, parameters))
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield noted
+    finally:
+        event.remove(engine, "before_cursor_execute", note)

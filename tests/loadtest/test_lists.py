@@ -1,0 +1,70 @@
+"""Every list that the API describes, at a size where it shows what PostgreSQL reads for it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from api.main import create_app
+from loadtest.api import data, looking
+from loadtest.api.lists import Asking, askings
+from nac import log_search
+from nac.accounts.owners import Owner
+from nac.db import seeking
+from nac.endpoints import repository as endpoints
+from nac.ids import MspId, TenantId
+from nac.models import Job
+from tests.api.served import served, settings_of_public
+from tests.postgres import Database
+
+_SHARE = 0.03
+_LOOKED_THROUGH = 200
+# Three statements may look through as many, and a page has some rows of other tables for each of its own.
+_MOST_ROWS = 2_000
+# What a list of them is: sums over all that there is, or what one view makes of all.
+_OF_ALL = {"listUsage", "listExpiringCertificates", "listPools", "listPoolLeases", "listRotatingNases"}
+
+
+def _is_telling(asking: Asking) -> bool:
+    """Each order, and each filter in the first of them."""
+    filters = [name for name, _ in asking.query if name not in ("sort", "limit")]
+    sorts = [value for name, value in asking.query if name == "sort"]
+    return ("limit", "1000") not in asking.query and (not filters or not sorts or sorts[0] in _FIRST)
+
+
+_FIRST = {"id", "at", "mac", "name", "serial", "slug", "created_at", "started_at", "email", "not_after", "pool"}
+
+
+def test_no_list_reads_more_than_it_may(
+    database: Database, tmp_path: Path, app_engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seeking, "LOOKED_THROUGH", _LOOKED_THROUGH)
+    monkeypatch.setattr(endpoints, "_FEW", _LOOKED_THROUGH)
+    monkeypatch.setattr(log_search, "SLICE_ROWS", _LOOKED_THROUGH)
+    tenants = data.make_tenants(database.superuser_url, 20)
+    data.fill_lists(database.superuser_url, tenants, share=_SHARE, tell=lambda _: None, has_days=False)
+    app = create_app(settings_of_public(database, tmp_path))
+    values = looking.values_of(database.superuser_url, tenants.slugs[0])
+    with served(app) as client:
+        client.headers["Authorization"] = f"Bearer {data.make_platform_token(app_engine)}"
+        found = list(looking.look(app, client, [values], _is_telling))
+        with app.state.engine.connect() as connection:
+            assert connection.exec_driver_sql("SHOW plan_cache_mode").scalar() == "force_custom_plan"
+    assert len(found) > 200
+    read = [
+        (each.asking.name, each.rows, sorted(each.scanned))
+        for each in found
+        if each.asking.operation not in _OF_ALL and (each.rows > _MOST_ROWS or each.scanned)
+    ]
+    assert read == []
+
+
+def test_whose_rows_are_is_asked_of_an_index() -> None:
+    for owner in (Owner(), Owner(MspId("1" * 32)), Owner(tenant_id=TenantId("1" * 32))):
+        assert "DISTINCT" not in str(owner.owns(Job))
+
+
+def test_every_filter_has_values() -> None:
+    """A filter that nobody has thought of is missed by its name (KeyError)."""
+    asked = list(askings(json.loads(Path("docs/openapi.json").read_text())))
+    assert len({each.operation for each in asked}) > 50
