@@ -37,8 +37,8 @@ def filled() -> Iterator[tuple[Database, data.Tenants, str]]:
     if shutil.disk_usage(tempfile.gettempdir()).free < _DISK_BYTES:
         pytest.skip(f"{tempfile.gettempdir()} has less than {_DISK_BYTES >> 30} GiB")
     cluster = Cluster(**_SETTINGS)
-    cluster.start()
     try:
+        cluster.start()
         database = cluster.create_database("loadtest_api_at_size")
         tenants = data.make_tenants(database.superuser_url, TENANTS)
         data.fill_auth_log(database.superuser_url + _LOADING, tenants, rows=ROWS, days=DAYS, tell=print, different=4)
@@ -47,7 +47,7 @@ def filled() -> Iterator[tuple[Database, data.Tenants, str]]:
         engine.dispose()
         yield database, tenants, token
     finally:
-        cluster.stop()
+        cluster.remove()
 
 
 def test_no_search_of_ten_million_decisions_reads_a_days_rows_one_by_one(filled, tmp_path) -> None:
