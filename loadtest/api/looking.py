@@ -12,8 +12,6 @@ from psycopg import sql
 from sqlalchemy import Engine, event
 
 from loadtest.api.lists import Asking, askings
-from nac.db import MspScope, PlatformScope, Scope, TenantScope, driver_connection, session_scope
-from nac.ids import MspId, TenantId
 
 # To read all of a smaller table is right.
 SMALL_ROWS = 5_000
@@ -29,7 +27,8 @@ WHERE t.slug = %(slug)s AND s.stopped_at IS NULL ORDER BY s.id LIMIT 1
 """
 _MOMENT = 'YYYY-MM-DD"T"HH24:MI:SS"Z"'
 Values = Mapping[str, str]
-Sent = tuple[str, Any]
+# As EXPLAIN tells in JSON.
+Explained = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def look(
     engine: Engine = app.state.engine
     for asking in filter(wanted, askings(app.openapi())):
         for values in tenants if asking.is_tenants else tenants[:1]:
-            with _noted(engine) as sent:
+            with _explained(engine) as plans:
                 answer = client.get(asking.of(values))
             # There is no such site, say; a token is no person.
             if answer.status_code in (403, 404):
@@ -70,40 +69,24 @@ def look(
             assert answer.status_code == 200, (asking.name, answer.text)
             told = answer.json()
             items = len(told.get("items", ())) if isinstance(told, dict) else len(told)
-            yield _looked(engine, asking, values, sent, items)
+            yield _looked(asking, values, plans, items)
 
 
-def _scope(asking: Asking, values: Values) -> Scope:
-    if asking.is_tenants:
-        return TenantScope(TenantId(values["id"]))
-    return MspScope(MspId(values["msp_id"])) if "{msp}" in asking.path else PlatformScope()
-
-
-def _looked(engine: Engine, asking: Asking, values: Values, sent: Sequence[Sent], items: int) -> Looked:
+def _looked(asking: Asking, values: Values, plans: Sequence[Explained], items: int) -> Looked:
     most, blocks, milliseconds = 0, 0, 0.0
     scanned: set[str] = set()
-    with session_scope(_scope(asking, values), engine=engine) as session:
-        connection = driver_connection(session)
-        for statement, parameters in sent:
-            if "set_config" in statement or statement.startswith("SET "):
-                # What the transaction sees stays as it is; how it is planned is as it was asked for.
-                if "admit." not in str(parameters):
-                    connection.execute(statement, parameters)
-                continue
-            explain = sql.SQL("EXPLAIN (ANALYZE, TIMING OFF, BUFFERS, FORMAT JSON) {}").format(sql.SQL(statement))
-            row = connection.execute(explain, parameters).fetchone()
-            assert row is not None
-            plan = row[0][0]["Plan"]
-            read = {node["Relation Name"]: 0 for node in _nodes(plan) if "Relation Name" in node}
-            for node in _nodes(plan):
-                if "Relation Name" in node:
-                    number = _rows(node)
-                    read[node["Relation Name"]] += number
-                    if node["Node Type"] == "Seq Scan" and number > SMALL_ROWS:
-                        scanned.add(node["Relation Name"])
-            most = max(most, sum(number for name, number in read.items() if not name.endswith(_GROUPS)))
-            blocks += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
-            milliseconds += row[0][0]["Execution Time"] + row[0][0]["Planning Time"]
+    for explained in plans:
+        plan = explained["Plan"]
+        read = {node["Relation Name"]: 0 for node in _nodes(plan) if "Relation Name" in node}
+        for node in _nodes(plan):
+            if "Relation Name" in node:
+                number = _rows(node)
+                read[node["Relation Name"]] += number
+                if node["Node Type"] == "Seq Scan" and number > SMALL_ROWS:
+                    scanned.add(node["Relation Name"])
+        most = max(most, sum(number for name, number in read.items() if not name.endswith(_GROUPS)))
+        blocks += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+        milliseconds += explained["Execution Time"] + explained["Planning Time"]
     return Looked(asking, values["tenant"], items, most, blocks, milliseconds, frozenset(scanned))
 
 
@@ -119,14 +102,18 @@ def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def _noted(engine: Engine) -> Iterator[list[Sent]]:
-    noted: list[Sent] = []
+def _explained(engine: Engine) -> Iterator[list[Explained]]:
+    """Plans of what is read in the block, each with what its transaction has set and sees."""
+    plans: list[Explained] = []
 
-    def note(connection: object, cursor: object, statement: str, parameters: Any, *_: object) -> None:  # noqa: ANN401
-        noted.append((statement, parameters))
+    def note(connection: Any, cursor: object, statement: str, parameters: Any, *_: object) -> None:  # noqa: ANN401
+        if statement.startswith(("SELECT", "WITH")) and "set_config" not in statement:
+            explain = sql.SQL("EXPLAIN (ANALYZE, TIMING OFF, BUFFERS, FORMAT JSON) {}").format(sql.SQL(statement))
+            row = connection.connection.driver_connection.execute(explain, parameters).fetchone()
+            plans.append(row[0][0])
 
     event.listen(engine, "before_cursor_execute", note)
     try:
-        yield noted
+        yield plans
     finally:
         event.remove(engine, "before_cursor_execute", note)

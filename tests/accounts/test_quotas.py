@@ -46,7 +46,7 @@ def role(session: Session, owner: Owner, number: int) -> object:
 
 
 def job(session: Session, owner: Owner, number: int) -> object:
-    return jobs.start(session, actor=ACTOR, owner=owner, kind="x", title="x", input={}, seal=seal)
+    return jobs.start(session, actor=ACTOR, owner=owner, kind="x", title="x", input={}, needs=(), seal=seal)
 
 
 def self_test(session: Session, owner: Owner, number: int) -> object:

@@ -58,7 +58,8 @@ def test_tenant_goes_over_in_three_steps(move, refused, answers, alpha, owner_en
     told = alpha.run("tenant-move", "show", "alpha").output
     assert AFTER in told
     with Session(owner_engine) as session:
-        actions = session.scalars(select(AuditEntry.action).where(AuditEntry.action.like("tenant.%-move"))).all()
+        moves = select(AuditEntry.action).where(AuditEntry.action.like("tenant.%-move"))
+        actions = session.scalars(moves.order_by(AuditEntry.id)).all()
     assert actions == ["tenant.prepare-move", "tenant.switch-move", "tenant.finish-move"]
 
 

@@ -89,6 +89,7 @@ def test_file_of_a_tenant_is_whole(
             kind=asked.EXPORT,
             title="x",
             input=given,
+            needs=(),
             seal=SEALER.seal,
         ).id
     path = asked.path_of(tmp_path, job_id)
@@ -119,7 +120,7 @@ def test_tenant_of_a_file_is_there_once(
     }
     with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
         who = {"actor": ACTOR, "owner": Owner(platform.msp_id), "seal": SEALER.seal}
-        service.start(session, kind=asked.IMPORT, title="x", input=given, **who)
+        service.start(session, kind=asked.IMPORT, title="x", input=given, needs=(), **who)
 
     def look() -> None:
         with Session(owner_engine) as session:
