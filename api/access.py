@@ -53,6 +53,18 @@ class NotSignedIn(AdmitError):
     status = 401
 
 
+@contextmanager
+def reading(request: Request, scope: Scope) -> Iterator[Session]:
+    """A transaction in this scope: the request's own, where one is kept that has looked who asks. A second beside it
+    would be a second connection of a thread, and as many threads as connections would wait for each other."""
+    with take(request.scope, scope) as session:
+        if session is not None:
+            yield session
+            return
+    with session_scope(scope) as session:
+        yield session
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Who asks, and which tenant or MSP the path names; read in one transaction, which sees the token and no more, or
@@ -90,7 +102,7 @@ class Asked:
                 scope = TenantScope(tenant_id)
             for msp_id in reach.msps:
                 scope = MspScope(msp_id)
-        with session_scope(scope) as session:
+        with reading(self.request, scope) as session:
             yield session, reach
 
     def require_second_factor(self) -> None:
@@ -213,11 +225,7 @@ class Access:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        with take(self.asked.request.scope, self.scope) as session:
-            if session is not None:
-                yield session
-                return
-        with session_scope(self.scope) as session:
+        with reading(self.asked.request, self.scope) as session:
             yield session
 
     @contextmanager

@@ -24,7 +24,11 @@ def keeping(asgi: Asgi) -> Iterator[None]:
     """Of a request of one thread."""
     with _Kept() as kept:
         asgi[_KEPT] = kept
-        yield
+        try:
+            yield
+        finally:
+            # What reads later, as a stream does, begins a session of its own.
+            del asgi[_KEPT]
 
 
 def keep(asgi: Asgi, session: Session, opened: ExitStack) -> None:

@@ -7,7 +7,7 @@ Headers as draft-ietf-httpapi-ratelimit-headers-10.
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -96,7 +96,8 @@ class Shown:
         self.credential = credential
         # Once it was looked at and is good.
         self.good: Good | None = None
-        self.is_known = False
+        # What it was the last time, whose buckets this request was taken from.
+        self.known: Good | None = None
         self.taken: list[tuple[Bucket, float]] = []
         self._owners = owners
 
@@ -111,7 +112,7 @@ class Shown:
     def note(self, good: Good) -> None:
         """Raises TooManyRequests: what was shown in a way that was not known has not been counted for its owner yet."""
         self.good = good
-        if self.is_known or self._owners is None:
+        if self._owners is None or (self.known is not None and self.known.owner == good.owner):
             return
         left = self._owners.take(good.owner)
         self.taken.append((Bucket("owner", self._owners, good.owner), left))
@@ -184,7 +185,7 @@ class Rates:
         known = None if shown.credential is None else self._good.get(shown.credential)
         if known is None:
             return [Bucket("source", self._by_source, source)] if self._by_source is not None else []
-        shown.is_known = True
+        shown.known = known
         found = [("credential", self._by_credential, known.public_id), ("owner", self._by_owner, known.owner)]
         return [Bucket(name, of, key) for name, of, key in found if of is not None]
 
@@ -218,17 +219,17 @@ class Rates:
         )
 
 
-def credential_of(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
-    """Stands for the token or sign-in that is shown, without being it; None where none is shown."""
-    for name, value in headers:
-        if name == b"authorization":
-            return hash(value)
-        if name == b"cookie":
-            parts = (part.strip() for part in value.split(b";"))
-            ours = tuple(part for part in parts if part.partition(b"=")[0] in _SIGN_IN_COOKIES)
-            if ours:
-                return hash(ours)
-    return None
+def credential_of(headers: Sequence[tuple[bytes, bytes]]) -> int | None:
+    """Stands for the token or sign-in that is shown, without being it; None where none is shown. It is what is looked
+    at (api.access): what a proxy asks for itself is none, nor is a cookie beside a token."""
+    authorization = next((value for name, value in headers if name == b"authorization"), b"")
+    scheme, _, shown = authorization.decode("latin-1").partition(" ")
+    if scheme.lower() == "bearer" and shown.strip():
+        return hash(authorization)
+    cookies = (value for name, value in headers if name == b"cookie")
+    parts = (part.strip() for value in cookies for part in value.split(b";"))
+    ours = tuple(part for part in parts if part.partition(b"=")[0] in _SIGN_IN_COOKIES)
+    return hash(ours) if ours else None
 
 
 def _told(buckets: Buckets, name: str) -> str:

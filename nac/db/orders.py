@@ -49,8 +49,11 @@ class Order:
 
     def sorted(self, query: Query, entity: Any = None) -> Query:  # noqa: ANN401 -- an alias, as SQLAlchemy makes them
         """`entity` is what stands for that of the columns."""
+        return query.order_by(*self.by(entity))
+
+    def by(self, entity: Any = None) -> list[ColumnElement[Any]]:  # noqa: ANN401 -- as above
         columns = self.columns if entity is None else [getattr(entity, column.key) for column in self.columns]
-        return query.order_by(*(self._directed(column) for column in columns))
+        return [self._directed(column) for column in columns]
 
     def behind(self, key: Key) -> ColumnElement[bool]:
         first, *others = self.columns

@@ -4,7 +4,7 @@ through and no more. Where the page is not full by then, the next one goes on be
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from nac.db.orders import Key, Span
@@ -45,11 +45,14 @@ def seek(
     with by_order(session):
         if in_full or not told_apart(entity):
             return Sought(session.scalars(found.where(*told_apart(entity)).limit(span.limit)).all(), None)
-        each = aliased(entity, found.limit(LOOKED_THROUGH).subquery())
-        fitting = span.order.sorted(select(each), each).where(*told_apart(each)).limit(span.limit)
-        rows = session.scalars(fitting.execution_options(populate_existing=True)).all()
-        if len(rows) == span.limit:
-            return Sought(rows, None)
-        last = found.with_only_columns(*span.order.columns).offset(LOOKED_THROUGH - 1).limit(1)
-        row = session.execute(last).one_or_none()
-    return Sought(rows, None if row is None else tuple(row))
+        # One statement, and so of one moment: rows that come and go between two would be passed over or come twice.
+        # With those that fit comes the last that is looked through, whether or not it fits: as far as that it went.
+        number = func.row_number().over(order_by=span.order.by())
+        looked = found.add_columns(number.label("looked_through")).limit(LOOKED_THROUGH).subquery()
+        each = aliased(entity, looked)
+        fits, is_last = and_(*told_apart(each)), looked.c.looked_through == LOOKED_THROUGH
+        fitting = span.order.sorted(select(each, fits, is_last), each).where(or_(fits, is_last)).limit(span.limit)
+        rows = session.execute(fitting.execution_options(populate_existing=True)).all()
+    fit = [row for row, does_fit, _ in rows if does_fit]
+    ended_early = len(fit) < span.limit and bool(rows) and rows[-1][2]
+    return Sought(fit, span.order.key_of(rows[-1][0]) if ended_early else None)

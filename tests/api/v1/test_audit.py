@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import httpx
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 
 from nac.accounts.owners import Owner
 from nac.clock import utc_now
-from nac.db import PlatformScope, seeking, session_scope
+from nac.db import PlatformScope, process_engine, seeking, session_scope
 from nac.ids import MspId, TenantId
 from nac.msps import service as msps
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
@@ -172,6 +172,36 @@ def test_rare_ones_are_looked_for_bit_by_bit(api: httpx.Client, write, tokens, m
         assert pages < 30
     assert found == "r"
     assert pages > 2
+
+
+def test_what_comes_while_a_page_is_read_repeats_nothing(api: httpx.Client, write, tokens, monkeypatch) -> None:
+    """Between any two statements of a page."""
+    monkeypatch.setattr(seeking, "LOOKED_THROUGH", 3)
+    for number, target in enumerate("abcdefgh", -100):
+        write("msp", target, number, actor="person:bob")
+    disturbed = False
+
+    def disturb(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        nonlocal disturbed
+        if "FROM audit_log" not in statement or disturbed:
+            return
+        disturbed = True
+        write("msp", "x", -200, actor="person:bob")
+        write("msp", "y", -200, actor="person:bob")
+
+    engine = process_engine()
+    event.listen(engine, "after_cursor_execute", disturb)
+    try:
+        found, after = "", ""
+        while after is not None:
+            wanted = {"actor": "person:bob", "limit": 100, "after": after}
+            answer = api.get(WHERE["msp"], params=wanted, headers=tokens["msp"]).json()
+            found += "".join(each["target"] for each in answer["items"])
+            after = answer["next"]
+    finally:
+        event.remove(engine, "after_cursor_execute", disturb)
+    assert disturbed
+    assert found == "abcdefgh"
 
 
 def test_mistakes_are_told_with_their_place(api: httpx.Client, tokens) -> None:

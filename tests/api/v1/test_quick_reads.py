@@ -51,6 +51,8 @@ ASKED = (
     "/v1/tenants/nobody/endpoints",
     "/v1/msps/acme/tenants?limit=1",
     "/v1/platform/msps",
+    "/v1/tenants",
+    "/v1/tenants?msp=acme&limit=1",
     "/v1/grants",
 )
 # Of one answer alone.

@@ -98,6 +98,12 @@ def test_credentials_are_told_apart() -> None:
     assert len({credential_of(headers) for headers in shown}) == 4
     assert credential_of([(b"cookie", b"admit=a; z=3")]) == credential_of(shown[2])
     assert credential_of([(b"cookie", b"x=1; admit-device=a")]) is None
+    # What is not looked at stands for nobody: what a proxy asks all of them for, and cookies beside a token.
+    proxied = (b"authorization", b"Basic cHJveHk6")
+    assert credential_of([proxied]) is None
+    assert credential_of([proxied, *shown[2]]) == credential_of(shown[2])
+    assert credential_of([*shown[2], *shown[0]]) == credential_of(shown[0])
+    assert credential_of([(b"cookie", b"admit=b"), *shown[2]]) != credential_of([(b"cookie", b"admit=b")])
     assert Rates is not None
 
 
@@ -129,7 +135,7 @@ def test_a_token_has_one_bucket_however_it_is_shown(limited: httpx.Client, msp_t
     for way in ways:
         assert limited.get(LIST, headers=way).status_code == 200
     answers = [limited.get(LIST, headers=way) for way in (ways * 3)]
-    assert [answer.status_code for answer in answers] == [200] * 5 + [429]
+    assert [answer.status_code for answer in answers] == [200] * 4 + [429] * 2
     assert answers[-1].headers["ratelimit"].startswith('"credential";r=0;t=')
 
 
@@ -170,3 +176,18 @@ def test_what_is_shown_in_ever_other_ways_is_counted_for_its_owner(
     assert [answer.status_code for answer in answers] == [200] * 8 + [429] * 2
     assert answers[-1].headers["ratelimit"].startswith('"owner";r=0;t=')
     assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+def test_nobody_is_counted_for_another_who_shows_the_same_beside(
+    database: Database, tmp_path: Path, tenant_id, msp_token: str, make_token: MakeToken
+) -> None:
+    limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "5"}
+    with served(create_app(settings_of_public(database, tmp_path, **limits))) as client:
+        beside = ("Cookie", "admit=nothing")
+        mine, others = (
+            [beside, ("Authorization", f"Bearer {token}")] for token in (msp_token, make_token(Owner(tenant_id=tenant_id)))
+        )
+        assert client.get(LIST, headers=mine).status_code == 200
+        for _ in range(10):
+            client.get(LIST, headers=others)
+        assert client.get(LIST, headers=mine).status_code == 200
