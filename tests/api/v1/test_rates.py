@@ -184,9 +184,8 @@ def test_nobody_is_counted_for_another_who_shows_the_same_beside(
     limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "5"}
     with served(create_app(settings_of_public(database, tmp_path, **limits))) as client:
         beside = ("Cookie", "admit=nothing")
-        mine, others = (
-            [beside, ("Authorization", f"Bearer {token}")] for token in (msp_token, make_token(Owner(tenant_id=tenant_id)))
-        )
+        tokens = (msp_token, make_token(Owner(tenant_id=tenant_id)))
+        mine, others = ([beside, ("Authorization", f"Bearer {token}")] for token in tokens)
         assert client.get(LIST, headers=mine).status_code == 200
         for _ in range(10):
             client.get(LIST, headers=others)
