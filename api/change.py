@@ -59,6 +59,12 @@ class HasChanged(AdmitError):
     status = 412
 
 
+class CannotCompare(AdmitError):
+    """This change is made whatever there is: If-Match is not read here."""
+
+    status = 412
+
+
 async def request_sha256(
     request: Request,
     idempotency_key: Annotated[
@@ -82,9 +88,12 @@ class Change:
     # Whose cell is to decide by it.
     tenant_id: TenantId | None
     body: bytes | None = None
+    # Whether the route has looked at `If-Match`.
+    compared: bool = False
 
     def require_match(self, current: BaseModel) -> None:
         """Raises HasChanged where `If-Match` names another state than this one, which is locked (RFC 9110 13.1.1)."""
+        self.compared = True
         tags = _tags(self.request, "if-match")
         if tags is not None and tags != ["*"] and _state_of(etag(current)) not in map(_state_of, tags):
             raise HasChanged(remedy="Read it again, and decide anew.")
@@ -168,6 +177,9 @@ def changing(
         change = Change(session, request, response, owner.tenant_id)
         yield change
         assert change.body is not None, "the route gives no answer"
+        # Whoever asks for it does not mean to change what somebody else has changed meanwhile (RFC 9110 13.1.1).
+        if not change.compared and _tags(request, "if-match") not in (None, ["*"]):
+            raise CannotCompare(remedy="Leave If-Match out.")
         session.flush()
         if change.tenant_id is not None:
             response.headers["Admit-Position"] = cells.current_xact(session)

@@ -121,6 +121,7 @@ def _page(request: Request, shown: pages.Shown, *, status: int = 200) -> Respons
             slug=row.slug,
             name=row.name,
             status=status,
+            state=row.status,
             trial=trials.find_trial(session, tenant_id=access.tenant_id),
             test=self_test_of(found[0]) if found else None,
             asked=_asked(access) if Permission.LOG_READ in access.held else None,

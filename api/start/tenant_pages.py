@@ -53,6 +53,12 @@ there, and is kept until <strong>{kept_until}</strong>. Then it is deleted.</p>
 secret, devices and rules stay as they are. They do so by <code>./admit trial convert {slug}</code>.</p>
 </section>
 """
+_SUSPENDED = """\
+<section class="wrong" role="alert">
+<h2>This tenant is {status}</h2>
+<p>No device of it is admitted until it is resumed.</p>
+</section>
+"""
 _RUNNING = "<section><p>This is a trial until <strong>{ended}</strong>.</p></section>\n"
 _REVEAL = """\
 <form method="post" action="/start/{slug}/secret">{csrf}
@@ -116,6 +122,7 @@ def tenant(
     slug: str,
     name: str,
     status: int,
+    state: str,
     trial: Trial | None,
     test: SelfTest | None,
     asked: Sequence[LoggedDecision] | None,
@@ -124,26 +131,35 @@ def tenant(
     snippets: Sequence[Template],
     api_url: str,
 ) -> Response:
-    """`asked` is None for whoever may not see it; `held` says what is offered."""
+    """`asked` is None for whoever may not see it; `held` and `state`, of the tenant, say what is offered."""
     assert shown.server is not None
     given = {"slug": escape(slug), "csrf": f'<input type="hidden" name="csrf_token" value="{escape(csrf_token)}">'}
     runs = test is not None and test.passed is None and not test.error
     # Only a page that could be asked for again as it is: nothing that is shown once, nothing typed, no form to type in.
     refreshes = runs and shown == Shown(server=shown.server) and not shown.server.secret
     body = _TENANT.format(
-        trial=_trial(trial, given) if trial else "",
+        trial=_state(state, trial, given),
         address=escape(shown.server.address),
         auth_port=shown.server.auth_port,
         acct_port=shown.server.acct_port,
         secret=_secret(shown.server, snippets, given) if Permission.SECRET_REVEAL in held else "",
-        device=_device(shown, given) if Permission.ENDPOINT_MANAGE in held and not refreshes else "",
-        asked=_asked(asked, slug, may_enter=Permission.ENDPOINT_MANAGE in held),
+        device=_device(shown, given)
+        if Permission.ENDPOINT_MANAGE in held and state == "active" and not refreshes
+        else "",
+        asked=_asked(asked, slug, may_enter=Permission.ENDPOINT_MANAGE in held and state == "active"),
         board=_board(test) + ("" if runs or Permission.POLICY_PUBLISH not in held else _TEST.format(**given)),
         token=_token(shown.token, api_url, given) if Permission.TOKEN_MANAGE in held else "",
         **given,
     )
     again = {"Refresh": _SECONDS_UNTIL_NEXT_LOOK} if refreshes else {}
     return page(name, body, status or HTTPStatus.OK, again)
+
+
+def _state(state: str, trial: Trial | None, given: dict[str, str]) -> str:
+    found = _trial(trial, given) if trial else ""
+    if state == "active" or (trial and trial.state == "ended"):
+        return found
+    return _SUSPENDED.format(status="being deleted" if state == "deleting" else state) + found
 
 
 def _trial(trial: Trial, given: dict[str, str]) -> str:

@@ -90,6 +90,8 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
                 held=access.held,
                 owner=access.owner,
                 membership_id=member_id,
+                # Left out: those that it was for. It becomes all of them by null alone.
+                keeps_tenants="tenants" not in body.model_fields_set,
                 **body.model_dump(),
             )
             return change.answer(_member(row))

@@ -41,6 +41,10 @@ class Ending(Input):
     leave_behind: bool = False
 
 
+# Nothing has to be said.
+_ENDING = Ending.model_validate({})
+
+
 class Counts(BaseModel):
     """NASes by what they were heard with. `back`: with the new one, and since then with the old one."""
 
@@ -122,7 +126,7 @@ def list_nases(
 
 
 @router.post("/finish", operation_id="finishSecretRotation")
-def finish_rotation(access: Rotates, body: Ending) -> Rotation:
+def finish_rotation(access: Rotates, body: Ending = _ENDING) -> Rotation:
     """The new secret alone, from now on."""
     with access.change() as change:
         status = rotations.finish(
@@ -136,7 +140,7 @@ def finish_rotation(access: Rotates, body: Ending) -> Rotation:
 
 
 @router.post("/cancel", operation_id="cancelSecretRotation")
-def cancel_rotation(access: Rotates, body: Ending) -> Rotation:
+def cancel_rotation(access: Rotates, body: Ending = _ENDING) -> Rotation:
     """The old secret alone, as before."""
     with access.change() as change:
         status = rotations.cancel(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())

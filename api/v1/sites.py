@@ -52,6 +52,7 @@ class NewSite(Input):
 
 
 class SiteChange(Input):
+    name: Name | None = None
     time_zone: _TimeZone | None = None
     monitor: bool | None = None
     # null goes back to the policy's own.

@@ -96,6 +96,7 @@ def add(
 @command.command("set")
 @click.argument("slug")
 @tenant_option
+@click.option("--name", help="For people.")
 @click.option("--time-zone", help="IANA name, such as Europe/Berlin.")
 @_monitor_option
 @_fallback_option
@@ -104,6 +105,7 @@ def add(
 def set_(
     slug: str,
     tenant: str,
+    name: str | None,
     time_zone: str | None,
     monitor: bool | None,
     fallback: BinaryIO | None,
@@ -125,6 +127,7 @@ def set_(
             actor=domain.actor,
             tenant_id=tenant_id,
             slug=slug,
+            name=name,
             monitor=monitor,
             time_zone=time_zone,
             fallback=None if no_fallback else _read_fallback(fallback),

@@ -124,15 +124,19 @@ def change_member(
     membership_id: UUID,
     role: str,
     tenants: Iterable[str] | None = None,
+    keeps_tenants: bool = False,
 ) -> Member:
-    """Raises LastManager, too. What the member has now must be within `held` as well: nobody takes from those above."""
+    """With `keeps_tenants` the role is for those tenants that it was for.
+
+    Raises LastManager, too. What the member has now must be within `held` as well: nobody takes from those above.
+    """
     # First: of a role of its own, what it gives is not changed meanwhile.
     managers = lock_managers(session, owner=owner)
     found = _require_role(session, owner, role)
-    chosen = _require_tenants(session, owner, tenants)
+    before = require_member(session, owner=owner, membership_id=membership_id)
+    chosen = before.chosen if keeps_tenants else _require_tenants(session, owner, tenants)
     if Permission.MEMBER_MANAGE not in found.permissions or chosen is not None:
         managers.require_without({membership_id})
-    before = require_member(session, owner=owner, membership_id=membership_id)
     require_not_more(held, before.permissions | found.permissions)
     row = before.membership
     row.role, row.custom_role_id = None, None

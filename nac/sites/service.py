@@ -81,6 +81,7 @@ def set_site(
     actor: str,
     tenant_id: TenantId,
     slug: str,
+    name: str | None = None,
     monitor: bool | None = None,
     time_zone: str | None = None,
     fallback: object = UNCHANGED,
@@ -92,6 +93,8 @@ def set_site(
     """
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     before = _describe(site)
+    if name is not None:
+        site.name = require_name(name or slug)
     if monitor is not None:
         site.monitor = monitor
     if time_zone is not None:
@@ -117,7 +120,7 @@ def set_site(
 
 
 def _describe(site: Site) -> dict[str, Any]:
-    return {"monitor": site.monitor, "time_zone": site.time_zone, "fallback": site.fallback}
+    return {"name": site.name, "monitor": site.monitor, "time_zone": site.time_zone, "fallback": site.fallback}
 
 
 def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> Site:

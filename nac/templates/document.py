@@ -46,7 +46,7 @@ class PolicyDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class SettingsDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     methods: list[str] | UnsetType = UNSET
     tls_versions: list[str] | UnsetType = UNSET
-    # null asks for no replay.
+    # null and 0 ask for no replay.
     replay_days: int | UnsetType | None = UNSET
     renewal_keeps_key: bool | UnsetType = UNSET
     status_failure: Literal["soft", "hard"] | UnsetType = UNSET
@@ -137,6 +137,9 @@ def parts_of(parsed: TemplateDocument) -> dict[str, Any]:
         value = getattr(parsed.settings, name)
         if value is not UNSET:
             wanted[f"settings.{name}"] = list(getattr(offer, name)) if name in Offer._fields else value
+    if wanted.get("settings.replay_days") == 0:
+        # As tenants have it.
+        wanted["settings.replay_days"] = None
     return wanted
 
 

@@ -72,6 +72,11 @@ def get_rollout(session: Session, msp_id: MspId, rollout_id: UUID, *, lock: bool
     return session.scalar(query.execution_options(populate_existing=True))
 
 
+def under_way(session: Session, template: Template) -> bool:
+    wanted = Rollout.template_id == template.id, Rollout.state.in_(("running", "rolling-back"))
+    return session.scalar(select(Rollout.id).where(*wanted).limit(1)) is not None
+
+
 def lock_running(session: Session, msp_id: MspId) -> Sequence[Rollout]:
     query = select(Rollout).where(Rollout.msp_id == msp_id, Rollout.state.in_(("running", "rolling-back")))
     query = query.order_by(Rollout.id).with_for_update()

@@ -73,6 +73,10 @@ def start(
     if not 0 < most_moved <= 1:
         raise InvalidInput("Give a share between 0 and 1.", place="most_moved", remedy="0.05 is 5 of 100 devices.")
     behind = {tenant.slug: row for row, tenant in repository.followers(session, template) if row.version != number}
+    if repository.under_way(session, template):
+        raise Conflict(
+            "A roll-out of this template is under way.", place="rollout", remedy="Wait for its end, or stop it."
+        )
     if not behind:
         raise Conflict(f"Every tenant that follows {slug!r} has version {number}.", place="version")
     planned = _plan(template, behind, stages)

@@ -25,6 +25,10 @@ def test_parts_are_what_it_says_and_nothing_else() -> None:
     assert all(PART.fullmatch(part) for part in parts)
 
 
+def test_no_days_of_replay_are_what_tenants_have() -> None:
+    assert parts_of(parse_template({"settings": {"replay_days": 0}})) == {"settings.replay_days": None}
+
+
 @pytest.mark.parametrize(
     ("content", "place"),
     [

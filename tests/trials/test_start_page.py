@@ -159,6 +159,7 @@ def test_decisions_say_what_to_do():
         slug="acme",
         name="Acme",
         status=200,
+        state="active",
         trial=None,
         test=None,
         asked=found,

@@ -120,6 +120,16 @@ def test_change_of_what_has_changed_is_refused(api: httpx.Client) -> None:
     assert api.delete(path, headers={"If-Match": tags}).status_code == 204
 
 
+def test_a_change_that_compares_nothing_is_not_made_with_if_match(api: httpx.Client) -> None:
+    path = "/v1/tenants/alpha/roles"
+    made = api.post(path, json={"slug": "kicker", "name": "A", "permissions": ["session.read"]})
+    for tag in (made.headers["etag"], '"x"'):
+        refused = api.patch(f"{path}/kicker", json={"name": "B"}, headers={"If-Match": tag})
+        assert (refused.status_code, refused.json()["code"]) == (412, "cannot-compare")
+    assert api.get(path).json()["items"][-1]["name"] == "A"
+    assert api.patch(f"{path}/kicker", json={"name": "C"}, headers={"If-Match": "*"}).status_code == 200
+
+
 def test_two_changes_of_one_state_are_one_too_many(api: httpx.Client) -> None:
     tag = api.post(ENDPOINTS, json={"mac": PRINTER}).headers["etag"]
     path = f"{ENDPOINTS}/{PRINTER}"

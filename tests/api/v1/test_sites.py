@@ -24,6 +24,8 @@ def test_site_is_added_changed_made_the_default_and_removed(api: httpx.Client) -
     assert changed.status_code == 200, changed.text
     assert changed.json() == api.get(f"{SITES}/north").json()
     assert [each["slug"] for each in api.get(SITES).json()["items"] if each["default"]] == ["north"]
+    assert api.patch(f"{SITES}/north", json={"name": "Northern"}).json()["name"] == "Northern"
+    assert api.patch(f"{SITES}/north", json={"name": ""}).json()["name"] == "north"
     assert api.patch(f"{SITES}/north", json={"fallback": None}).json()["fallback"] is None
     assert api.delete(f"{SITES}/north").json()["code"] == "in-use"
     api.patch(f"{SITES}/main", json={"default": True})
