@@ -11,12 +11,13 @@ from psycopg.pq import Escaping, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn
 from sqlalchemy import Connection, Engine, Select, bindparam, column, event, func, select, table
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session, SessionTransaction
 
 from nac.db.engine import process_engine
 from nac.db.failures import translate
 from nac.db.scope import CredentialScope, MspScope, PlatformScope, Scope
-from nac.errors import NotFound, ScopeViolation
+from nac.errors import DatabaseUnavailable, NotFound, ScopeViolation
 from nac.ids import MspId, TenantId
 
 _SETTINGS = "admit.settings"
@@ -90,6 +91,9 @@ def session_scope(scope: Scope, *, engine: Engine | None = None, is_snapshot: bo
     except DBAPIError as exc:
         # Of the rollback, too, where the connection is gone for another reason than what ended the transaction.
         raise translate(exc) from exc
+    except PoolTimeout as exc:
+        detail = "All connections to the database are in use."
+        raise DatabaseUnavailable(detail, remedy="Try again in a moment.") from exc
 
 
 def _begin(session: Session) -> None:

@@ -1,3 +1,4 @@
+from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
 
@@ -133,3 +134,14 @@ def test_error_tells_code_title_place_and_remedy() -> None:
     assert (error.code, error.status) == ("no-free-slot", 409)
     assert str(error) == "No cell has a free slot. Start another cell."
     assert str(InvalidInput("Too long.", place="name")) == "name: Too long."
+
+
+def test_connections_that_are_all_in_use_are_an_outage(database: Database):
+    engine = make_engine(database.app_url, pool_size=1)
+    engine.pool._timeout = 0.1
+    try:
+        with ExitStack() as taken, pytest.raises(DatabaseUnavailable, match="in use"):
+            for _ in range(20):
+                taken.enter_context(session_scope(PlatformScope(), engine=engine))
+    finally:
+        engine.dispose()
