@@ -140,8 +140,10 @@ def test_connections_that_are_all_in_use_are_an_outage(database: Database):
     engine = make_engine(database.app_url, pool_size=1)
     engine.pool._timeout = 0.1
     try:
-        with ExitStack() as taken, pytest.raises(DatabaseUnavailable, match="in use"):
-            for _ in range(20):
+        with ExitStack() as taken:
+            for _ in range(engine.pool.size() + engine.pool._max_overflow):
+                taken.enter_context(session_scope(PlatformScope(), engine=engine))
+            with pytest.raises(DatabaseUnavailable, match="in use"):
                 taken.enter_context(session_scope(PlatformScope(), engine=engine))
     finally:
         engine.dispose()
