@@ -53,14 +53,16 @@ def _set(connection: Connection, settings: dict[str, str]) -> None:
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     begins = driver.pgconn.transaction_status == TransactionStatus.IDLE
-    if (begins and driver.isolation_level is not None) or not _sent(driver.pgconn, settings, begins=begins):
+    # SQLAlchemy sets the usual level back by its name where a transaction of the connection had another.
+    is_usual = driver.isolation_level in (None, psycopg.IsolationLevel.READ_COMMITTED)
+    if (begins and not is_usual) or not _sent(driver.pgconn, settings, begins=begins):
         _apply(connection, settings)
 
 
 def _sent(connection: PGconn, settings: dict[str, str], *, begins: bool) -> bool:
     """False where it did not go: the next statement tells why, as SQLAlchemy understands it."""
     quoted = Escaping(connection).escape_literal
-    commands = [b"BEGIN"] if begins else []
+    commands = [b"BEGIN ISOLATION LEVEL READ COMMITTED"] if begins else []
     commands += [b"SET LOCAL %s = %s" % (name.encode(), quoted(value.encode())) for name, value in settings.items()]
     try:
         return connection.exec_(b"; ".join(commands)).status == ExecStatus.COMMAND_OK

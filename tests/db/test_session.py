@@ -22,6 +22,7 @@ from nac.errors import AdmitError, AlreadyExists, DatabaseUnavailable, InvalidIn
 from nac.ids import TenantId
 from nac.models import Msp
 from tests.postgres import Database
+from tests.statements import counted
 
 
 def _write_and_fail(session: Session) -> None:
@@ -145,5 +146,17 @@ def test_connections_that_are_all_in_use_are_an_outage(database: Database):
                 taken.enter_context(session_scope(PlatformScope(), engine=engine))
             with pytest.raises(DatabaseUnavailable, match="in use"):
                 taken.enter_context(session_scope(PlatformScope(), engine=engine))
+    finally:
+        engine.dispose()
+
+
+def test_transactions_of_a_connection_that_gave_a_snapshot_begin_in_one_message(database: Database):
+    engine = make_engine(database.app_url, pool_size=1)
+    try:
+        with session_scope(PlatformScope(), engine=engine, is_snapshot=True) as session:
+            assert session.scalar(text("SHOW transaction_isolation")) == "repeatable read"
+        with counted(engine) as statements, session_scope(PlatformScope(), engine=engine) as session:
+            assert session.scalar(text("SHOW transaction_isolation")) == "read committed"
+        assert statements == ["SHOW transaction_isolation"]
     finally:
         engine.dispose()

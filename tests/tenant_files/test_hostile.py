@@ -231,7 +231,7 @@ def test_large_rows_are_not_held_and_renew_whom_they_like(app_engine: Engine, pl
         | {
             "id": own,
             "renews_id": behind,
-            "serial": base64.b64encode(UUID(own).bytes).decode(),
+            "serial": base64.b64encode(b"\x01" + UUID(own).bytes).decode(),
             "public_key_sha256": base64.b64encode(hashlib.sha256(own.encode()).digest()).decode(),
             "key_sealed": None,
             "certificate_der": base64.b64encode(os.urandom(1 << 17) + bytes(7 << 17)).decode(),
