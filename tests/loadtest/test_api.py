@@ -46,7 +46,6 @@ def test_searches_of_a_year_read_a_few_partitions_at_a_time(app: FastAPI, filled
         while not page["items"]:
             page = client.get(f"{lost[0]}&after={page['next']}").json()
         assert page["items"][0]["user"] == "lost"
-    assert {name: asked.scanned for name, asked in found.items() if asked.scanned} == {}
     assert found["newest"].most_partitions < 15
     assert max(asked.statements for asked in found.values()) <= 20
 
