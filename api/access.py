@@ -11,9 +11,11 @@ from typing import Annotated, ClassVar, Literal
 from fastapi import Depends, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.orm import Session
+from starlette.requests import HTTPConnection
 
 from api import cookies
 from api.change import Body, Change, changing, etag, request_sha256, require_news
+from api.instant import instant
 from api.kept_session import keep, take
 from api.query import require_known_query
 from api.rates import note_good
@@ -44,7 +46,15 @@ from nac.tenants.service import TenantNotFound
 _KEY = Path(description="Slug or id.", max_length=63)
 _SIGN_ON = "Sign in by it. One who was named for that may come in with two factors of his own."
 _SUSPENDED = "Ask who runs the platform."
-_bearer = HTTPBearer(auto_error=False, description="An API token: admit_<id>_<secret>.")
+
+
+class _Bearer(HTTPBearer):
+    @instant
+    async def __call__(self, request: HTTPConnection) -> HTTPAuthorizationCredentials | None:
+        return await super().__call__(request)
+
+
+_bearer = _Bearer(auto_error=False, scheme_name="HTTPBearer", description="An API token: admit_<id>_<secret>.")
 
 
 class NotSignedIn(AdmitError):
@@ -309,6 +319,7 @@ class Requires:
 class ReadsTenant(Requires):
     level = Level.TENANT
 
+    @instant
     async def __call__(self, asked: _Asks, tenant: _Tenant) -> Access:
         return self.on_tenant(asked)
 
@@ -323,6 +334,7 @@ class ChangesTenant(Requires):
 class ReadsMsp(Requires):
     level = Level.MSP
 
+    @instant
     async def __call__(self, asked: _Asks, msp: _Msp) -> Access:
         return self.on_msp(asked)
 
@@ -382,6 +394,7 @@ class ChangesNamedMsp(Requires):
 class ReadsPlatform(Requires):
     level = Level.PLATFORM
 
+    @instant
     async def __call__(self, asked: _Asks) -> Access:
         return self.on_platform(asked)
 
@@ -396,6 +409,7 @@ class ChangesPlatform(Requires):
 class Mine:
     """Of a route about the asker himself, who needs no permission for it."""
 
+    @instant
     async def __call__(self, asked: _Asks) -> Asked:
         return asked
 

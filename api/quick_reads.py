@@ -8,13 +8,12 @@ the route itself and its JSON are made in one go, by one of a few threads.
 All the rest is FastAPI's: other routes, and each request that has a mistake in it, which it tells as ever.
 """
 
-import dis
 from asyncio import get_running_loop
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from inspect import isasyncgenfunction, isclass, iscoroutinefunction, isgeneratorfunction
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, Final
 
 from fastapi import Request, Response
@@ -26,6 +25,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.access import asks_who
+from api.instant import function_of, is_instant, result_of
 from api.kept_session import keeping
 from api.state import reading_threads_of
 
@@ -128,7 +128,7 @@ class _Plan:
             if step.response_name:
                 values[step.response_name] = response
             result = step.call(**values)
-            results.append(_result_of(result) if step.is_async else result)
+            results.append(result_of(result) if step.is_async else result)
         shown = results[-1]
         if isinstance(shown, Response):
             return shown
@@ -141,15 +141,6 @@ class _Plan:
         answer = Response(self._field.serialize_json(value), status, media_type="application/json")
         answer.raw_headers.extend(noted.raw_headers)
         return answer
-
-
-def _result_of(coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 -- whatever a route depends on
-    """Of one that waits for nothing."""
-    try:
-        coroutine.send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError(f"{coroutine} waits")
 
 
 class _Quick:
@@ -230,7 +221,7 @@ def _is_plain(dependant: Dependant) -> bool:
         and all(field.validation_alias in (None, field.alias) for field in dependant.query_params)
         and dependant.call is not None
         and not _yields(dependant.call)
-        and not (_is_async(dependant.call) and _may_wait(dependant.call))
+        and (is_instant(dependant.call) or not _is_async(dependant.call))
     )
 
 
@@ -244,20 +235,9 @@ def _has_plain_default(field: Any) -> bool:  # noqa: ANN401 -- a field of FastAP
     )
 
 
-def _function(call: Any) -> Any:  # noqa: ANN401 -- whatever a route depends on
-    return call if isclass(call) or hasattr(call, "__code__") else type(call).__call__
-
-
 def _is_async(call: object) -> bool:
-    return iscoroutinefunction(_function(call))
+    return iscoroutinefunction(function_of(call))
 
 
 def _yields(call: object) -> bool:
-    return isgeneratorfunction(_function(call)) or isasyncgenfunction(_function(call))
-
-
-def _may_wait(call: object) -> bool:
-    return any(
-        each.opname in ("GET_AWAITABLE", "GET_AITER", "BEFORE_ASYNC_WITH")
-        for each in dis.get_instructions(_function(call))
-    )
+    return isgeneratorfunction(function_of(call)) or isasyncgenfunction(function_of(call))

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from api.instant import instant
 from nac.db.orders import DOWN, Column, Key, Order, Orders, Span, may_be_null
 from nac.db.types import HostAddress, Mac
 from nac.errors import InvalidInput
@@ -139,11 +140,9 @@ class Ordered(Sorted):
 
 
 def sorted_by(orders: Orders) -> Callable[..., Awaitable[Ordered]]:
-    """As a dependency: `limit`, `after` and `sort` of a list that has these orders.
+    """As a dependency: `limit`, `after` and `sort` of a list that has these orders."""
 
-    `async`, as the others here, since it does no I/O: what is not takes a turn of the thread pool.
-    """
-
+    @instant
     async def paging(limit: _Limit = 100, after: _After = "", sort: str = orders.default) -> Ordered:
         return Ordered(limit, after, orders[sort])
 
@@ -154,6 +153,7 @@ def sorted_by_time(name: str, *, newest_first: bool = True) -> Callable[..., Awa
     """Of a list that goes by moments, up and down, and reads its keys itself."""
     default = DOWN + name if newest_first else name
 
+    @instant
     async def paging(limit: _Limit = 100, after: _After = "", sort: str = default) -> Sorted:
         return Sorted(limit, after, sort)
 
@@ -163,6 +163,7 @@ def sorted_by_time(name: str, *, newest_first: bool = True) -> Callable[..., Awa
 def sort_of(orders: Orders) -> Callable[..., Awaitable[str]]:
     """As a dependency: `sort` of a list that is given whole."""
 
+    @instant
     async def sort(sort: str = orders.default) -> str:
         return sort
 

@@ -1,6 +1,6 @@
 """The one place that commits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, cast
@@ -33,8 +33,8 @@ def _setting(number: int) -> Select[Any]:
     )
 
 
-def _apply(connection: Connection, settings: dict[str, str]) -> None:
-    values = {}
+def _apply(connection: Connection, settings: Mapping[str, str | None]) -> None:
+    values: dict[str, str | None] = {}
     for index, (name, value) in enumerate(settings.items()):
         values[f"name_{index}"], values[f"value_{index}"] = name, value
     connection.execute(_setting(len(settings)), values)
@@ -47,9 +47,9 @@ def _scope_transaction(session: Session, transaction: SessionTransaction, connec
         _set(connection, cast("dict[str, str]", settings))
 
 
-def _set(connection: Connection, settings: dict[str, str]) -> None:
-    """Settings of the transaction, which is begun where none is, in one message: one wait where there were two, and
-    nothing of what SQLAlchemy and the driver do for a statement."""
+def _set(connection: Connection, settings: Mapping[str, str | None]) -> None:
+    """Settings of the transaction, None for what the connection has; it is begun where none is, in one message: one
+    wait where there were two, and nothing of what SQLAlchemy and the driver do for a statement."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     begins = driver.pgconn.transaction_status == TransactionStatus.IDLE
@@ -59,15 +59,23 @@ def _set(connection: Connection, settings: dict[str, str]) -> None:
         _apply(connection, settings)
 
 
-def _sent(connection: PGconn, settings: dict[str, str], *, begins: bool) -> bool:
+def _sent(connection: PGconn, settings: Mapping[str, str | None], *, begins: bool) -> bool:
     """False where it did not go: the next statement tells why, as SQLAlchemy understands it."""
-    quoted = Escaping(connection).escape_literal
+    escaping = Escaping(connection)
     commands = [b"BEGIN ISOLATION LEVEL READ COMMITTED"] if begins else []
-    commands += [b"SET LOCAL %s = %s" % (name.encode(), quoted(value.encode())) for name, value in settings.items()]
+    for name, value in settings.items():
+        quoted = b"DEFAULT" if value is None else escaping.escape_literal(value.encode())
+        commands.append(b"SET LOCAL %s = %s" % (name.encode(), quoted))
     try:
         return connection.exec_(b"; ".join(commands)).status == ExecStatus.COMMAND_OK
     except psycopg.OperationalError:
         return False
+
+
+def _plans(scope: Scope) -> dict[str, str]:
+    """Who asks is looked up by a key, the same for each request: planned once for a connection, also where all else is
+    planned for its values."""
+    return {"plan_cache_mode": "auto"} if isinstance(scope, CredentialScope) else {}
 
 
 def set_for_transaction(session: Session, **settings: str) -> None:
@@ -86,7 +94,7 @@ def session_scope(scope: Scope, *, engine: Engine | None = None, is_snapshot: bo
         chosen = chosen.execution_options(isolation_level="REPEATABLE READ")
     try:
         with Session(chosen, expire_on_commit=False, info={"scope": scope}) as session:
-            session.info[_SETTINGS] = scope.settings()
+            session.info[_SETTINGS] = scope.settings() | _plans(scope)
             _begin(session)
             yield session
             session.commit()
@@ -180,4 +188,4 @@ def go_on(session: Session, scope: Scope) -> None:
     session.expunge_all()
     before = session.info[_SETTINGS]
     session.info["scope"], session.info[_SETTINGS] = scope, scope.settings()
-    _set(session.connection(), dict.fromkeys(before, "") | scope.settings())
+    _set(session.connection(), dict.fromkeys(before) | scope.settings())

@@ -112,6 +112,18 @@ def test_transaction_of_a_credential_goes_on_as_another_and_sees_nothing_of_it_a
         go_on(session, TenantScope(tenant_id))
 
 
+def test_who_asks_is_planned_once_and_what_is_asked_for_as_the_connection_says(database: Database) -> None:
+    engine = make_engine(database.app_url, settings=("plan_cache_mode=force_custom_plan",))
+    mode = text("SHOW plan_cache_mode")
+    with session_scope(CredentialScope("shown"), engine=engine) as session:
+        before = session.scalar(mode)
+        go_on(session, TenantScope(TenantId(uuid4())))
+        assert (before, session.scalar(mode)) == ("auto", "force_custom_plan")
+    with session_scope(PlatformScope(), engine=engine) as session:
+        assert session.scalar(mode) == "force_custom_plan"
+    engine.dispose()
+
+
 @pytest.mark.parametrize("is_snapshot", [False, True])
 @pytest.mark.parametrize("shown", ["", "x'; SELECT set_config('admit.platform', 'on', true); --", "\\' \"ä", "$1 %s"])
 def test_scope_is_what_it_says_whatever_it_is(app_engine: Engine, shown: str, is_snapshot: bool) -> None:
