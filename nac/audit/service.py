@@ -16,7 +16,7 @@ from nac.db.orders import Span
 from nac.db.seeking import Sought
 from nac.errors import NotFound
 from nac.ids import MspId, TenantId
-from nac.models import AuditEntry, AuditSeal
+from nac.models import AuditEntry, AuditSeal, Tenant
 
 _ORIGIN = "admit.origin"
 _PART = 5_000
@@ -91,6 +91,34 @@ def _origin_columns(session: Session) -> dict[str, Any]:
 
 
 RowT = TypeVar("RowT", bound=TenantOwned)
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRecorder:
+    """`append` for what is done with a tenant as a whole."""
+
+    noun: str
+
+    def __call__(
+        self,
+        session: Session,
+        actor: str,
+        tenant: Tenant,
+        verb: str,
+        *,
+        before: Mapping[str, Any] | None = None,
+        after: Mapping[str, Any] | None = None,
+    ) -> None:
+        append(
+            session,
+            actor=actor,
+            action=f"{self.noun}.{verb}",
+            target=tenant.slug,
+            tenant_id=tenant.id,
+            msp_id=tenant.msp_id,
+            before=before,
+            after=after,
+        )
 
 
 @dataclass(frozen=True, slots=True)

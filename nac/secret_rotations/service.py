@@ -5,7 +5,7 @@ From `begin` on radiusd takes both from every NAS, and answers each with the one
 (radius/module/secret_lookup.py). `finish` leaves the new one alone, `cancel` the old one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
+from nac.audit.service import TenantRecorder
 from nac.cells import repository as slots
 from nac.cells import service as cells
 from nac.clock import utc_now
@@ -34,6 +34,7 @@ from nac.tenants.service import RESTORED_ROTATION, TenantNotFound
 SHORTEST, USUAL, LONGEST = timedelta(hours=1), timedelta(days=7), timedelta(days=30)
 # Names in a sentence.
 _MOST_NAMED = 5
+_audit = TenantRecorder("secret")
 
 
 class RotationNotFound(NotFound):
@@ -100,7 +101,7 @@ def begin(
     # A tenant that is moving does not go before the other cell takes both, too.
     cells.unready(session, tenant_id=tenant_id)
     after = {"of": found.name if found else "tenant", "ends_at": rotation.ends_at.isoformat(), "at_end": at_end}
-    _audit(session, actor, tenant, "begin-rotation", after)
+    _audit(session, actor, tenant, "begin-rotation", after=after)
     return _status(session, rotation, found)
 
 
@@ -260,21 +261,9 @@ def _end(
     rotation.ended_at, rotation.ended_by = utc_now(), actor
     session.flush()
     verb = {"finished": "finish-rotation", "cancelled": "cancel-rotation"}[to]
-    _audit(session, actor, tenant, verb, {"of": nas.name if nas else "tenant", "nases": counts})
+    _audit(session, actor, tenant, verb, after={"of": nas.name if nas else "tenant", "nases": counts})
     return Status(rotation, nas, counts)
 
 
 def _status(session: Session, rotation: SecretRotation, nas: Nas | None) -> Status:
     return Status(rotation, nas, repository.count_by_state(session, rotation))
-
-
-def _audit(session: Session, actor: str, tenant: Tenant, verb: str, after: Mapping[str, object]) -> None:
-    audit.append(
-        session,
-        actor=actor,
-        action=f"secret.{verb}",
-        target=tenant.slug,
-        tenant_id=tenant.id,
-        msp_id=tenant.msp_id,
-        after=after,
-    )

@@ -11,7 +11,7 @@ from typing import IO, Any
 from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
+from nac.audit.service import TenantRecorder
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db.base import Base
@@ -33,6 +33,8 @@ _PKCS11 = b"pkcs11:"
 
 
 _Rows = Generator[Mapping[str, Any], None, None]
+
+_audit = TenantRecorder("tenant")
 
 
 @dataclass(slots=True)
@@ -68,13 +70,11 @@ def write_tenant(
             table = Base.metadata.tables[name]
             writer.write(archive, f"logs/{name}.jsonl", table, writer.plain_rows_of(table))
         archive.writestr(MANIFEST, writer.manifest())
-    audit.append(
+    _audit(
         session,
-        actor=actor,
-        action="tenant.export",
-        target=tenant.slug,
-        tenant_id=tenant.id,
-        msp_id=tenant.msp_id,
+        actor,
+        tenant,
+        "export",
         after={"secrets": key is not None, "logs": logs, "rows": sum(writer.written.rows.values())},
     )
     if key is None:

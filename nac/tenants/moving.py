@@ -6,14 +6,13 @@ that know both addresses go over by themselves; its slot is kept until the move 
 short. What it had heard and not yet told is shipped by the new cell (migration 0037, `hand_over_record`).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
+from nac.audit.service import TenantRecorder
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import enter_tenant
@@ -24,6 +23,8 @@ from nac.secrets import Sealer
 from nac.tenants import service as tenants
 
 MoveState = Literal["prepared", "switched", "finished", "cancelled"]
+
+_audit = TenantRecorder("tenant")
 
 
 class MoveNotFound(NotFound):
@@ -90,7 +91,7 @@ def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str
     session.add(move)
     session.flush()
     status = _describe(session, move)
-    _audit(session, actor, tenant, "prepare-move", {"from": status.before.cell, "to": status.after.cell})
+    _audit(session, actor, tenant, "prepare-move", after={"from": status.before.cell, "to": status.after.cell})
     return status
 
 
@@ -117,7 +118,7 @@ def switch_move(
     move.state, move.switched_at = "switched", utc_now()
     session.flush()
     status = _describe(session, move)
-    _audit(session, actor, tenant, "switch-move", {"from": status.before.cell, "to": status.after.cell})
+    _audit(session, actor, tenant, "switch-move", after={"from": status.before.cell, "to": status.after.cell})
     return status
 
 
@@ -229,7 +230,7 @@ def _retire(session: Session, slot: Slot) -> None:
 
 def _end(session: Session, actor: str, tenant: Tenant, move: TenantMove, to: MoveState) -> MoveStatus:
     verb = {"finished": "finish-move", "cancelled": "cancel-move"}[to]
-    _audit(session, actor, tenant, verb, {"state": to}, before={"state": move.state})
+    _audit(session, actor, tenant, verb, before={"state": move.state}, after={"state": to})
     move.state, move.ended_at = to, utc_now()
     session.flush()
     return _describe(session, move)
@@ -249,24 +250,3 @@ def _describe(session: Session, move: TenantMove) -> MoveStatus:
     is_ready = move.state == "switched" or (move.state == "prepared" and statuses.get(move.to_slot_id) == "ready")
     nowhere = Place("", "", 0, 0)
     return MoveStatus(move, places.get(move.from_slot_id, nowhere), places.get(move.to_slot_id, nowhere), is_ready)
-
-
-def _audit(
-    session: Session,
-    actor: str,
-    tenant: Tenant,
-    verb: str,
-    after: Mapping[str, object],
-    *,
-    before: Mapping[str, object] | None = None,
-) -> None:
-    audit.append(
-        session,
-        actor=actor,
-        action=f"tenant.{verb}",
-        target=tenant.slug,
-        tenant_id=tenant.id,
-        msp_id=tenant.msp_id,
-        before=before,
-        after=after,
-    )

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from nac.accounts.grants import Reach
 from nac.accounts.permissions import Level
 from nac.accounts.places import find_msp
-from nac.audit import service as audit
+from nac.audit.service import TenantRecorder
 from nac.cells import service as cells
 from nac.certificates.repository import list_authorities
 from nac.certificates.status import status_changed
@@ -39,6 +39,8 @@ FAILURE_LIMIT = (1, 1_000_000)
 FAILURE_WINDOW_SECONDS = (1, 3_600)
 # One that comes back has so long before a secret of its ends: nobody changed a NAS over while it was deleted.
 RESTORED_ROTATION = timedelta(days=1)
+
+_audit = TenantRecorder("tenant")
 
 
 class TenantNotFound(NotFound):
@@ -183,27 +185,6 @@ def _enter(session: Session, tenant_id: TenantId) -> None:
 def _is_held(session: Session, tenant_id: TenantId) -> bool:
     _enter(session, tenant_id)
     return holds.is_held(session, tenant_id=tenant_id)
-
-
-def _audit(
-    session: Session,
-    actor: str,
-    tenant: Tenant,
-    verb: str,
-    *,
-    before: Mapping[str, object] | None = None,
-    after: Mapping[str, object] | None = None,
-) -> None:
-    audit.append(
-        session,
-        actor=actor,
-        action=f"tenant.{verb}",
-        target=tenant.slug,
-        tenant_id=tenant.id,
-        msp_id=tenant.msp_id,
-        before=before,
-        after=after,
-    )
 
 
 def set_name(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> Tenant:

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
+from nac.audit.service import TenantRecorder
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
@@ -30,6 +30,7 @@ REMINDED_DAYS = (7, 3, 1)
 OVER_GRACE = timedelta(days=1)
 _DAY = timedelta(days=1)
 _MOST_UNFINISHED = 10
+_audit = TenantRecorder("trial")
 MOST_DAYS = 365
 
 
@@ -169,7 +170,7 @@ def convert(session: Session, desk: Desk, *, actor: str, tenant_id: TenantId, ms
     if tenant.status == "suspended":
         tenants.resume_tenant(session, actor=actor, tenant_id=tenant_id)
     after = {"state": trial.state, "msp": str(tenant.msp_id)}
-    _audit(session, actor, tenant, "convert", before, after)
+    _audit(session, actor, tenant, "convert", before=before, after=after)
     _mail(session, desk, trial, tenant.slug, "trial-converted", "", {})
     return trial
 
@@ -190,20 +191,5 @@ def extend(session: Session, *, actor: str, tenant_id: TenantId, days: int) -> T
         tenants.resume_tenant(session, actor=actor, tenant_id=tenant_id)
     trial.state = "running"
     session.flush()
-    _audit(session, actor, tenant, "extend", before, {"ends_at": trial.ends_at.isoformat()})
+    _audit(session, actor, tenant, "extend", before=before, after={"ends_at": trial.ends_at.isoformat()})
     return trial
-
-
-def _audit(
-    session: Session, actor: str, tenant: Tenant, verb: str, before: Mapping[str, str], after: Mapping[str, str]
-) -> None:
-    audit.append(
-        session,
-        actor=actor,
-        action=f"trial.{verb}",
-        target=tenant.slug,
-        tenant_id=tenant.id,
-        msp_id=tenant.msp_id,
-        before=before,
-        after=after,
-    )
