@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from starlette.requests import HTTPConnection
 
 from api import cookies
-from api.change import Body, Change, changing, etag, request_sha256, require_news
+from api.change import Body, Change, changing, etag, request_sha256, require_news, require_nothing_to_compare
 from api.instant import instant
 from api.kept_session import keep, take
 from api.query import require_known_query
@@ -94,6 +94,16 @@ class Asked:
     @property
     def msp_id(self) -> MspId | None:
         return None if self.msp is None else self.msp.msp_id
+
+    @property
+    def own_scope(self) -> Scope:
+        """That sees what the asker's grants are on. A token is of one owner."""
+        if self.signed_in is not None:
+            return PersonScope(self.signed_in.person_id)
+        owner = self.principal.grants[0].owner
+        if owner.tenant_id is not None:
+            return TenantScope(owner.tenant_id)
+        return PlatformScope() if owner.msp_id is None else MspScope(owner.msp_id)
 
     def otherwise(self) -> Principal:
         """Who asks, had that one signed in in another way."""
@@ -411,6 +421,8 @@ class Mine:
 
     @instant
     async def __call__(self, asked: _Asks) -> Asked:
+        if asked.request.method != "GET":
+            require_nothing_to_compare(asked.request)
         return asked
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import BoundedSemaphore
 from typing import Annotated, TypeVar
+from uuid import UUID
 
 from fastapi import Header, Request, Response
 from pydantic import BaseModel
@@ -18,6 +19,7 @@ from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.audit.service import Origin
 from nac.cells import service as cells
+from nac.cells.service import TenantHasNoCell
 from nac.db import Scope, TenantScope, session_scope
 from nac.errors import AdmitError, NotLiveYet
 from nac.idempotency import service as idempotency
@@ -33,6 +35,9 @@ _ETAG = re.compile(r'"([^"-]*)(?:-[^"-]*)?"')
 # is answered at once, so that a cell that is away holds up nobody who asks for something else.
 WAITERS_MOST = 30
 _waiters = BoundedSemaphore(WAITERS_MOST)
+_POSITION, _LIVE = "Admit-Position", "Admit-Live"
+# Kept with an answer's headers, and shown to nobody: whose cell is asked when it is given again.
+_TENANT = "tenant"
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -40,9 +45,10 @@ Body = TypeVar("Body", bound=BaseModel)
 class DoneBefore(Exception):
     """The change was done when it was asked for first."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, *, wait: bool) -> None:
         super().__init__()
         self.answer = answer
+        self.wait = wait
 
 
 class NotModified(Exception):
@@ -63,6 +69,13 @@ class CannotCompare(AdmitError):
     """This change is made whatever there is: If-Match is not read here."""
 
     status = 412
+
+
+def require_nothing_to_compare(request: Request) -> None:
+    """Raises CannotCompare: whoever asks for it does not mean to change what somebody else has changed meanwhile
+    (RFC 9110 13.1.1)."""
+    if _tags(request, "if-match") not in (None, ["*"]):
+        raise CannotCompare(remedy="Leave If-Match out.")
 
 
 async def request_sha256(
@@ -91,11 +104,19 @@ class Change:
     # Whether the route has looked at `If-Match`.
     compared: bool = False
 
-    def require_match(self, current: BaseModel) -> None:
-        """Raises HasChanged where `If-Match` names another state than this one, which is locked (RFC 9110 13.1.1)."""
+    def require_match(self, current: BaseModel | None) -> None:
+        """Raises HasChanged where `If-Match` names another state than this one, which is locked, or any while there is
+        nothing (RFC 9110 13.1.1)."""
         self.compared = True
         tags = _tags(self.request, "if-match")
-        if tags is not None and tags != ["*"] and _state_of(etag(current)) not in map(_state_of, tags):
+        if tags is not None and current is None:
+            raise HasChanged("There is none.", remedy="Leave If-Match out to make one.")
+        if (
+            tags is not None
+            and current is not None
+            and tags != ["*"]
+            and _state_of(etag(current)) not in map(_state_of, tags)
+        ):
             raise HasChanged(remedy="Read it again, and decide anew.")
 
     def answer(self, model: Body) -> Body:
@@ -173,23 +194,22 @@ def changing(
     with _session(scope, named) as session:
         audit.note_origin(session, origin)
         if named is not None and (before := idempotency.begin(session, named, unseal=sealer.open)) is not None:
-            raise DoneBefore(before)
+            raise DoneBefore(before, wait=wait)
         change = Change(session, request, response, owner.tenant_id)
         yield change
         assert change.body is not None, "the route gives no answer"
-        # Whoever asks for it does not mean to change what somebody else has changed meanwhile (RFC 9110 13.1.1).
-        if not change.compared and _tags(request, "if-match") not in (None, ["*"]):
-            raise CannotCompare(remedy="Leave If-Match out.")
+        if not change.compared:
+            require_nothing_to_compare(request)
         session.flush()
         if change.tenant_id is not None:
-            response.headers["Admit-Position"] = cells.current_xact(session)
+            response.headers[_POSITION] = cells.current_xact(session)
         if named is not None:
             status = response.status_code or request.scope["route"].status_code or 200
-            answer = Answer(status, dict(response.headers), change.body)
+            of_tenant = {} if change.tenant_id is None else {_TENANT: str(change.tenant_id)}
+            answer = Answer(status, dict(response.headers) | of_tenant, change.body)
             idempotency.finish(session, named, answer, seal=sealer.seal)
     if change.tenant_id is not None:
-        live = _is_live(change.tenant_id, response.headers["Admit-Position"], wait=wait)
-        response.headers["Admit-Live"] = "true" if live else "false"
+        response.headers[_LIVE] = _told_live(change.tenant_id, response.headers[_POSITION], wait=wait)
 
 
 @contextmanager
@@ -212,17 +232,17 @@ def _session(scope: Scope, named: Named | None) -> Iterator[Session]:
         raise
 
 
-def _is_live(tenant_id: TenantId, xact: str, *, wait: bool) -> bool:
+def _told_live(tenant_id: TenantId, xact: str, *, wait: bool) -> str:
     waits = wait and _waiters.acquire(blocking=False)
     seconds = _LIVE_SECONDS if waits else 0.0
     try:
         cells.wait_until_live(TenantScope(tenant_id), tenant_id=tenant_id, xact=xact, timeout_seconds=seconds)
-    except NotLiveYet:
-        return False
+    except (NotLiveYet, TenantHasNoCell):
+        return "false"
     finally:
         if waits:
             _waiters.release()
-    return True
+    return "true"
 
 
 def answer_unchanged(request: Request, exc: Exception) -> Response:
@@ -232,8 +252,10 @@ def answer_unchanged(request: Request, exc: Exception) -> Response:
 
 
 def answer_again(request: Request, exc: Exception) -> Response:
-    """As it was answered first (an exception handler)."""
+    """As it was answered first, but for what the tenant's cell has come to since (an exception handler)."""
     assert isinstance(exc, DoneBefore)
     headers = {**exc.answer.headers, "Idempotency-Replayed": "true"}
+    if tenant_id := headers.pop(_TENANT, ""):
+        headers[_LIVE] = _told_live(TenantId(UUID(tenant_id)), headers[_POSITION.lower()], wait=exc.wait)
     kind = "application/json" if exc.answer.body else None
     return Response(exc.answer.body, exc.answer.status, headers, media_type=kind)

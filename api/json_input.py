@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.bodies import BodyTooLarge, drain, read_body
 from api.errors import render
+from api.route_index import RouteIndex
 from nac.errors import AdmitError, InvalidInput
 
 MOST_BYTES = 1024 * 1024
@@ -33,6 +35,8 @@ _MOST_VALUES = 500_000
 _MOST_NAMES = 10_000
 _LONGEST_DECIMAL = 40
 _WITH_BODY = {"POST", "PUT", "PATCH", "DELETE"}
+# What clients send that always send something.
+_SAYS_NOTHING = {b"", b"{}", b"null"}
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _NOT_NESTING = bytes(set(range(256)) - set(b"[]{}"))
 _OPENING = b"[{"
@@ -55,6 +59,12 @@ class TextRefused(InvalidInput):
     """There is a character that no text may have here."""
 
 
+class BodyNotRead(AdmitError):
+    """Nothing is read of a body here."""
+
+    status = 400
+
+
 class Takes(NamedTuple):
     """What a route takes otherwise than the others."""
 
@@ -66,12 +76,13 @@ class Takes(NamedTuple):
     json: bool
 
 
-def takes(*, most_bytes: int, media_type: str = "") -> dict[str, Any]:
+def takes(*, most_bytes: int, media_type: str = "", example: str = "") -> dict[str, Any]:
     """Of a route's `openapi_extra`: a body of so many bytes, and of another form than JSON where one is named."""
     extra: dict[str, Any] = {_MOST: most_bytes}
     if media_type:
         schema = {"type": "string", "format": "binary"}
-        extra["requestBody"] = {"required": True, "content": {media_type: {"schema": schema}}}
+        content = {"schema": schema, **({"example": example} if example else {})}
+        extra["requestBody"] = {"required": True, "content": {media_type: content}}
     return extra
 
 
@@ -88,9 +99,11 @@ def exceptions(routes: Iterable[object], *, prefix: str = "") -> Iterator[Takes]
 class JsonInput:
     """Answers with 408, 413, 415 or 422 itself; else passes on what it has read."""
 
-    def __init__(self, app: ASGIApp, *, excepted: Iterable[Takes] = ()) -> None:
+    def __init__(self, app: ASGIApp, *, excepted: Iterable[Takes] = (), routes: Iterable[BaseRoute] = ()) -> None:
+        """`routes` refuse a body where they read none; others may read any."""
         self._app = app
         self._excepted = tuple(excepted)
+        self._index = RouteIndex(routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -113,7 +126,10 @@ class JsonInput:
         takes = self._takes(scope)
         _require_plain_body(scope)
         body = await read_body(scope, receive, most_octets=takes.most_bytes, seconds=_PATIENCE_SECONDS)
-        if body and takes.json:
+        if body and self._reads_none(scope):
+            if body.strip() not in _SAYS_NOTHING:
+                raise BodyNotRead(place="body", remedy="Leave it out: all that can be said is in path and query.")
+        elif body and takes.json:
             _require_json_type(scope)
             if len(body) < _AT_ONCE_BYTES:
                 check_json(body)
@@ -121,12 +137,21 @@ class JsonInput:
                 await run_in_threadpool(check_json, body)
         return body
 
+    def _reads_none(self, scope: Scope) -> bool:
+        found = [route for route in self._index.routes_of(scope["path"]) if scope["method"] in (route.methods or ())]
+        return bool(found) and not any(map(_reads_body, found))
+
     def _takes(self, scope: Scope) -> Takes:
         for takes in self._excepted:
             path: str = scope["path"]
             if takes.method == scope["method"] and takes.path.match(path.removeprefix(takes.prefix)):
                 return takes
         return _USUAL
+
+
+def _reads_body(route: BaseRoute) -> bool:
+    extra: Mapping[str, Any] = getattr(route, "openapi_extra", None) or {}
+    return getattr(route, "body_field", None) is not None or "requestBody" in extra
 
 
 _USUAL = Takes("", "", re.compile(""), MOST_BYTES, json=True)

@@ -48,7 +48,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     excepted = [taken for router in V1 for taken in exceptions(router.routes, prefix="/v1")]
     for router in _PAGES:
         excepted += exceptions(router.routes)
-    app.add_middleware(JsonInput, excepted=excepted)
+    app.add_middleware(JsonInput, excepted=excepted, routes=ROUTES)
     app.add_middleware(
         Rates,
         requests_per_minute=settings.api_requests_per_minute,

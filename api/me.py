@@ -27,7 +27,7 @@ class Me:
 
     def __init__(self, asked: Annotated[Asked, Depends(Mine())]) -> None:
         if asked.signed_in is None:
-            raise NoPerson(remedy="Sign in.")
+            raise NoPerson(remedy="Sign in. What a token is good for, and where, tells listMyGrants.")
         self.asked = asked
         self.signed_in: SignedIn = asked.signed_in
 

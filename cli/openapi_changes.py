@@ -9,6 +9,9 @@ _NOT_OPERATIONS = {"parameters", "summary", "description", "servers"}
 _BOUNDS = {"maxLength": -1, "maximum": -1, "maxItems": -1, "minLength": 1, "minimum": 1, "minItems": 1}
 
 
+_UUID_CHARACTERS = 36
+
+
 class Change(NamedTuple):
     breaking: bool
     place: str
@@ -139,8 +142,9 @@ def _values(place: str, old: Mapping[str, Any], new: Mapping[str, Any], *, given
         return
     if not before and after:
         yield Change(True, place, f"only {', '.join(sorted(after))} now")
+    bounds = {"maxLength": _UUID_CHARACTERS, **old} if old.get("format") == "uuid" else old
     for name, direction in _BOUNDS.items():
-        if name in new and (name not in old or (new[name] - old[name]) * direction > 0):
+        if name in new and (name not in bounds or (new[name] - bounds[name]) * direction > 0):
             yield Change(True, place, f"{name} {old.get(name)} is {new[name]} now")
     if new.get("pattern") != old.get("pattern") and "pattern" in new:
         yield Change(True, place, "another pattern")

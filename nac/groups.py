@@ -22,7 +22,7 @@ from nac.errors import AlreadyExists, Conflict, NotFound
 from nac.ids import TenantId
 from nac.models import EndpointGroup, EndpointGroupMember, UserGroup, UserGroupMember
 from nac.policies.referring import require_unreferenced
-from nac.validation import require_name
+from nac.validation import parse_id, require_name
 
 # Of one noun of a tenant, and of these at once.
 MOST_GROUPS = 5_000
@@ -140,11 +140,16 @@ class Groups(Generic[GroupT]):
         query = (span or self.orders.first()).of(select(self.group).where(self.group.tenant_id == tenant_id))
         return session.scalars(query.where(has_part(text, self.group.name)) if text else query).all()
 
-    def require_by_id(self, session: Session, *, tenant_id: TenantId, group_id: UUID, lock: bool = False) -> GroupT:
-        query = select(self.group).where(self.group.tenant_id == tenant_id, self.group.id == group_id)
-        group = session.scalar(query.with_for_update() if lock else query)
+    def require_by_key(self, session: Session, *, tenant_id: TenantId, key: str, lock: bool = False) -> GroupT:
+        """By id, or else by name."""
+        group = None
+        if (group_id := parse_id(key)) is not None:
+            query = select(self.group).where(self.group.tenant_id == tenant_id, self.group.id == group_id)
+            group = session.scalar(query.with_for_update() if lock else query)
         if group is None:
-            raise UnknownGroup(f"There is no group {group_id}.", place="group")
+            group = self._get(session, tenant_id, key, lock=lock)
+        if group is None:
+            raise UnknownGroup(f"There is no group {key!r}.", place="group")
         return group
 
     def names_of(

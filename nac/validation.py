@@ -4,6 +4,7 @@ import ipaddress
 import re
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from nac.clock import utc_now
 from nac.errors import InvalidInput
@@ -73,6 +74,15 @@ def require_mac(text: str, *, place: str = "mac") -> str:
             f"{text!r} is no address of a single device.", place=place, remedy="Read it off the device again."
         )
     return mac
+
+
+def parse_id(text: str) -> UUID | None:
+    """None where it is no id as they are shown: any other text may be a name."""
+    try:
+        found = UUID(text)
+    except ValueError:
+        return None
+    return found if str(found) == text.lower() else None
 
 
 def require_address(text: str, *, place: str = "address") -> str:

@@ -1,4 +1,6 @@
-"""An example of each body and each success answer: made of the fields' own examples, and of examples.toml by name."""
+"""An example of each body and each success answer: made of the fields' own examples, and of examples.toml by name.
+Where that is no request that anybody would send, bodies.toml has the whole of it.
+"""
 
 import re
 import tomllib
@@ -8,7 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 _JSON = "application/json"
-_FILE = Path(__file__).with_name("examples.toml")
+_HERE = Path(__file__).parent
+_REFERENCE = "#/components/schemas/"
 _DEEPEST = 8
 _FORMATS: Final[dict[str, Any]] = {
     "uuid": "0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10",
@@ -33,15 +36,29 @@ def tell_examples(document: dict[str, Any]) -> None:
 
 
 def _tell(operation: dict[str, Any], maker: "_Maker") -> None:
-    contents = [operation.get("requestBody", {})]
-    contents += [answer for status, answer in operation["responses"].items() if status < "4"]
-    for content in contents:
-        media = content.get("content", {}).get(_JSON)
-        if media is not None and media.get("schema"):
+    asked = operation.get("requestBody", {}).get("content", {}).get(_JSON)
+    if asked is not None and "example" not in asked:
+        asked |= _of_request(asked["schema"], maker)
+    for status, answer in operation["responses"].items():
+        media = answer.get("content", {}).get(_JSON)
+        if status < "4" and media is not None and media.get("schema"):
             media["example"] = maker.of(media["schema"])
     for parameter in operation.get("parameters", ()):
         if "example" not in parameter and parameter.get("required"):
             parameter["example"] = maker.of(parameter["schema"], parameter["name"], "parameter")
+
+
+def _of_request(schema: Mapping[str, Any], maker: "_Maker") -> dict[str, Any]:
+    """`example`, or `examples` by name where there are several."""
+    found: dict[str, dict[str, Any]] = {}
+    ways = [way for way in (*schema.get("oneOf", ()), *schema.get("anyOf", ()), schema) if "$ref" in way]
+    for way in ways:
+        name = way["$ref"].removeprefix(_REFERENCE)
+        told = _read("bodies").get(name, {"value": maker.of(way)})
+        found |= {name: told} if "value" in told else told
+    if len(found) > 1:
+        return {"examples": found}
+    return {"example": next(iter(found.values()))["value"] if found else maker.of(schema)}
 
 
 class _Maker:
@@ -73,7 +90,7 @@ class _Maker:
             return schema["const"]
         if schema.get("enum"):
             return next((value for value in schema["enum"] if value != ""), "")
-        words = _words()
+        words = _read("examples")
         for value in (words.get(owner, {}).get(name, _NULL), words["any"].get(name, _NULL)):
             if value is not _NULL and _fits(schema, value):
                 return value
@@ -123,5 +140,5 @@ def _fits(schema: Mapping[str, Any], value: object) -> bool:
 
 
 @cache
-def _words() -> Mapping[str, Any]:
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+def _read(name: str) -> Mapping[str, Any]:
+    return tomllib.loads((_HERE / f"{name}.toml").read_text(encoding="utf-8"))

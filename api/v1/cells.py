@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
+from api.change import Observed
 from api.v1.inputs import Input, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
@@ -30,7 +31,7 @@ class Slots(BaseModel):
     retired: int
 
 
-class Cell(BaseModel):
+class Cell(Observed):
     name: str
     # draining: takes no new tenants.
     status: str
@@ -46,6 +47,9 @@ class Cell(BaseModel):
     slots: Slots
     radiusd_version: str
     alarms: list[dict[str, Any]]
+
+    def observed(self) -> set[str]:
+        return set(Cell.model_fields) - {"name", "status", "labels", "address"}
 
 
 class CellChange(Input):
@@ -72,6 +76,7 @@ def get_cell(access: Reads, cell: _Name) -> Cell:
 def change_cell(access: Manages, cell: _Name, body: CellChange) -> Cell:
     """A cell that is draining takes no new tenants; those that it has stay until they are moved."""
     with access.change() as change:
+        change.require_match(_cell(operating.require_state(change.session, name=cell, lock=True)))
         given = body.model_dump(exclude_none=True)
         return change.answer(_cell(operating.set_cell(change.session, actor=access.actor, name=cell, **given)))
 

@@ -148,6 +148,8 @@ def retry_export(access: Changes, export: RowId) -> Export:
 def remove_export(access: Changes, export: RowId) -> Export:
     """Do not keep its files until their time is over; the row stays."""
     with access.change() as change:
+        now = exports.get_job(change.session, tenant_id=access.tenant_id, job_id=export, lock=True)
+        change.require_match(_export(now))
         job = exports.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
         return change.answer(_export(job))
 

@@ -5,10 +5,10 @@ import binascii
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
-from api.v1.authorities import Authorities, AuthorityInFull, Manages, Which, in_full, shown
+from api.v1.authorities import Authorities, AuthorityInFull, Manages, in_full, shown
 from api.v1.inputs import Input
 from nac.certificates import external, refreshing
 from nac.clock import utc_now
@@ -19,6 +19,11 @@ router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["authorities", 
 
 _FILES_MOST = 20
 Url = Annotated[str, Field(max_length=1_000, examples=["http://crl.acme.example/root.crl"])]
+
+
+_External = Annotated[
+    str, Path(description="Its id.", max_length=40, examples=["0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10"])
+]
 
 
 class File(Input):
@@ -96,13 +101,13 @@ def refresh_all(access: Manages) -> Refreshed:
 
 
 @router.post("/{authority}/refresh", status_code=202, operation_id="refreshAuthority")
-def refresh(access: Manages, authority: Which) -> Refreshed:
+def refresh(access: Manages, authority: _External) -> Refreshed:
     """The same for one."""
     return _refresh(access, authority)
 
 
 @router.patch("/{authority}", operation_id="setAuthoritySources")
-def set_sources(access: Manages, authority: Which, body: Sources) -> AuthorityInFull:
+def set_sources(access: Manages, authority: _External, body: Sources) -> AuthorityInFull:
     """Where the status of certificates of an external authority is fetched."""
     with access.change() as change:
         row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority)
@@ -116,9 +121,11 @@ def set_sources(access: Manages, authority: Which, body: Sources) -> AuthorityIn
 
 
 @router.delete("/{authority}", operation_id="removeAuthority")
-def remove_authority(access: Manages, authority: Which) -> Removed:
+def remove_authority(access: Manages, authority: _External) -> Removed:
     """Trust an external authority no more, nor those below it that no other one vouches for."""
     with access.change() as change:
+        row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority, lock=True)
+        change.require_match(in_full(change.session, access, row))
         gone = external.remove_authority(
             change.session, actor=access.actor, tenant_id=access.tenant_id, which=authority
         )

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Change
+from api.change import Change, Observed
 from api.state import signing_of
 from api.v1.feed_settings import FeedSettingsChange, SyslogGiven, WebhookGiven, given_settings
 from api.v1.inputs import Input, Slug
@@ -30,9 +30,11 @@ Tries = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE))]
 _Name = Annotated[str, Path(max_length=63)]
 _Pem = Annotated[str, Field(max_length=100_000)]
 _PEM = ("ca_certificate", "client_certificate")
+# What people say of a feed; all else is what becomes of it.
+_CHOSEN = {"name", "kind", "destination", "paused_because", "former_secret_until", "settings"}
 
 
-class Feed(BaseModel):
+class Feed(Observed):
     name: str
     kind: Literal["syslog", "webhook"]
     # Host and port, or the address without what is behind its host.
@@ -43,6 +45,9 @@ class Feed(BaseModel):
     delivered: int
     # Not delivered in time and not tried any more.
     lost: int
+
+    def observed(self) -> set[str]:
+        return set(type(self).model_fields) - _CHOSEN
 
 
 class WholeFeed(Feed):
@@ -146,7 +151,7 @@ def get_feed(access: Reads, feed: _Name) -> WholeFeed:
     """Its settings, how far it is, and why it fails where it does."""
     with access.read() as session:
         row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
-        return WholeFeed(**_whole(session, row))
+        return access.shown(WholeFeed(**_whole(session, row)))
 
 
 @router.patch("/{feed}", operation_id="changeFeed")
@@ -155,6 +160,7 @@ def change_feed(request: Request, access: Changes, feed: _Name, body: FeedSettin
     given = given_settings(body)
     reset = [name for name, value in given.items() if value is None]
     with access.change() as change:
+        _require_match(change, access, feed)
         row = feeds.change(
             change.session,
             actor=access.actor,
@@ -172,6 +178,7 @@ def change_feed(request: Request, access: Changes, feed: _Name, body: FeedSettin
 def remove_feed(access: Changes, feed: _Name) -> None:
     """Nothing is sent there any more; what waits is forgotten."""
     with access.change() as change:
+        _require_match(change, access, feed)
         feeds.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed)
         change.answer_nothing()
 
@@ -242,6 +249,11 @@ def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Rot
             return change.answer(Rotated(secret=None))
         keep = timedelta(seconds=body.keep_seconds)
         return change.answer(Rotated(secret=feeds.rotate_secret(change.session, **who, keep=keep, now=utc_now())))
+
+
+def _require_match(change: Change, access: Access, feed: str) -> None:
+    row = feeds.require(change.session, tenant_id=access.tenant_id, slug=feed, lock=True)
+    change.require_match(WholeFeed(**_whole(change.session, row)))
 
 
 def _answer(change: Change, row: FeedRow) -> WholeFeed:

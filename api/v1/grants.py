@@ -1,14 +1,16 @@
 """What the asker may do where, whoever it is: a program has no other way to learn what its token is good for."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
-from api.access import Asked, Mine
+from api.access import Asked, Mine, reading
 from nac.accounts.grants import Grant as GrantOf
 from nac.accounts.permissions import Level
+from nac.accounts.places import slugs_of
 
 router = APIRouter(tags=["grants"])
 
@@ -18,8 +20,12 @@ class Grant(BaseModel):
     # Null on the platform, and where a grant on a tenant names no MSP.
     msp_id: UUID | None
     tenant_id: UUID | None
+    # Slugs of the MSP or the tenant that it is on.
+    msp: str | None
+    tenant: str | None
     # Of the MSP's tenants those alone; null for all of them.
     tenants: list[UUID] | None
+    tenant_slugs: list[str] | None
     permissions: list[str] = Field(examples=[["endpoint.read", "tenant.read"]])
 
 
@@ -31,8 +37,11 @@ class Grants(BaseModel):
 
 @router.get("/grants", operation_id="listMyGrants")
 def list_grants(asked: Annotated[Asked, Depends(Mine())]) -> Grants:
-    """Of the token or the person that asks."""
-    return Grants(actor=asked.principal.actor, grants=[_grant(each) for each in asked.principal.grants])
+    """Of the token or the person that asks: where it may do what. Paths name a place by its slug or its id."""
+    grants = asked.principal.grants
+    with reading(asked.request, asked.own_scope) as session:
+        slugs = slugs_of(session, grants)
+    return Grants(actor=asked.principal.actor, grants=[_grant(each, slugs) for each in grants])
 
 
 _ON: dict[Level, Literal["platform", "msp", "tenant"]] = {
@@ -42,11 +51,16 @@ _ON: dict[Level, Literal["platform", "msp", "tenant"]] = {
 }
 
 
-def _grant(grant: GrantOf) -> Grant:
+def _grant(grant: GrantOf, slugs: Mapping[UUID, str]) -> Grant:
     return Grant(
         on=_ON[grant.level],
         msp_id=grant.msp_id,
         tenant_id=grant.tenant_id,
+        msp=slugs.get(grant.msp_id) if grant.msp_id is not None else None,
+        tenant=slugs.get(grant.tenant_id) if grant.tenant_id is not None else None,
         tenants=sorted(grant.chosen) if grant.chosen is not None else None,
+        tenant_slugs=sorted(slugs[each] for each in grant.chosen if each in slugs)
+        if grant.chosen is not None
+        else None,
         permissions=sorted(grant.permissions),
     )

@@ -21,7 +21,7 @@ from nac.models import UserGroup as UserGroupRow
 of_endpoints = APIRouter(prefix="/tenants/{tenant}/endpoint-groups", tags=["endpoint groups"])
 of_users = APIRouter(prefix="/tenants/{tenant}/user-groups", tags=["user groups"])
 
-_Id = Annotated[UUID, Path()]
+_Key = Annotated[str, Path(max_length=200, description="Id, or else name.", examples=["printers"])]
 _Rule = dict[str, Any]
 ReadsEndpoints = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
@@ -78,14 +78,14 @@ def add_endpoint_group(access: ChangesEndpoints, body: NewEndpointGroup) -> Endp
 
 
 @of_endpoints.get("/{group}", operation_id="getEndpointGroup")
-def get_endpoint_group(access: ReadsEndpoints, group: _Id) -> EndpointGroup:
+def get_endpoint_group(access: ReadsEndpoints, group: _Key) -> EndpointGroup:
     with access.read() as session:
-        row = ENDPOINT_GROUPS.require_by_id(session, tenant_id=access.tenant_id, group_id=group)
+        row = ENDPOINT_GROUPS.require_by_key(session, tenant_id=access.tenant_id, key=group)
         return access.shown(_endpoint_group(row))
 
 
 @of_endpoints.patch("/{group}", operation_id="changeEndpointGroup")
-def change_endpoint_group(access: ChangesEndpoints, group: _Id, body: EndpointGroupChange) -> EndpointGroup:
+def change_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointGroupChange) -> EndpointGroup:
     """The worker then asks all endpoints, and later each that changes."""
     with access.change() as change:
         name = _require(change, access, group).name
@@ -94,7 +94,7 @@ def change_endpoint_group(access: ChangesEndpoints, group: _Id, body: EndpointGr
 
 
 @of_endpoints.delete("/{group}", status_code=204, operation_id="removeEndpointGroup")
-def remove_endpoint_group(access: ChangesEndpoints, group: _Id) -> None:
+def remove_endpoint_group(access: ChangesEndpoints, group: _Key) -> None:
     """Its members stay, without it. Not while a policy names it."""
     with access.change() as change:
         name = _require(change, access, group).name
@@ -103,7 +103,7 @@ def remove_endpoint_group(access: ChangesEndpoints, group: _Id) -> None:
 
 
 @of_endpoints.put("/{group}/passphrase", operation_id="setEndpointGroupPassphrase")
-def set_passphrase(access: ChangesEndpoints, group: _Id, body: NewPassphrase) -> Passphrase:
+def set_passphrase(access: ChangesEndpoints, group: _Key, body: NewPassphrase) -> Passphrase:
     """That its members share; a device's own comes before it."""
     with access.change() as change:
         _set_passphrase(change, access, group, body.chosen)
@@ -111,7 +111,7 @@ def set_passphrase(access: ChangesEndpoints, group: _Id, body: NewPassphrase) ->
 
 
 @of_endpoints.delete("/{group}/passphrase", status_code=204, operation_id="removeEndpointGroupPassphrase")
-def remove_passphrase(access: ChangesEndpoints, group: _Id) -> None:
+def remove_passphrase(access: ChangesEndpoints, group: _Key) -> None:
     with access.change() as change:
         _set_passphrase(change, access, group, None)
         change.answer_nothing()
@@ -137,34 +137,34 @@ def add_user_group(access: ChangesUsers, body: NewUserGroup) -> UserGroup:
 
 
 @of_users.get("/{group}", operation_id="getUserGroup")
-def get_user_group(access: ReadsUsers, group: _Id) -> UserGroup:
+def get_user_group(access: ReadsUsers, group: _Key) -> UserGroup:
     with access.read() as session:
-        row = USER_GROUPS.require_by_id(session, tenant_id=access.tenant_id, group_id=group)
+        row = USER_GROUPS.require_by_key(session, tenant_id=access.tenant_id, key=group)
         return access.shown(_user_group(row))
 
 
 @of_users.delete("/{group}", status_code=204, operation_id="removeUserGroup")
-def remove_user_group(access: ChangesUsers, group: _Id) -> None:
+def remove_user_group(access: ChangesUsers, group: _Key) -> None:
     """Its members stay, without it. Not while a policy names it."""
     with access.change() as change:
-        row = USER_GROUPS.require_by_id(change.session, tenant_id=access.tenant_id, group_id=group, lock=True)
+        row = USER_GROUPS.require_by_key(change.session, tenant_id=access.tenant_id, key=group, lock=True)
         change.require_match(_user_group(row))
         USER_GROUPS.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, name=row.name)
         change.answer_nothing()
 
 
-def _require(change: Change, access: Access, group_id: UUID) -> EndpointGroupRow:
-    row = ENDPOINT_GROUPS.require_by_id(change.session, tenant_id=access.tenant_id, group_id=group_id, lock=True)
+def _require(change: Change, access: Access, key: str) -> EndpointGroupRow:
+    row = ENDPOINT_GROUPS.require_by_key(change.session, tenant_id=access.tenant_id, key=key, lock=True)
     change.require_match(_endpoint_group(row))
     return row
 
 
-def _set_passphrase(change: Change, access: Access, group_id: UUID, passphrase: str | None) -> None:
+def _set_passphrase(change: Change, access: Access, key: str, passphrase: str | None) -> None:
     passphrases.set_group_psk(
         change.session,
         actor=access.actor,
         tenant_id=access.tenant_id,
-        name=_require(change, access, group_id).name,
+        name=_require(change, access, key).name,
         passphrase=passphrase,
         seal=access.sealer.seal,
     )

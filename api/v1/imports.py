@@ -25,8 +25,9 @@ ReadsNases = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 ReadsUsers = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
 _CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 _ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"model": Job, "description": "It is large: the job that does it."}}
+_EXAMPLE = "mac,name,groups\n00:00:5e:00:53:01,Printer,printers\n"
 # The file as it is.
-_BODY = takes(most_bytes=16 * 1024 * 1024, media_type="application/octet-stream")
+_BODY = takes(most_bytes=16 * 1024 * 1024, media_type="application/octet-stream", example=_EXAMPLE)
 
 
 class ImportedRow(BaseModel):

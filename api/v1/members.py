@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, Requires
+from api.change import Change
 from api.v1.inputs import Input, Slug
 from api.v1.owners import of_every_owner
 from api.v1.paging import Ordered, Page, sorted_by
@@ -62,6 +63,11 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             rows = members.list_members(session, owner=access.owner, span=paging.span, text=text, role=role)
             return paging.ordered(rows, _member, entity=lambda row: (row.membership, row.person))
 
+    @router.get(f"{prefix}/members/{{member_id}}", operation_id=f"get{noun}Member")
+    def get_member(access: Annotated[Access, read], member_id: UUID) -> Member:
+        with access.read() as session:
+            return access.shown(_member(members.require_member(session, owner=access.owner, membership_id=member_id)))
+
     @router.post(f"{prefix}/members", status_code=201, operation_id=f"add{noun}Member")
     def add_member(access: Annotated[Access, manage], body: NewMember) -> Member:
         """With a role that gives nothing which the asker has not got himself. Of an address that has an account already
@@ -84,6 +90,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.patch(f"{prefix}/members/{{member_id}}", operation_id=f"change{noun}Member")
     def change_member(access: Annotated[Access, manage], member_id: UUID, body: Given) -> Member:
         with access.change() as change:
+            _require_match(change, access, member_id)
             row = members.change_member(
                 change.session,
                 actor=access.actor,
@@ -100,6 +107,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     def remove_member(access: Annotated[Access, manage], member_id: UUID) -> None:
         """The person's account stays, and what it is a member of elsewhere."""
         with access.change() as change:
+            _require_match(change, access, member_id)
             members.remove_member(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, membership_id=member_id
             )
@@ -108,6 +116,11 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
 for each in of_every_owner(Permission.MEMBER_READ, Permission.MEMBER_MANAGE):
     _routes(*each)
+
+
+def _require_match(change: Change, access: Access, member_id: UUID) -> None:
+    row = members.require_member(change.session, owner=access.owner, membership_id=member_id, lock=True)
+    change.require_match(_member(row))
 
 
 def _member(row: MemberRow) -> Member:

@@ -18,6 +18,8 @@ from nac.msps.repository import ORDERS
 
 router = APIRouter(prefix="/msps", tags=["msps"])
 
+_Status = Literal["active", "suspended"]
+
 Lists = Annotated[Access, Depends(ReadsPlatform(Permission.MSP_READ))]
 Creates = Annotated[Access, Depends(ChangesPlatform(Permission.MSP_CREATE))]
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.MSP_READ))]
@@ -31,7 +33,7 @@ class Msp(BaseModel):
     slug: str
     name: str
     # suspended: its people and tokens are kept out.
-    status: Literal["active", "suspended"]
+    status: _Status
     # How long a tenant that was deleted can be had back.
     deletion_days: int
     created_at: datetime
@@ -57,10 +59,11 @@ def list_msps(
     access: Lists,
     paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
+    status: Annotated[list[_Status] | None, Query()] = None,
 ) -> Page[Msp]:
     """By slug; for who runs the platform."""
     with access.read() as session:
-        rows = msps.list_msps(session, span=paging.span, text=text)
+        rows = msps.list_msps(session, span=paging.span, text=text, statuses=status or ())
         return paging.ordered(rows, _msp)
 
 

@@ -23,7 +23,7 @@ from nac.vendors import all_vendors
 
 router = APIRouter(prefix="/tenants/{tenant}/nases", tags=["nases"])
 
-_Id = Annotated[UUID, Path()]
+_Key = Annotated[str, Path(max_length=253, description="Id, or else identifier, address or name.")]
 _Identifier = Annotated[str, Field(max_length=253, examples=["sw-north-1"])]
 _Address = Annotated[str, Field(max_length=45, examples=["192.0.2.7"])]
 _Vendor = Annotated[str, Field(max_length=200, examples=["cisco-ios"])]
@@ -143,27 +143,27 @@ def list_vendors(access: Reads) -> Vendors:
 
 
 @router.get("/{nas}", operation_id="getNas")
-def get_nas(access: Reads, nas: _Id) -> NasDetail:
+def get_nas(access: Reads, nas: _Key) -> NasDetail:
     with access.read() as session:
         return access.shown(_detail(session, nases.require_nas(session, tenant_id=access.tenant_id, reference=nas)))
 
 
 @router.patch("/{nas}", operation_id="changeNas")
-def change_nas(access: Changes, nas: _Id, body: NasChange) -> NasDetail:
+def change_nas(access: Changes, nas: _Key, body: NasChange) -> NasDetail:
     """What is left out stays as it is."""
     given: dict[str, Any] = {
         name: "" if value is None and name in _CLEARED else value
         for name, value in body.model_dump(exclude_unset=True).items()
     }
     with access.change() as change:
-        _require(change, access, nas)
+        nas_id = _require(change, access, nas)
         if (site := given.pop("site", None)) is not None:
             given["site_id"] = _find_site(change.session, access, site).id
         row = nases.set_nas(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
-            reference=nas,
+            reference=nas_id,
             seal=access.sealer.seal,
             **given,
         )
@@ -171,17 +171,18 @@ def change_nas(access: Changes, nas: _Id, body: NasChange) -> NasDetail:
 
 
 @router.delete("/{nas}", status_code=204, operation_id="removeNas")
-def remove_nas(access: Changes, nas: _Id) -> None:
+def remove_nas(access: Changes, nas: _Key) -> None:
     with access.change() as change:
-        _require(change, access, nas)
-        nases.remove_nas(change.session, actor=access.actor, tenant_id=access.tenant_id, reference=nas)
+        nas_id = _require(change, access, nas)
+        nases.remove_nas(change.session, actor=access.actor, tenant_id=access.tenant_id, reference=nas_id)
         change.answer_nothing()
 
 
-def _require(change: Change, access: Access, nas_id: UUID) -> None:
-    row = nases.require_nas(change.session, tenant_id=access.tenant_id, reference=nas_id)
+def _require(change: Change, access: Access, key: str) -> UUID:
+    row = nases.require_nas(change.session, tenant_id=access.tenant_id, reference=key)
     change.session.refresh(row, with_for_update=True)
     change.require_match(_detail(change.session, row))
+    return row.id
 
 
 def _find_site(session: Session, access: Access, slug: str | None) -> Site:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ChangesTenant, ReadsPlatform, ReadsTenant
+from api.change import Change, Observed
 from api.v1.inputs import Input
 from api.v1.keys import RowId
 from nac.accounts.permissions import Permission
@@ -40,7 +41,7 @@ class Notice(BaseModel):
     detail: str
 
 
-class Retention(BaseModel):
+class Retention(Observed):
     log: LogName
     days: int
     # Whether the tenant chose it; else it is the platform's.
@@ -60,6 +61,9 @@ class Retention(BaseModel):
     export: ExportFormat | None
     held: bool
     notices: list[Notice]
+
+    def observed(self) -> set[str]:
+        return {"used_bytes", "used_rows", "oldest_day", "kept_from", "kept_from_later", "notices"}
 
 
 class Retentions(BaseModel):
@@ -168,13 +172,16 @@ def clear_hold(access: Changes, hold: RowId) -> Hold:
 @router.get(f"{_TENANT}/{{log}}", operation_id="getRetention")
 def get_retention(access: Reads, log: LogName) -> Retention:
     with access.read() as session:
-        return Retention(**_retention(service.show(session, tenant_id=access.tenant_id)[log]))
+        return access.shown(Retention(**_retention(service.show(session, tenant_id=access.tenant_id)[log])))
 
 
 @router.patch(f"{_TENANT}/{{log}}", operation_id="changeRetention")
 def change_retention(access: Changes, log: LogName, body: RetentionChange) -> Retention:
     """Less takes effect a week later."""
     with access.change() as change:
+        service.lock(change.session, tenant_id=access.tenant_id, log=log)
+        now = service.show(change.session, tenant_id=access.tenant_id)[log]
+        change.require_match(Retention(**_retention(now)))
         made = service.change(change.session, actor=access.actor, tenant_id=access.tenant_id, change=_change(log, body))
         return change.answer(Retention(**_retention(made)))
 
@@ -197,10 +204,17 @@ def list_limits(access: ReadsLimits) -> AllRetentionLimits:
         return AllRetentionLimits(items=[_limits(log, each) for log, each in service.show_limits(session).items()])
 
 
+@router.get(f"{_PLATFORM}/limits/{{log}}", operation_id="getRetentionLimits")
+def get_limits(access: ReadsLimits, log: LogName) -> RetentionLimits:
+    with access.read() as session:
+        return access.shown(_limits(log, service.show_limits(session)[log]))
+
+
 @router.put(f"{_PLATFORM}/limits/{{log}}", operation_id="setRetentionLimits")
 def set_limits(access: ChangesLimits, log: LogName, body: NewRetentionLimits) -> RetentionLimits:
     """What tenants may choose of a log. It holds for settings of before, too; less takes effect a week later."""
     with access.change() as change:
+        _require_match(change, log)
         wanted = Limits(**body.model_dump())
         made = service.change_limits(change.session, actor=access.actor, log=log, limits=wanted)
         return change.answer(_limits(log, made))
@@ -210,6 +224,7 @@ def set_limits(access: ChangesLimits, log: LogName, body: NewRetentionLimits) ->
 def reset_limits(access: ChangesLimits, log: LogName) -> RetentionLimits:
     """Back to what the product comes with."""
     with access.change() as change:
+        _require_match(change, log)
         made = service.change_limits(change.session, actor=access.actor, log=log, limits=None)
         return change.answer(_limits(log, made))
 
@@ -220,6 +235,11 @@ def trust_clock(access: ChangesLimits) -> None:
     with access.change() as change:
         clock.trust(change.session, actor=access.actor)
         change.answer_nothing()
+
+
+def _require_match(change: Change, log: LogName) -> None:
+    service.lock_limits(change.session, log=log)
+    change.require_match(_limits(log, service.show_limits(change.session)[log]))
 
 
 def _change(log: LogName, body: RetentionChange) -> service.Change:

@@ -6,11 +6,14 @@ from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 
 from api.access import Access, Requires
+from api.change import Change
 from api.v1.inputs import Input, Name, PermissionNames, Slug
 from api.v1.owners import of_tenants_and_msps
-from nac.accounts.permissions import Permission
+from nac.accounts.permissions import Level, Permission
 from nac.accounts.roles import ROLES
+from nac.accounts.roles import Role as BuiltInRole
 from nac.custom_roles import service as custom_roles
+from nac.members import service as members
 from nac.models import CustomRole
 
 router = APIRouter(tags=["roles"])
@@ -50,12 +53,16 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         level = access.owner.level
         with access.read() as session:
             own = [_own(row) for row in custom_roles.list_roles(session, owner=access.owner)]
-        ours = [
-            Role(slug=role.slug, name=role.name, permissions=sorted(role.at(level)), own=False)
-            for role in ROLES.values()
-            if level in role.levels
-        ]
+        ours = [_built_in(role, level) for role in ROLES.values() if level in role.levels]
         return Roles(items=ours + own)
+
+    @router.get(f"{prefix}/roles/{{slug}}", operation_id=f"get{noun}Role")
+    def get_role(access: Annotated[Access, read], slug: _Slug) -> Role:
+        """One of the owner's own, or one that Admit comes with."""
+        if (ours := ROLES.get(slug)) is not None and access.owner.level in ours.levels:
+            return access.shown(_built_in(ours, access.owner.level))
+        with access.read() as session:
+            return access.shown(_own(custom_roles.require_by_slug(session, owner=access.owner, slug=slug)))
 
     @router.post(f"{prefix}/roles", status_code=201, operation_id=f"create{noun}Role")
     def create_role(access: Annotated[Access, manage], body: NewRole) -> Role:
@@ -70,6 +77,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     def change_role(access: Annotated[Access, manage], slug: _Slug, body: RoleChange) -> Role:
         """For its members at once."""
         with access.change() as change:
+            _require_match(change, access, slug)
             row = custom_roles.change_role(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, slug=slug, **body.model_dump()
             )
@@ -78,6 +86,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.delete(f"{prefix}/roles/{{slug}}", status_code=204, operation_id=f"remove{noun}Role")
     def remove_role(access: Annotated[Access, manage], slug: _Slug) -> None:
         with access.change() as change:
+            _require_match(change, access, slug)
             custom_roles.remove_role(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, slug=slug
             )
@@ -86,6 +95,16 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
 for each in of_tenants_and_msps(Permission.ROLE_READ, Permission.ROLE_MANAGE):
     _routes(*each)
+
+
+def _require_match(change: Change, access: Access, slug: str) -> None:
+    # First, as whoever changes members does.
+    members.lock_managers(change.session, owner=access.owner)
+    change.require_match(_own(custom_roles.require_by_slug(change.session, owner=access.owner, slug=slug, lock=True)))
+
+
+def _built_in(role: BuiltInRole, level: Level) -> Role:
+    return Role(slug=role.slug, name=role.name, permissions=sorted(role.at(level)), own=False)
 
 
 def _own(row: CustomRole) -> Role:

@@ -90,8 +90,7 @@ def set_webhook(access: Manages, body: NewWebhook) -> SetWebhook:
     wanted = WebhookSettings(**body.model_dump(exclude={"networks"}), networks=tuple(body.networks))
     with access.change() as change:
         before = webhooks.find(change.session, tenant_id=access.tenant_id)
-        if before is not None:
-            change.require_match(_webhook(before))
+        change.require_match(None if before is None else _webhook(before))
         secret = webhooks.set_webhook(
             change.session,
             actor=access.actor,

@@ -97,6 +97,8 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         """By who may everything there: whoever names the provider could be every member. Its people sign in here alone,
         whatever else they are members of."""
         with access.change() as change:
+            before = sign_ons.find(change.session, owner=access.owner, lock=True)
+            change.require_match(None if before is None else _sign_on(request, before))
             row = sign_ons.set_up(
                 change.session,
                 actor=access.actor,
@@ -109,9 +111,10 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             return change.answer(_sign_on(request, row))
 
     @router.delete(f"{prefix}/sign-on", status_code=204, operation_id=f"remove{noun}SignOn")
-    def remove_sign_on(access: Annotated[Access, manage]) -> None:
+    def remove_sign_on(request: Request, access: Annotated[Access, manage]) -> None:
         """Who has signed in by it is signed out."""
         with access.change() as change:
+            change.require_match(_sign_on(request, sign_ons.require(change.session, owner=access.owner, lock=True)))
             sign_ons.remove(change.session, actor=access.actor, owner=access.owner)
             change.answer_nothing()
 

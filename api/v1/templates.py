@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesMsp, ReadsMsp
+from api.change import Change
 from api.state import signing_of
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
@@ -166,6 +167,7 @@ def get_template(access: Reads, slug: str) -> Template:
 def remove_template(access: Changes, slug: str) -> None:
     """One that no tenant follows."""
     with access.change() as change:
+        change.require_match(_template(_require(change.session, access, slug, lock=True)))
         templates.remove_template(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug)
         change.answer_nothing()
 
@@ -225,6 +227,7 @@ def list_followers(
 def follow(access: Changes, slug: str, follower: str, body: Following) -> Follower:
     """Roll-outs reach the tenant from now on; nothing of it changes until then."""
     with access.change() as change:
+        _require_match(change, access, slug, follower)
         row = templates.follow(
             change.session,
             actor=access.actor,
@@ -240,6 +243,7 @@ def follow(access: Changes, slug: str, follower: str, body: Following) -> Follow
 def release(access: Changes, slug: str, follower: str) -> None:
     """The tenant keeps what it has."""
     with access.change() as change:
+        _require_match(change, access, slug, follower)
         templates.release(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug, tenant=follower)
         change.answer_nothing()
 
@@ -310,8 +314,13 @@ def roll_back(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
         return change.answer(_whole(access, change.session, row))
 
 
-def _require(session: Session, access: Access, slug: str) -> TemplateRow:
-    return templates.require_template(session, msp_id=access.msp_id, slug=slug)
+def _require(session: Session, access: Access, slug: str, *, lock: bool = False) -> TemplateRow:
+    return templates.require_template(session, msp_id=access.msp_id, slug=slug, lock=lock)
+
+
+def _require_match(change: Change, access: Access, slug: str, tenant: str) -> None:
+    found = templates.find_follower(change.session, msp_id=access.msp_id, slug=slug, tenant=tenant)
+    change.require_match(None if found is None else _follower(found))
 
 
 def _require_rollout(session: Session, access: Access, slug: str, rollout_id: UUID) -> RolloutRow:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, Asked, ChangesMsp, ChangesNamedMsp, ChangesTenant, Mine, Naming, ReadsMsp, ReadsTenant
+from api.change import Change
 from api.state import settings_of, signing_of
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
@@ -195,9 +196,7 @@ def get_tenant(access: Reads) -> WholeTenant:
 def change_tenant(access: Manages, body: TenantChange) -> WholeTenant:
     """What is left out stays as it is. All of it is changed, or nothing."""
     with access.change() as change:
-        row = tenants.require(change.session, tenant_id=access.tenant_id)
-        change.session.refresh(row, with_for_update=True)
-        change.require_match(_whole(access, change.session, row))
+        _require_match(change, access, access.tenant_id)
         _set(change.session, access, body.model_dump(exclude_unset=True, exclude_none=True))
         row = tenants.require(change.session, tenant_id=access.tenant_id)
         return change.answer(_whole(access, change.session, row))
@@ -226,20 +225,22 @@ def _set(session: Session, access: Access, given: dict[str, Any]) -> None:
 
 
 @router.post("/tenants/{tenant}/suspend", operation_id="suspendTenant")
-def suspend_tenant(access: Manages) -> Tenant:
+def suspend_tenant(access: Manages) -> WholeTenant:
     """Nothing of the tenant is admitted until it is resumed, by whoever has suspended it or stands above."""
     with access.change() as change:
+        _require_match(change, access, access.tenant_id)
         row = tenants.suspend_tenant(
             change.session, actor=access.actor, tenant_id=access.tenant_id, level=_level(access)
         )
-        return change.answer(_tenant(row))
+        return change.answer(_whole(access, change.session, row))
 
 
 @router.post("/tenants/{tenant}/resume", operation_id="resumeTenant")
-def resume_tenant(access: Manages) -> Tenant:
+def resume_tenant(access: Manages) -> WholeTenant:
     """Ends a suspension; not what its MSP, the platform, or the end of a trial has ordered, where somebody below asks.
     A deletion is taken back by `restoreTenant`."""
     with access.change() as change:
+        _require_match(change, access, access.tenant_id)
         row = tenants.resume_tenant(
             change.session,
             actor=access.actor,
@@ -247,7 +248,7 @@ def resume_tenant(access: Manages) -> Tenant:
             is_deletion=False,
             level=_level(access),
         )
-        return change.answer(_tenant(row))
+        return change.answer(_whole(access, change.session, row))
 
 
 def _level(access: Access) -> Level:
@@ -260,11 +261,12 @@ def delete_tenant(
     access: Deletes,
     tenant: _Key,
     days: Annotated[int | None, Query(ge=msps.DELETION_DAYS[0], le=msps.DELETION_DAYS[1])] = None,
-) -> Tenant:
+) -> WholeTenant:
     """It is stopped at once, and all of it goes after `days`, or after as many as the MSP has set: until then it can be
     restored. Audit entries stay."""
     with access.change() as change:
         tenant_id = _enter(change.session, access, tenant)
+        _require_match(change, access, tenant_id)
         grace = days or msps.require(change.session, msp_id=access.msp_id).deletion_days
         row = tenants.delete_tenant(
             change.session,
@@ -274,18 +276,25 @@ def delete_tenant(
             # Days of a deletion under way are not changed unseen.
             is_new=days is not None,
         )
-        return change.answer(_tenant(row))
+        return change.answer(_whole(access, change.session, row))
 
 
 @router.post("/msps/{msp}/tenants/{tenant}/restore", operation_id="restoreTenant")
-def restore_tenant(access: Deletes, tenant: _Key) -> Tenant:
+def restore_tenant(access: Deletes, tenant: _Key) -> WholeTenant:
     """Takes a deletion back that has not been carried out; the tenant answers as before."""
     with access.change() as change:
         tenant_id = _enter(change.session, access, tenant)
+        _require_match(change, access, tenant_id)
         is_platform = Permission.TENANT_DELETE in access.principal.on_platform()
         level = Level.PLATFORM if is_platform else Level.MSP
         row = tenants.resume_tenant(change.session, actor=access.actor, tenant_id=tenant_id, level=level)
-        return change.answer(_tenant(row))
+        return change.answer(_whole(access, change.session, row))
+
+
+def _require_match(change: Change, access: Access, tenant_id: TenantId) -> None:
+    row = tenants.require(change.session, tenant_id=tenant_id)
+    change.session.refresh(row, with_for_update=True)
+    change.require_match(_whole(access, change.session, row))
 
 
 def _enter(session: Session, access: Access, key: str) -> TenantId:

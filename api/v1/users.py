@@ -21,7 +21,7 @@ from nac.users.repository import ORDERS, Filter
 
 router = APIRouter(prefix="/tenants/{tenant}/users", tags=["users"])
 
-_Id = Annotated[UUID, Path()]
+_Key = Annotated[str, Path(max_length=253, description="Id, or else name.", examples=["ann"])]
 _Password = Annotated[str, Field(max_length=128)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE))]
@@ -98,15 +98,13 @@ def add_user(access: Changes, body: NewUser) -> User:
 
 
 @router.get("/{user}", operation_id="getUser")
-def get_user(access: Reads, user: _Id) -> User:
+def get_user(access: Reads, user: _Key) -> User:
     with access.read() as session:
-        return access.shown(
-            _user(session, access, users.require_by_id(session, tenant_id=access.tenant_id, user_id=user))
-        )
+        return access.shown(_user(session, access, users.require(session, tenant_id=access.tenant_id, key=user)))
 
 
 @router.patch("/{user}", operation_id="changeUser")
-def change_user(access: Changes, user: _Id, body: UserChange) -> User:
+def change_user(access: Changes, user: _Key, body: UserChange) -> User:
     """What is left out stays as it is; a name is never changed."""
     with access.change() as change:
         name = _require(change, access, user).name
@@ -121,7 +119,7 @@ def change_user(access: Changes, user: _Id, body: UserChange) -> User:
 
 
 @router.put("/{user}/password", operation_id="changeUserPassword")
-def change_password(access: Changes, user: _Id, body: NewPassword) -> User:
+def change_password(access: Changes, user: _Key, body: NewPassword) -> User:
     """`chap` and `mschap` are as they were where they are left out."""
     with access.change() as change:
         name = _require(change, access, user).name
@@ -137,7 +135,7 @@ def change_password(access: Changes, user: _Id, body: NewPassword) -> User:
 
 
 @router.delete("/{user}", status_code=204, operation_id="removeUser")
-def remove_user(access: Changes, user: _Id) -> None:
+def remove_user(access: Changes, user: _Key) -> None:
     """Not while certificates that were issued to the user are good."""
     with access.change() as change:
         name = _require(change, access, user).name
@@ -145,8 +143,8 @@ def remove_user(access: Changes, user: _Id) -> None:
         change.answer_nothing()
 
 
-def _require(change: Change, access: Access, user_id: UUID) -> UserRow:
-    row = users.require_by_id(change.session, tenant_id=access.tenant_id, user_id=user_id, lock=True)
+def _require(change: Change, access: Access, key: str) -> UserRow:
+    row = users.require(change.session, tenant_id=access.tenant_id, key=key, lock=True)
     change.require_match(_user(change.session, access, row))
     return row
 

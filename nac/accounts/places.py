@@ -1,9 +1,14 @@
 """Which tenant or MSP is meant, before anything is known of who may see it. In any scope."""
 
-from sqlalchemy import Text, bindparam, text
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from sqlalchemy import Text, bindparam, select, text, union_all
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import MspPlace, TenantPlace
+from nac.accounts.grants import Grant, MspPlace, TenantPlace
+from nac.db.sets import among
+from nac.models import Msp, Tenant
 
 _TENANT = text("SELECT tenant_id, msp_id, is_suspended_msp(msp_id) AS is_suspended FROM find_tenant(:key)").bindparams(
     bindparam("key", type_=Text())
@@ -17,6 +22,15 @@ def find_tenant(session: Session, key: str) -> TenantPlace | None:
     """`key` is a slug or an id; a slug that looks like an id cannot be made."""
     row = session.execute(_TENANT, {"key": key}).one_or_none()
     return None if row is None else TenantPlace(row.tenant_id, row.msp_id, row.is_suspended)
+
+
+def slugs_of(session: Session, grants: Iterable[Grant]) -> Mapping[UUID, str]:
+    """Of what the grants are on, by id, as far as the scope sees it."""
+    ids: set[UUID] = set()
+    for grant in grants:
+        ids.update(each for each in (grant.msp_id, grant.tenant_id, *(grant.chosen or ())) if each is not None)
+    named = (select(noun.id, noun.slug).where(among(noun.id, sorted(ids))) for noun in (Msp, Tenant))
+    return {row[0]: row[1] for row in session.execute(union_all(*named))} if ids else {}
 
 
 def find_msp(session: Session, key: str) -> MspPlace | None:

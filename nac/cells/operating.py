@@ -65,11 +65,18 @@ def list_states(session: Session, *, span: Span | None = None, name: str | None 
     return [CellState(cell, version, counted.get(cell.id, {}), ports.get(cell.id)) for cell, version in rows]
 
 
-def require_state(session: Session, *, name: str) -> CellState:
+def require_state(session: Session, *, name: str, lock: bool = False) -> CellState:
+    if lock:
+        _lock(session, name)
     found = list_states(session, name=name)
     if not found:
         raise CellNotFound(f"There is no cell {name!r}.", place="cell", remedy="They are listed by: ./admit cell list")
     return found[0]
+
+
+def _lock(session: Session, name: str) -> Cell | None:
+    query = select(Cell).where(Cell.name == name).with_for_update()
+    return session.scalar(query.execution_options(populate_existing=True))
 
 
 def set_cell(
@@ -82,7 +89,7 @@ def set_cell(
     address: str | None = None,
 ) -> CellState:
     """Change what is given. A draining cell takes no new tenants; those that it has stay until they are moved."""
-    cell = session.scalar(select(Cell).where(Cell.name == name).with_for_update())
+    cell = _lock(session, name)
     if cell is None:
         return require_state(session, name=name)
     wanted: dict[str, object] = {} if status is None else {"status": status}

@@ -194,7 +194,10 @@ def set_sources(
     return row
 
 
-def require_external(session: Session, *, tenant_id: TenantId, which: str) -> CertificateAuthority:
+def require_external(session: Session, *, tenant_id: TenantId, which: str, lock: bool = False) -> CertificateAuthority:
+    """`lock` keeps all authorities of the tenant as they are."""
+    if lock:
+        repository.lock_tenant(session, tenant_id)
     row = require_authority(session, tenant_id=tenant_id, which=which)
     if row.kind != "external":
         raise InvalidInput(

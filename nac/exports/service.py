@@ -99,9 +99,9 @@ def list_jobs(
     return repository.list_page(session, tenant_id, states=states, span=span or ORDERS.first())
 
 
-def get_job(session: Session, *, tenant_id: TenantId, job_id: int) -> ExportJob:
+def get_job(session: Session, *, tenant_id: TenantId, job_id: int, lock: bool = False) -> ExportJob:
     """Raises ExportNotFound."""
-    job = repository.get(session, tenant_id, job_id)
+    job = (repository.lock if lock else repository.get)(session, tenant_id, job_id)
     if job is None:
         raise ExportNotFound(f"There is no export {job_id}.", place="export", remedy=_LISTED)
     return job
@@ -109,7 +109,7 @@ def get_job(session: Session, *, tenant_id: TenantId, job_id: int) -> ExportJob:
 
 def cancel(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
     """Its files go, too. Raises ExportNotFound, and Conflict where it has ended, or deletion waits for it."""
-    job = _locked(session, tenant_id, job_id)
+    job = get_job(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.standing and repository.is_ordered(session, tenant_id, job.log):
         raise Conflict(
             f"Export {job_id} is of a day that is to be exported before it is deleted.",
@@ -130,7 +130,7 @@ def remove(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) ->
 
     Raises ExportNotFound, and Conflict where there are none, or rows are deleted because they are in them.
     """
-    job = _locked(session, tenant_id, job_id)
+    job = get_job(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.state not in ("done", "failed"):
         raise Conflict(f"Export {job_id} is {job.state}: there are no files to remove.", place="export")
     if job.asked_by == repository.ACTOR:
@@ -147,19 +147,12 @@ def remove(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) ->
 
 def retry(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
     """Go on with one that failed, or do not wait any longer to try it again. Raises ExportNotFound and Conflict."""
-    job = _locked(session, tenant_id, job_id)
+    job = get_job(session, tenant_id=tenant_id, job_id=job_id, lock=True)
     if job.state != "failed" and not (job.state == "queued" and job.failures):
         raise Conflict(f"Export {job_id} is {job.state}: there is nothing to try again.", place="export")
     job.state, job.ended_at, job.failures, job.due_at = "queued", None, 0, utc_now()
     session.flush()
     _audit(session, actor, job, "retry", {"state": job.state})
-    return job
-
-
-def _locked(session: Session, tenant_id: TenantId, job_id: int) -> ExportJob:
-    job = repository.lock(session, tenant_id, job_id)
-    if job is None:
-        raise ExportNotFound(f"There is no export {job_id}.", place="export", remedy=_LISTED)
     return job
 
 

@@ -243,8 +243,10 @@ def _member(
     return Member(row, person, slug, _permissions(owner.level, row, role), chosen if row.has_chosen else None)
 
 
-def require_member(session: Session, *, owner: Owner, membership_id: UUID) -> Member:
-    """Raises MemberNotFound."""
+def require_member(session: Session, *, owner: Owner, membership_id: UUID, lock: bool = False) -> Member:
+    """`lock` keeps all members of the owner as they are. Raises MemberNotFound."""
+    if lock:
+        lock_managers(session, owner=owner)
     row = repository.get(session, owner, membership_id)
     if row is None:
         raise MemberNotFound("There is no such member.", place="member")

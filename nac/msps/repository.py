@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, func, select, update
@@ -24,10 +24,12 @@ def get_by_slug(session: Session, slug: str) -> Msp | None:
     return session.scalar(select(Msp).where(Msp.slug == slug))
 
 
-def list_page(session: Session, *, span: Span, text: str) -> Sequence[Msp]:
+def list_page(session: Session, *, span: Span, text: str, statuses: Collection[str]) -> Sequence[Msp]:
     query = span.of(select(Msp))
     if text:
         query = query.where(has_part(text, Msp.slug, Msp.name))
+    if statuses:
+        query = query.where(Msp.status.in_(statuses))
     return session.scalars(query).all()
 
 

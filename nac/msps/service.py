@@ -1,6 +1,6 @@
 """Managed service providers. In PlatformScope, but for what is said to be of any."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy.orm import Session
 
@@ -42,9 +42,11 @@ def require_by_slug(session: Session, *, slug: str) -> Msp:
     return msp
 
 
-def list_msps(session: Session, *, span: Span | None = None, text: str = "") -> Sequence[Msp]:
-    """All of them without `span`. `text` is a part of slug or name."""
-    return repository.list_page(session, span=span or ORDERS.first(1_000_000), text=text)
+def list_msps(
+    session: Session, *, span: Span | None = None, text: str = "", statuses: Collection[str] = ()
+) -> Sequence[Msp]:
+    """All of them without `span`. `text` is a part of slug or name; `statuses` leaves out the others."""
+    return repository.list_page(session, span=span or ORDERS.first(1_000_000), text=text, statuses=statuses)
 
 
 def require(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:

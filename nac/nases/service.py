@@ -20,7 +20,7 @@ from nac.nases import repository
 from nac.nases.repository import ORDERS as ORDERS
 from nac.nases.repository import Filter as Filter
 from nac.sealing import Seal
-from nac.validation import RADIUS_SECRET, require_name, require_radius_text
+from nac.validation import RADIUS_SECRET, parse_id, require_name, require_radius_text
 from nac.vendors import vendor_name
 
 _COLUMNS = tuple(column.key for column in Nas.__table__.columns)
@@ -198,11 +198,11 @@ def list_nas_page(session: Session, *, tenant_id: TenantId, wanted: Filter, span
 def require_nas(session: Session, *, tenant_id: TenantId, reference: str | UUID) -> Nas:
     """By id, or as people name it: by identifier, address or name. Raises NasNotFound, or Conflict where several have
     the name."""
-    if isinstance(reference, UUID):
-        if (found := repository.get_by_id(session, tenant_id, reference)) is None:
-            raise NasNotFound(f"There is no NAS {reference}.", place="nas")
-        return found
-    nas = repository.get_by_identifier(session, tenant_id, reference)
+    nas_id = reference if isinstance(reference, UUID) else parse_id(reference)
+    nas = repository.get_by_id(session, tenant_id, nas_id) if nas_id is not None else None
+    reference = str(reference)
+    if nas is None:
+        nas = repository.get_by_identifier(session, tenant_id, reference)
     if nas is None and (address := parse_host(reference)) is not None:
         nas = repository.get_by_address(session, tenant_id, address)
     if nas is not None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -153,6 +153,16 @@ def _values(setting: RetentionSetting) -> dict[str, object]:
         "bytes": setting.bytes,
         "export": setting.export_format,
     }
+
+
+def lock(session: Session, *, tenant_id: TenantId, log: LogName) -> None:
+    """What the tenant has set of it stays until the transaction ends."""
+    repository.lock_setting(session, tenant_id, log)
+
+
+def lock_limits(session: Session, *, log: LogName) -> None:
+    """Those of the platform stay until the transaction ends."""
+    session.execute(select(RetentionLimits.log).where(RetentionLimits.log == log).with_for_update())
 
 
 def show_limits(session: Session) -> dict[LogName, Limits]:

@@ -53,8 +53,15 @@ def secret_of(row: SignOn, *, unseal: Unseal) -> str:
     return unseal(row.secret_sealed, _context(row.id)).decode()
 
 
-def require(session: Session, *, owner: Owner) -> SignOn:
-    row = repository.get(session, owner)
+def find(session: Session, *, owner: Owner, lock: bool = False) -> SignOn | None:
+    """`lock` keeps it, or that there is none, until the transaction ends."""
+    if lock:
+        repository.lock_owner(session, owner)
+    return repository.get(session, owner, lock=lock)
+
+
+def require(session: Session, *, owner: Owner, lock: bool = False) -> SignOn:
+    row = find(session, owner=owner, lock=lock)
     if row is None:
         raise SignOnNotFound(remedy="Set it up first.")
     return row

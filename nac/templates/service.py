@@ -120,6 +120,14 @@ def require_version(session: Session, *, template: Template, number: int) -> Tem
     return version
 
 
+def find_follower(session: Session, *, msp_id: MspId, slug: str, tenant: str) -> Follower | None:
+    """Locked until the transaction ends. None where it follows another template, or none."""
+    template = require_template(session, msp_id=msp_id, slug=slug)
+    own = _require_own(session, msp_id, tenant)
+    row = repository.lock_follower(session, msp_id, TenantId(own.id))
+    return Follower(own, row) if row is not None and row.template_id == template.id else None
+
+
 def follow(
     session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: str, overrides: Sequence[str] = ()
 ) -> Follower:
@@ -147,11 +155,10 @@ def follow(
 def release(session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: str) -> None:
     """The tenant keeps what it has, and follows the template no longer."""
     template = require_template(session, msp_id=msp_id, slug=slug)
-    own = _require_own(session, msp_id, tenant)
-    row = repository.lock_follower(session, msp_id, TenantId(own.id))
-    if row is None or row.template_id != template.id:
+    found = find_follower(session, msp_id=msp_id, slug=slug, tenant=tenant)
+    if found is None:
         raise NotFound(f"Tenant {tenant!r} does not follow the template {slug!r}.", place="tenant")
-    session.delete(row)
+    session.delete(found.row)
     session.flush()
     _audit(session, actor, template, "release", {"tenant": tenant})
 

@@ -27,8 +27,9 @@ class Filter:
     disabled: bool | None = None
 
 
-def get_by_name(session: Session, tenant_id: TenantId, name: str) -> User | None:
-    return session.scalar(select(User).where(User.tenant_id == tenant_id, User.name == name))
+def get_by_name(session: Session, tenant_id: TenantId, name: str, *, lock: bool = False) -> User | None:
+    query = select(User).where(User.tenant_id == tenant_id, User.name == name)
+    return session.scalar(query.with_for_update() if lock else query)
 
 
 def get_by_id(session: Session, tenant_id: TenantId, user_id: UUID, *, lock: bool = False) -> User | None:

@@ -23,7 +23,7 @@ from nac.users import repository
 from nac.users.passwords import hash_password, nt_hash
 from nac.users.repository import ORDERS as ORDERS
 from nac.users.repository import Filter
-from nac.validation import require_future, require_radius_text
+from nac.validation import parse_id, require_future, require_radius_text
 
 # User-Password carries 128 octets at most (RFC 2865 5.2).
 _PASSWORD_OCTETS = 128
@@ -217,10 +217,14 @@ def search_users(session: Session, *, tenant_id: TenantId, wanted: Filter, span:
     return repository.search(session, tenant_id, wanted, span=span)
 
 
-def require_by_id(session: Session, *, tenant_id: TenantId, user_id: UUID, lock: bool = False) -> User:
-    user = repository.get_by_id(session, tenant_id, user_id, lock=lock)
+def require(session: Session, *, tenant_id: TenantId, key: str, lock: bool = False) -> User:
+    """By id, or else by name."""
+    user_id = parse_id(key)
+    user = repository.get_by_id(session, tenant_id, user_id, lock=lock) if user_id is not None else None
     if user is None:
-        raise UserNotFound(f"There is no user {user_id}.", place="user")
+        user = repository.get_by_name(session, tenant_id, fold_name(key), lock=lock)
+    if user is None:
+        raise UserNotFound(f"There is no user {key!r}.", place="user")
     return user
 
 

@@ -85,6 +85,19 @@ def _new_route(document: dict[str, Any]) -> None:
     document["paths"]["/v1/new"] = copy.deepcopy(document["paths"][_LIST])
 
 
+def test_a_name_in_place_of_an_id_breaks_nobody(described: dict[str, Any]) -> None:
+    before = copy.deepcopy(described)
+    for most, breaking in ((36, False), (253, False), (35, True)):
+        now = copy.deepcopy(described)
+        for document, schema in (
+            (before, {"type": "string", "format": "uuid"}),
+            (now, {"type": "string", "maxLength": most}),
+        ):
+            parameters = document["paths"]["/v1/tenants/{tenant}/users/{user}"]["get"]["parameters"]
+            next(each for each in parameters if each["name"] == "user")["schema"] = schema
+        assert [change.breaking for change in changes(before, now)] == ([True] if breaking else [])
+
+
 @pytest.mark.parametrize(
     ("edit", "breaking"),
     [

@@ -82,9 +82,13 @@ def test_every_example_is_valid(described: dict[str, Any]) -> None:
         contents += [answer for status, answer in operation["responses"].items() if status < "4"]
         for content in contents:
             media = content.get("content", {}).get("application/json", {})
-            if media.get("schema"):
-                found = Draft202012Validator(media["schema"] | parts).iter_errors(media["example"])
-                wrong += [f"{operation['operationId']}: {error.json_path}: {error.message}" for error in found]
+            if not media.get("schema"):
+                continue
+            validator = Draft202012Validator(media["schema"] | parts)
+            several = media.get("examples", {"": {"value": media.get("example")}})
+            values = [told["value"] for told in several.values()]
+            found = [error for value in values for error in validator.iter_errors(value)]
+            wrong += [f"{operation['operationId']}: {error.json_path}: {error.message}" for error in found]
     assert wrong == [], "api/described/examples.toml, or the field's own examples"
 
 

@@ -108,6 +108,7 @@ GOOD: dict[str, Good] = {
             ("remove", "Member"): Good(),
             ("invite", "Member"): Good(),
             ("create", "Role"): Good(_ROLE),
+            ("get", "Role"): Good(path={"slug": "slug_of_role"}),
             ("change", "Role"): Good(_RENAMED, path={"slug": "slug_of_role"}),
             ("remove", "Role"): Good(path={"slug": "slug_of_idle_role"}),
             ("make", "Token"): Good(_TOKEN),

@@ -70,7 +70,7 @@ def document(world: Installation) -> dict[str, Any]:
         for operation in operations.values():
             route = BY_NAME.get(operation.get("operationId"))
             if route is not None:
-                _exemplify(operation, route, _things(world, route))
+                _exemplify(operation, route, things_of(world, route))
     return told
 
 
@@ -105,7 +105,7 @@ def configuration(world: Installation, *, always: bool) -> str:
     lines: list[str] = []
     dictionaries: list[str] = []
     for route in BY_NAME.values():
-        things = _things(world, route)
+        things = things_of(world, route)
         given = [
             (name, things[route.good.path.get(name, name)])
             for name in route.good.path_names(route.path)
@@ -129,5 +129,5 @@ def configuration(world: Installation, *, always: bool) -> str:
     return "\n".join((*head, *dictionaries, *lines, ""))
 
 
-def _things(world: Installation, route: Route) -> dict[str, Any]:
+def things_of(world: Installation, route: Route) -> dict[str, Any]:
     return world.things_of(_ASKED_AT[route.level])

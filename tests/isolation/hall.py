@@ -71,6 +71,15 @@ class Hall:
             connection.exec_driver_sql("RESET SESSION AUTHORIZATION")
             connection.rollback()
 
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Of an open block: what is done in this one is forgotten already at its end."""
+        point = self.connection.begin_nested()
+        try:
+            yield
+        finally:
+            point.rollback()
+
     def touched(self) -> list[str]:
         """Tables, of the open block."""
         with self._as_superuser():

@@ -28,6 +28,29 @@ def _named(text: str) -> bytes:
     return b'{"mac": "%s", "name": "%s"}' % (PRINTER.encode(), text.encode())
 
 
+@pytest.mark.parametrize("content", [b'{"days": 3}', b"[]", b"x", b'{"mac": '])
+def test_body_that_no_route_reads_is_refused(api: httpx.Client, content: bytes) -> None:
+    path = f"{ENDPOINTS}/{PRINTER}"
+    api.post(ENDPOINTS, json={"mac": PRINTER})
+    for method, at in (("DELETE", path), ("POST", f"{path}/block")):
+        for headers in (JSON, {}):
+            refused = api.request(method, at, content=content, headers=headers)
+            assert (refused.status_code, refused.json()["code"]) == (400, "body-not-read"), refused.text
+    assert api.get(path).json()["status"] == "active"
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b" {}\n", b"null"])
+@pytest.mark.parametrize("headers", [{}, JSON, {"Content-Type": "application/x-www-form-urlencoded"}])
+def test_body_that_says_nothing_is_none(api: httpx.Client, content: bytes, headers: dict[str, str]) -> None:
+    path = f"{ENDPOINTS}/{PRINTER}"
+    api.post(ENDPOINTS, json={"mac": PRINTER})
+    assert api.post(f"{path}/block", content=content, headers=headers).status_code == 200
+    assert api.request("DELETE", path, content=content, headers=headers).status_code == 204
+    # Of a method that the path has not, and of no path at all, that is told.
+    assert api.request("DELETE", ENDPOINTS, content=b'{"a": 1}', headers=JSON).status_code == 405
+    assert api.request("DELETE", "/v1/nothing", content=b'{"a": 1}', headers=JSON).status_code == 404
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "status", "code"),
     [

@@ -35,6 +35,8 @@ def test_change_that_is_named_is_done_once(api: httpx.Client) -> None:
     for name in ("etag", "admit-position"):
         assert again.headers[name] == first.headers[name]
     assert "idempotency-replayed" not in first.headers
+    assert (first.headers["admit-live"], again.headers["admit-live"]) == ("false", "false")
+    assert "tenant" not in again.headers
     # Without the key, and with another, it is another change.
     for headers in ({}, named("other")):
         assert api.post(ENDPOINTS, json={"mac": PRINTER}, headers=headers).status_code == 409
@@ -121,13 +123,54 @@ def test_change_of_what_has_changed_is_refused(api: httpx.Client) -> None:
 
 
 def test_a_change_that_compares_nothing_is_not_made_with_if_match(api: httpx.Client) -> None:
-    path = "/v1/tenants/alpha/roles"
-    made = api.post(path, json={"slug": "kicker", "name": "A", "permissions": ["session.read"]})
-    for tag in (made.headers["etag"], '"x"'):
-        refused = api.patch(f"{path}/kicker", json={"name": "B"}, headers={"If-Match": tag})
+    tag = api.post(ENDPOINTS, json={"mac": PRINTER}).headers["etag"]
+    path = f"{ENDPOINTS}/{PRINTER}"
+    for given in (tag, '"x"'):
+        refused = api.post(f"{path}/block", headers={"If-Match": given})
         assert (refused.status_code, refused.json()["code"]) == (412, "cannot-compare")
-    assert api.get(path).json()["items"][-1]["name"] == "A"
-    assert api.patch(f"{path}/kicker", json={"name": "C"}, headers={"If-Match": "*"}).status_code == 200
+    assert api.get(path).json()["status"] == "active"
+    assert api.post(f"{path}/block", headers={"If-Match": "*"}).status_code == 200
+
+
+def test_answer_of_a_change_that_is_told_again_tells_what_the_cell_has_come_to_since(
+    api: httpx.Client, database: Database
+) -> None:
+    """Of a tenant's change, and of one by which a tenant is made."""
+    new = {"slug": "beta"}
+    first = [
+        api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k")),
+        api.post("/v1/tenants", json=new, headers=named("k")),
+    ]
+    assert [each.headers["admit-live"] for each in first] == ["false", "false"], [each.text for each in first]
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        connection.execute("UPDATE cells SET replica_position = pg_current_snapshot()")
+    again = [
+        api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k")),
+        api.post("/v1/tenants", json=new, headers=named("k")),
+    ]
+    for one, other in zip(first, again, strict=True):
+        assert (other.headers["idempotency-replayed"], other.headers["admit-live"]) == ("true", "true")
+        assert other.content == one.content
+
+
+def test_state_that_a_suspension_answers_with_is_the_tenants(api: httpx.Client) -> None:
+    path = "/v1/tenants/alpha"
+    tag = api.get(path).headers["etag"]
+    suspended = api.post(f"{path}/suspend", headers={"If-Match": tag})
+    assert suspended.status_code == 200, suspended.text
+    assert suspended.headers["etag"] == api.get(path).headers["etag"] != tag
+    assert api.post(f"{path}/resume", headers={"If-Match": tag}).json()["code"] == "has-changed"
+    resumed = api.post(f"{path}/resume", headers={"If-Match": suspended.headers["etag"]})
+    assert (resumed.json()["status"], resumed.headers["etag"]) == ("active", api.get(path).headers["etag"])
+
+
+def test_state_of_what_is_not_there_is_no_state(api: httpx.Client) -> None:
+    wanted = {"url": "https://mdm.example/x"}
+    path = "/v1/tenants/alpha/scep/webhook"
+    for tag in ('"x"', "*"):
+        refused = api.put(path, json=wanted, headers={"If-Match": tag})
+        assert (refused.status_code, refused.json()["code"]) == (412, "has-changed")
+    assert api.put(path, json=wanted).status_code == 200
 
 
 def test_two_changes_of_one_state_are_one_too_many(api: httpx.Client) -> None:

@@ -79,3 +79,17 @@ def test_vendors_are_listed_with_what_they_send(api: httpx.Client) -> None:
     items = api.get(f"{NASES}/vendors").json()["items"]
     assert any(each["sends"].get("vlan") for each in items)
     assert "default" in [each["name"] for each in items]
+
+
+def test_nas_is_found_by_id_identifier_address_and_name(api: httpx.Client) -> None:
+    made = add(api, "North 1", identifier="sw-1", address="192.0.2.7")
+    add(api, "South", identifier="sw-2")
+    add(api, "South", identifier="sw-3")
+    for key in (made["id"], "sw-1", "192.0.2.7", "North 1"):
+        assert api.get(f"{NASES}/{key}").json() == made
+    assert api.patch(f"{NASES}/sw-1", json={"behind_nat": True}).json()["behind_nat"] is True
+    several = api.get(f"{NASES}/South")
+    assert (several.status_code, several.json()["code"]) == (409, "conflict")
+    for key in ("nothing", "0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10"):
+        assert api.get(f"{NASES}/{key}").json()["code"] == "nas-not-found"
+    assert api.delete(f"{NASES}/North 1").status_code == 204

@@ -115,3 +115,21 @@ def test_page_of_many_users_takes_no_more_statements(api: httpx.Client) -> None:
     with counted(Engine) as many:
         assert len(api.get(USERS).json()["items"]) == 6
     assert len(many) == len(one)
+
+
+def test_user_and_group_are_found_by_name_as_by_id(api: httpx.Client) -> None:
+    group = api.post(GROUPS, json={"name": "Staff"}).json()
+    made = add(api, "Ann@Corp", groups=["Staff"])
+    # Named as if it were somebody's id: the id is looked for first.
+    other = add(api, str(made["id"]))
+    for key in (made["id"], "ann@corp", "ANN@corp"):
+        assert api.get(f"{USERS}/{key}").json() == made
+    assert api.get(f"{USERS}/{other['id']}").json() == other
+    assert api.patch(f"{USERS}/ann@corp", json={"disabled": True}).json()["disabled"] is True
+    assert api.put(f"{USERS}/ann@corp/password", json={"password": "battery staple"}).status_code == 200
+    for key in ("nobody", "0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10", "x" * 253):
+        assert api.get(f"{USERS}/{key}").json()["code"] == "user-not-found"
+    assert api.delete(f"{USERS}/ann@corp").status_code == 204
+    assert api.get(f"{GROUPS}/Staff").json() == api.get(f"{GROUPS}/{group['id']}").json() == group
+    assert api.delete(f"{GROUPS}/Staff").status_code == 204
+    assert api.get(f"{GROUPS}/Staff").json()["code"] == "unknown-group"

@@ -1,0 +1,14 @@
+"""The MSPs that a person sees."""
+
+from migrations.pieces import run_pieces
+
+revision = "0065"
+down_revision = "0064"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

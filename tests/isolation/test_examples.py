@@ -1,0 +1,164 @@
+"""Examples of requests in /openapi.json hold: each is sent as it is, to a place that has nothing of what it names, and
+to one that has; one of the two does what is asked."""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from api.access import Mine
+from api.described import examples
+from tests.isolation.calls import Answer
+from tests.isolation.fed import things_of
+from tests.isolation.hall import Hall
+from tests.isolation.installation import BY_NAME, Installation, Route
+
+# Those that nobody is answered with success here, by what they are answered with and why. None for the body's form.
+_REFUSED: dict[int, dict[str, tuple[str, ...]]] = {
+    401: {
+        "no secret, code or passkey is anybody's": (
+            *("signIn", "signInByTotp", "signInByRecoveryCode", "signInByPasskey", "askForPasskey"),
+            *("confirmByPassword", "confirmByPasskey", "addMyPasskey"),
+        )
+    },
+    404: {
+        "no secret has been shown that a code could be of": ("confirmMyTotp",),
+        "trials are not offered here": ("signUp", "confirmSignUp"),
+        "a decision has its time in its id": ("simulatePolicy/decision",),
+        "nothing has discovered this device": ("classifyEndpoints",),
+        "no device has an address of that pool": ("releasePoolAddress",),
+    },
+    409: {
+        "an MSP is called so": ("createMsp",),
+        "a secret changes over already": ("beginSecretRotation",),
+        "the key of the root is there": ("importRootKey",),
+        "nobody is on the network": ("addCoaRequests/disconnect", "addCoaRequests/change"),
+    },
+    410: {"no mail has brought this link": ("setPasswordByLink",)},
+}
+_BODIES = tomllib.loads((Path(examples.__file__).parent / "bodies.toml").read_text(encoding="utf-8"))
+Steps = tuple[tuple[str, dict[str, str]], ...]
+# What examples name, made by the requests of the book: what others are added to, and these.
+_PLACES: Steps = (
+    ("changeCell", {}),
+    ("addEndpointGroup", {"new_name": "printers"}),
+    ("addUserGroup", {"new_name": "staff"}),
+)
+_THINGS: Steps = (
+    ("addEndpoint", {"new_mac": "00:00:5e:00:53:01", "new_name": "Printer"}),
+    ("addUser", {"new_name": "ann"}),
+    ("addNas", {"new_name": "sw-2og-1"}),
+    ("createPolicy", {"new_slug": "office"}),
+    *(
+        step
+        for _ in range(2)
+        for step in (("savePolicyDraft", {"policy": "office"}), ("publishPolicy", {"drafted_policy": "office"}))
+    ),
+    ("createTenantOfMsp", {"new_slug": "hill-school"}),
+    ("followTemplate", {"second_tenant": "hill-school"}),
+)
+
+
+class Example(NamedTuple):
+    operation: str
+    name: str
+    media_type: str
+    value: Any
+
+    @property
+    def id(self) -> str:
+        return f"{self.operation}/{self.name}" if self.name else self.operation
+
+
+def _operations(world: Installation) -> Iterator[tuple[Route, dict[str, Any]]]:
+    for operations in world.app.openapi()["paths"].values():
+        for operation in operations.values():
+            route = BY_NAME.get(operation.get("operationId"))
+            if route is not None:
+                yield route, operation
+
+
+def _examples(world: Installation) -> Iterator[Example]:
+    for route, operation in _operations(world):
+        for media_type, media in operation.get("requestBody", {}).get("content", {}).items():
+            if "example" in media:
+                yield Example(route.name, "", media_type, media["example"])
+            for name, told in media.get("examples", {}).items():
+                yield Example(route.name, name, media_type, told["value"])
+
+
+def _send(
+    world: Installation,
+    route: Route,
+    example: Example | None = None,
+    parameter: tuple[str, str, Any] = ("", "", None),
+    **more: Any,
+) -> Answer:
+    """The request of the book, with this body, and with a parameter of path or query in place of the book's."""
+    things = things_of(world, route) | more
+    place, name, value = parameter
+    good = route.good
+    if place == "path" and name not in ("tenant", "msp"):
+        good = replace(good, path={**good.path, name: "of the example"})
+        things |= {"of the example": value}
+    asked = good.asked(route.path, things)
+    if place == "query":
+        asked["query"] = asked.get("query", {}) | {name: value}
+    if example is not None:
+        asked.pop("body", None)
+        asked.pop("content", None)
+        is_json = example.media_type == "application/json"
+        asked["body" if is_json else "content"] = example.value if is_json else str(example.value).encode()
+    if isinstance(route.asks, Mine):
+        headers = {"Cookie": f"admit={things['cookie']}", "Admit-CSRF": things["csrf"]}
+    else:
+        headers = {"Authorization": f"Bearer {world.tokens['platform', 'platform-operator']}"}
+    return world.call(route.method, headers=headers, **asked)
+
+
+def _make(world: Installation, steps: Steps) -> None:
+    for name, things in steps:
+        answer = _send(world, BY_NAME[name], **things)
+        assert answer.status < 300, (name, things, answer.text)
+
+
+def test_each_body_has_an_example(world: Installation) -> None:
+    with_body = {route.name for route, operation in _operations(world) if "requestBody" in operation}
+    assert with_body == {example.operation for example in _examples(world)}
+    names = {name for name in _BODIES if name not in world.app.openapi()["components"]["schemas"]}
+    assert not names, "bodies.toml has what is no schema"
+
+
+def test_each_example_of_a_request_is_answered(world: Installation, hall: Hall) -> None:
+    left = list(_examples(world))
+    told: dict[str, Answer] = {}
+    for steps in ((), _PLACES, _PLACES + _THINGS):
+        tried, left = left, []
+        with hall.open():
+            _make(world, steps)
+            for example in tried:
+                with hall.passing():
+                    answer = _send(world, BY_NAME[example.operation], example)
+                if answer.status >= 300:
+                    left.append(example)
+                    told[example.id] = answer
+    expected = {name: status for status, why in _REFUSED.items() for names in why.values() for name in names}
+    found = {example.id: told[example.id].status for example in left}
+    assert found == expected, "\n".join(f"{name}: {told[name].text}" for name in found.keys() - expected.keys())
+
+
+def test_each_example_of_a_parameter_is_of_its_form(world: Installation, hall: Hall) -> None:
+    wrong = []
+    with hall.open():
+        for route, operation in _operations(world):
+            for parameter in operation.get("parameters", ()):
+                value = parameter.get("example", next(iter(parameter["schema"].get("examples", ())), None))
+                if value is None or parameter["in"] not in ("path", "query"):
+                    continue
+                with hall.passing():
+                    answer = _send(world, route, parameter=(parameter["in"], parameter["name"], value))
+                told = answer.json if answer.status in (400, 422) else {}
+                if parameter["name"] in (told.get("place"), *(each["place"] for each in told.get("mistakes", ()))):
+                    wrong.append((route.name, parameter["name"], answer.text))
+    assert not wrong
