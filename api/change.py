@@ -19,9 +19,8 @@ from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.audit.service import Origin
 from nac.cells import service as cells
-from nac.cells.service import TenantHasNoCell
 from nac.db import Scope, TenantScope, session_scope
-from nac.errors import AdmitError, NotLiveYet
+from nac.errors import AdmitError, NotLiveYet, TenantHasNoCell
 from nac.idempotency import service as idempotency
 from nac.idempotency.service import Answer, Named
 from nac.ids import TenantId
@@ -119,9 +118,10 @@ class Change:
         ):
             raise HasChanged(remedy="Read it again, and decide anew.")
 
-    def answer(self, model: Body) -> Body:
+    def answer(self, model: Body, *, state: BaseModel | None = None) -> Body:
+        """`state` is how what was changed is shown, where the answer is something else or tells more."""
         self.body = model.model_dump_json().encode()
-        self.response.headers["ETag"] = etag(model)
+        self.response.headers["ETag"] = etag(model if state is None else state)
         return model
 
     def located(self, *names: object, at: str = "") -> None:

@@ -35,19 +35,21 @@ def routes_of(app: FastAPI) -> dict[tuple[str, str], Told]:
                 route.path_format or "",
                 route.operation_id or "",
                 next(asks_of(dependant), None),
-                frozenset(_names_in(route.endpoint)),
+                frozenset(_names_in(route.endpoint, set())),
             )
             found[told.path, told.method] = told
     return found
 
 
-def _names_in(endpoint: Any) -> Iterator[str]:  # noqa: ANN401 -- what a router was given
-    """Those of helpers in its own module as well."""
+def _names_in(endpoint: Any, seen: set[str]) -> Iterator[str]:  # noqa: ANN401 -- what a router was given
+    """Those of helpers in its own module, and of theirs, as well."""
     for name in endpoint.__code__.co_names:
         yield name
         helper = endpoint.__globals__.get(name)
-        if getattr(helper, "__module__", "") == endpoint.__module__ and hasattr(helper, "__code__"):
-            yield from helper.__code__.co_names
+        of_module = getattr(helper, "__module__", "") == endpoint.__module__ and hasattr(helper, "__code__")
+        if of_module and name not in seen:
+            seen.add(name)
+            yield from _names_in(helper, seen)
 
 
 def asks_of(dependant: Dependant) -> Iterator[Asks]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
+from api.v1.endpoints import read_endpoint
 from api.v1.inputs import Input
 from api.v1.passphrases import NewPassphrase, Passphrase
 from nac.accounts.permissions import Permission
@@ -15,6 +16,7 @@ from nac.endpoints import passphrases, posture
 from nac.endpoints import service as endpoints
 from nac.mac import display_mac
 from nac.sites import service as sites
+from nac.validation import require_mac
 
 router = APIRouter(prefix="/tenants/{tenant}/endpoints/{mac}", tags=["endpoint findings"])
 
@@ -122,7 +124,7 @@ def set_passphrase(access: Changes, mac: _Mac, body: NewPassphrase) -> Passphras
     """Of a wireless network with a passphrase for each device (iPSK, PPSK, DPSK)."""
     with access.change() as change:
         _set(change, access, mac, body.chosen)
-        return change.answer(body.shown())
+        return change.answer(body.shown(), state=read_endpoint(change.session, access, require_mac(mac)))
 
 
 @router.delete("/passphrase", status_code=204, operation_id="removeEndpointPassphrase")
@@ -133,6 +135,8 @@ def remove_passphrase(access: Changes, mac: _Mac) -> None:
 
 
 def _set(change: Change, access: Access, mac: str, passphrase: str | None) -> None:
+    row = endpoints.require_by_mac(change.session, tenant_id=access.tenant_id, mac=mac, lock=True)
+    change.require_match(read_endpoint(change.session, access, row.mac))
     passphrases.set_endpoint_psk(
         change.session,
         actor=access.actor,

@@ -136,13 +136,13 @@ def add_endpoint(access: Changes, body: NewEndpoint) -> Endpoint:
         row = endpoints.add_endpoint(
             change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump()
         )
-        return change.answer(_read(change.session, access, row.mac))
+        return change.answer(read_endpoint(change.session, access, row.mac))
 
 
 @router.get("/{mac}", operation_id="getEndpoint")
 def get_endpoint(access: Reads, mac: _Mac) -> Endpoint:
     with access.read() as session:
-        return access.shown(_read(session, access, require_mac(mac)))
+        return access.shown(read_endpoint(session, access, require_mac(mac)))
 
 
 @router.patch("/{mac}", operation_id="changeEndpoint")
@@ -152,7 +152,7 @@ def change_endpoint(access: Changes, mac: _Mac, body: EndpointChange) -> Endpoin
         _require_match(change, access, mac)
         changes = body.model_dump(exclude_unset=True)
         row = endpoints.set_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac, **changes)
-        return change.answer(_read(change.session, access, row.mac))
+        return change.answer(read_endpoint(change.session, access, row.mac))
 
 
 @router.delete("/{mac}", status_code=204, operation_id="removeEndpoint")
@@ -168,22 +168,22 @@ def block_endpoint(access: Changes, mac: _Mac) -> Endpoint:
     """Rejected whatever the policy says; live sessions are asked off the network."""
     with access.change() as change:
         row = endpoints.block_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
-        return change.answer(_read(change.session, access, row.mac))
+        return change.answer(read_endpoint(change.session, access, row.mac))
 
 
 @router.post("/{mac}/unblock", operation_id="unblockEndpoint")
 def unblock_endpoint(access: Unblocks, mac: _Mac) -> Endpoint:
     with access.change() as change:
         row = endpoints.unblock_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
-        return change.answer(_read(change.session, access, row.mac))
+        return change.answer(read_endpoint(change.session, access, row.mac))
 
 
 def _require_match(change: Change, access: Access, mac: str) -> None:
     row = endpoints.require_by_mac(change.session, tenant_id=access.tenant_id, mac=mac, lock=True)
-    change.require_match(_read(change.session, access, row.mac))
+    change.require_match(read_endpoint(change.session, access, row.mac))
 
 
-def _read(session: Session, access: Access, mac: str) -> Endpoint:
+def read_endpoint(session: Session, access: Access, mac: str) -> Endpoint:
     row = endpoints.require_shown(session, tenant_id=access.tenant_id, mac=mac)
     groups = ENDPOINT_GROUPS.names_of(session, tenant_id=access.tenant_id, member_ids=[row.id])
     return _endpoint(row, groups.get(row.id, ()))

@@ -106,8 +106,8 @@ def remove_endpoint_group(access: ChangesEndpoints, group: _Key) -> None:
 def set_passphrase(access: ChangesEndpoints, group: _Key, body: NewPassphrase) -> Passphrase:
     """That its members share; a device's own comes before it."""
     with access.change() as change:
-        _set_passphrase(change, access, group, body.chosen)
-        return change.answer(body.shown())
+        row = _set_passphrase(change, access, group, body.chosen)
+        return change.answer(body.shown(), state=_endpoint_group(row))
 
 
 @of_endpoints.delete("/{group}/passphrase", status_code=204, operation_id="removeEndpointGroupPassphrase")
@@ -159,15 +159,17 @@ def _require(change: Change, access: Access, key: str) -> EndpointGroupRow:
     return row
 
 
-def _set_passphrase(change: Change, access: Access, key: str, passphrase: str | None) -> None:
+def _set_passphrase(change: Change, access: Access, key: str, passphrase: str | None) -> EndpointGroupRow:
+    row = _require(change, access, key)
     passphrases.set_group_psk(
         change.session,
         actor=access.actor,
         tenant_id=access.tenant_id,
-        name=_require(change, access, key).name,
+        name=row.name,
         passphrase=passphrase,
         seal=access.sealer.seal,
     )
+    return row
 
 
 def _endpoint_group(row: EndpointGroupRow) -> EndpointGroup:

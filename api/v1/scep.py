@@ -100,7 +100,8 @@ def set_webhook(access: Manages, body: NewWebhook) -> SetWebhook:
             now=utc_now(),
         )
         row = webhooks.require(change.session, tenant_id=access.tenant_id)
-        return change.answer(SetWebhook(**_webhook(row).model_dump(), secret=secret))
+        shown = _webhook(row)
+        return change.answer(SetWebhook(**shown.model_dump(), secret=secret), state=shown)
 
 
 @router.delete("/webhook", status_code=204, operation_id="removeScepWebhook")
