@@ -111,7 +111,7 @@ class JsonInput:
             return
         try:
             _require_plain_address(scope)
-            if scope["method"] in _WITH_BODY:
+            if scope["method"] in _WITH_BODY or _tells_of_a_body(scope):
                 receive = _replay(await self._body(scope, receive), receive)
         except BodyTooLarge as exc:
             await drain(receive, most_octets=_DRAINED_BYTES, seconds=_DRAINED_SECONDS)
@@ -129,7 +129,7 @@ class JsonInput:
         if body and self._reads_none(scope):
             if body.strip() not in _SAYS_NOTHING:
                 raise BodyNotRead(place="body", remedy="Leave it out: all that can be said is in path and query.")
-        elif body and takes.json:
+        elif body and takes.json and scope["method"] in _WITH_BODY:
             _require_json_type(scope)
             if len(body) < _AT_ONCE_BYTES:
                 check_json(body)
@@ -147,6 +147,10 @@ class JsonInput:
             if takes.method == scope["method"] and takes.path.match(path.removeprefix(takes.prefix)):
                 return takes
         return _USUAL
+
+
+def _tells_of_a_body(scope: Scope) -> bool:
+    return any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
 
 
 def _reads_body(route: BaseRoute) -> bool:

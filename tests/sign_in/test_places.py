@@ -2,8 +2,11 @@
 
 from urllib.parse import urlencode
 
+from sqlalchemy import Engine, select, update
+
+from nac.db import PersonScope, session_scope
 from nac.members import service as members
-from nac.models import Person
+from nac.models import Msp, Person
 from nac.msps import standing
 from nac.sign_in import rules
 from nac.templates import service as templates
@@ -83,3 +86,43 @@ def test_programs_list_the_tenants_of_their_owner(client, field: Field, make_tok
     assert seen(field.foreign) == ["foreign"]
     for owner in (PLATFORM, field.acme, field.foreign):
         assert seen(owner, "site.read") == []
+
+
+def test_grants_are_told_with_the_slugs_of_their_places(
+    client, browser, ann: Person, field: Field, within: Within, make_token
+) -> None:
+    def told(grants: list[dict]) -> list[tuple]:
+        return [(each["on"], each["msp"], each["tenant"], each["tenant_slugs"]) for each in grants]
+
+    for owner, wanted in (
+        (PLATFORM, ("platform", None, None, None)),
+        (field.acme, ("msp", "acme", None, None)),
+        (field.foreign, ("tenant", None, "foreign", None)),
+    ):
+        headers = {"Authorization": f"Bearer {make_token(owner)}"}
+        assert told(client.get("/v1/grants", headers=headers).json()["grants"]) == [wanted]
+        refused = client.get("/v1/me", headers=headers).json()
+        assert (refused["code"], "listMyGrants" in refused["remedy"]) == ("no-person", True)
+    mine: Browser = browser()
+    mine.sign_in()
+    assert mine.good("GET", "/grants")["grants"] == []
+    with within(field.acme) as session:
+        members.add_member(session, **whole(field.acme), email=EMAIL, role="msp-technician", tenants=["alpha"])
+    with within(field.foreign) as session:
+        members.add_member(session, **whole(field.foreign), email=EMAIL, role="auditor")
+    found = told(mine.good("GET", "/grants")["grants"])
+    assert sorted(found, key=str) == [("msp", "acme", None, ["alpha"]), ("tenant", None, "foreign", None)]
+
+
+def test_person_sees_the_msps_of_own_memberships_and_no_others(
+    ann: Person, field: Field, within: Within, app_engine: Engine
+) -> None:
+    for owner in (field.bravo, field.bolt):
+        with within(owner) as session:
+            members.add_member(session, **whole(owner), email=EMAIL, role="auditor")
+    with session_scope(PersonScope(ann.id), engine=app_engine) as session:
+        assert session.scalars(select(Msp.slug)).all() == ["bolt"]
+        # As the rows of its tenants, they are seen and not changed.
+        session.execute(update(Msp).values(name="x"))
+    with within(field.bolt) as session:
+        assert session.scalars(select(Msp.name)).all() != ["x"]

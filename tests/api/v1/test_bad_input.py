@@ -32,7 +32,7 @@ def _named(text: str) -> bytes:
 def test_body_that_no_route_reads_is_refused(api: httpx.Client, content: bytes) -> None:
     path = f"{ENDPOINTS}/{PRINTER}"
     api.post(ENDPOINTS, json={"mac": PRINTER})
-    for method, at in (("DELETE", path), ("POST", f"{path}/block")):
+    for method, at in (("DELETE", path), ("POST", f"{path}/block"), ("GET", path)):
         for headers in (JSON, {}):
             refused = api.request(method, at, content=content, headers=headers)
             assert (refused.status_code, refused.json()["code"]) == (400, "body-not-read"), refused.text
@@ -44,6 +44,7 @@ def test_body_that_no_route_reads_is_refused(api: httpx.Client, content: bytes) 
 def test_body_that_says_nothing_is_none(api: httpx.Client, content: bytes, headers: dict[str, str]) -> None:
     path = f"{ENDPOINTS}/{PRINTER}"
     api.post(ENDPOINTS, json={"mac": PRINTER})
+    assert api.request("GET", path, content=content, headers=headers).status_code == 200
     assert api.post(f"{path}/block", content=content, headers=headers).status_code == 200
     assert api.request("DELETE", path, content=content, headers=headers).status_code == 204
     # Of a method that the path has not, and of no path at all, that is told.

@@ -130,6 +130,19 @@ def _made_by(api: httpx.Client, secret: str, token: dict[str, object]) -> str:
     return str(made.json()["token"])
 
 
+def test_msps_are_listed_by_what_they_are(api: httpx.Client, operator: Ask) -> None:
+    operator("POST", "/msps", json={"slug": "bolt"})
+    operator("POST", "/msps/bolt/suspend", json={})
+
+    def listed(*statuses: str) -> list[str]:
+        found = operator("GET", "/msps", params={"status": statuses})
+        return [each["slug"] for each in found.json()["items"]]
+
+    assert (listed(), listed("suspended"), listed("active")) == (["acme", "bolt"], ["bolt"], ["acme"])
+    assert listed("active", "suspended") == ["acme", "bolt"]
+    assert operator("GET", "/msps", params={"status": "gone"}).status_code == 422
+
+
 def test_tenants_are_suspended_and_resumed_with_their_msp_where_the_operator_asks(
     api: httpx.Client, app_engine: Engine, make_token: MakeToken, operator: Ask, platform: Platform, tenant_id: TenantId
 ) -> None:
