@@ -11,7 +11,7 @@ from nac.groups import Groups
 
 
 def group_command(groups: Groups[Any], *, members: str) -> click.Group:
-    @click.group(help=f"Groups of {members}, which policies refer to by name. A name is never changed.")
+    @click.group(help=f"Groups of {members}, which policies refer to by name.")
     def command() -> None:
         pass
 
@@ -24,6 +24,20 @@ def group_command(groups: Groups[Any], *, members: str) -> click.Group:
         domain = Domain()
         with domain.tenant(tenant) as (session, tenant_id):
             group = groups.create(session, actor=domain.actor, tenant_id=tenant_id, name=name)
+            row = {"name": group.name, "id": group.id}
+        show_one(row, as_json=as_json)
+
+    @command.command()
+    @click.argument("name")
+    @click.argument("new_name")
+    @tenant_option
+    @json_option
+    def rename(name: str, new_name: str, tenant: str, as_json: bool) -> None:
+        """Call the group NAME NEW_NAME, while no policy names it."""
+        domain = Domain()
+        with domain.change(tenant) as (session, tenant_id):
+            who: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id}
+            group = groups.rename(session, **who, name=name, new_name=new_name)
             row = {"name": group.name, "id": group.id}
         show_one(row, as_json=as_json)
 

@@ -1,6 +1,6 @@
 """Groups of endpoints and groups of users: the same rules over two pairs of tables.
 
-A group is made before it is used and never renamed: policies and replica records hold its name.
+A group is made before it is used. Policies hold its name: it is not renamed while one does.
 """
 
 from collections import defaultdict
@@ -92,6 +92,29 @@ class Groups(Generic[GroupT]):
             raise TooManyGroups(
                 f"There are {there} groups.", place="groups", remedy=f"It may be {MOST_GROUPS}: remove some first."
             )
+
+    def rename(self, session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str) -> GroupT:
+        """Its members stay. Raises InUse while a policy in force or a draft names it: those are never rewritten, what
+        decides is what somebody has looked at and published."""
+        group = self.require(session, tenant_id=tenant_id, name=name)
+        new_name = require_name(new_name)
+        if new_name == name:
+            return group
+        if self._get(session, tenant_id, new_name) is not None:
+            raise AlreadyExists(f"There is a group {new_name!r} already.", place="name")
+        require_unreferenced(session, tenant_id=tenant_id, kind=self.kind, name=name, place="name")
+        group.name = new_name
+        session.flush()
+        audit.append(
+            session,
+            actor=actor,
+            action=f"{self.kind}.rename",
+            target=new_name,
+            tenant_id=tenant_id,
+            before={"name": name},
+            after={"name": new_name},
+        )
+        return group
 
     def remove(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
         """Its members stay, without it. Raises InUse while a policy in force or a draft names it."""

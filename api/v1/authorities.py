@@ -7,17 +7,19 @@ from uuid import UUID
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 from pydantic import AwareDatetime, BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.certificates import PEM, Done
 from api.v1.inputs import Input
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.certificates import external, offline, profiles, refreshing, revoking, rollover
 from nac.certificates import service as certificates
 from nac.certificates.public import locations
+from nac.certificates.repository import AUTHORITIES
 from nac.certificates.revoking import AuthorityReason
 from nac.clock import utc_now
 from nac.errors import InvalidInput
@@ -29,6 +31,8 @@ router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["authorities"])
 Which = Annotated[
     str, Path(description="An id, or root or issuing: the newest active of its kind.", max_length=40, examples=["root"])
 ]
+_Kind = Literal["root", "issuing", "external"]
+_Status = Literal["active", "retired", "revoked"]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
 Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE))]
 # Its key signs every authority to come: who takes it away has it for good.
@@ -58,10 +62,10 @@ class OcspState(BaseModel):
 
 class Authority(BaseModel):
     id: UUID
-    kind: Literal["root", "issuing", "external"]
+    kind: _Kind
     name: str
     subject: str
-    status: Literal["active", "retired", "revoked"]
+    status: _Status
     not_before: datetime
     not_after: datetime
     # Id of the one above it.
@@ -84,10 +88,6 @@ class Authority(BaseModel):
 class AuthorityInFull(Authority):
     # Of an external one: what is known by OCSP of the certificates that devices have shown.
     ocsp: OcspState | None
-
-
-class Authorities(BaseModel):
-    items: list[Authority]
 
 
 class Rollover(Input):
@@ -129,12 +129,20 @@ class AuthorityRevocation(Input):
 
 
 @router.get("", operation_id="listAuthorities")
-def list_authorities(access: Reads) -> Authorities:
-    """Roots first; of each kind the newest first."""
+def list_authorities(
+    access: Reads,
+    paging: Annotated[Ordered, Depends(sorted_by(AUTHORITIES))],
+    text: Annotated[str, Query(max_length=200, description="A part of name or subject.")] = "",
+    kind: _Kind | None = None,
+    status: _Status | None = None,
+) -> Page[Authority]:
+    """The newest first, unless `sort` says otherwise."""
     with access.read() as session:
         sources = external.sources_of(session, tenant_id=access.tenant_id)
-        rows = certificates.list_authorities(session, tenant_id=access.tenant_id)
-        return Authorities(items=[shown(access, row, sources.get(row.id)) for row in rows])
+        rows = certificates.list_authority_page(
+            session, tenant_id=access.tenant_id, span=paging.span, text=text, kind=kind or "", status=status or ""
+        )
+        return paging.ordered(rows, lambda row: shown(access, row, sources.get(row.id)))
 
 
 @router.post("/rollover", operation_id="rollOverAuthorities")

@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
-from api.v1.authorities import Authorities, AuthorityInFull, Manages, in_full, shown
+from api.v1.authorities import Authority, AuthorityInFull, Manages, in_full, shown
 from api.v1.inputs import Input
 from nac.certificates import external, refreshing
 from nac.clock import utc_now
@@ -49,7 +49,8 @@ class Upload(Input):
     ocsp_url: Url | Literal[""] = ""
 
 
-class Uploaded(Authorities):
+class Uploaded(BaseModel):
+    items: list[Authority]
     # Its radiusd is exchanged in a quiet moment, within seconds, before the new ones admit anybody.
     needs_exchange: bool
 

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
@@ -13,11 +13,13 @@ from api.state import signing_of
 from api.v1.feed_settings import FeedSettingsChange, SyslogGiven, WebhookGiven, given_settings
 from api.v1.inputs import Input, Slug
 from api.v1.keys import Moment
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.feeds import sealed
 from nac.feeds import service as feeds
 from nac.feeds.errors import InvalidFeed
+from nac.feeds.repository import ORDERS
 from nac.feeds.settings import SyslogSettings, WebhookSettings, stored
 from nac.models import Feed as FeedRow
 from nac.tenants import service as tenants
@@ -71,10 +73,6 @@ class AddedFeed(WholeFeed):
     secret: str | None
 
 
-class Feeds(BaseModel):
-    items: list[Feed]
-
-
 class NewWebhook(Input):
     kind: Literal["webhook"]
     name: Slug = Field(examples=["siem"])
@@ -118,11 +116,16 @@ class Tested(BaseModel):
 
 
 @router.get("", operation_id="listFeeds")
-def list_feeds(access: Reads) -> Feeds:
-    """How far each has come; 20 at most."""
+def list_feeds(
+    access: Reads,
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+    kind: Literal["syslog", "webhook"] | None = None,
+) -> Page[Feed]:
+    """How far each has come; there are 20 at most."""
     with access.read() as session:
-        rows = feeds.list_feeds(session, tenant_id=access.tenant_id)
-        return Feeds(items=[Feed(**_short(session, row)) for row in rows])
+        rows = feeds.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text, kind=kind or "")
+        return paging.ordered(rows, lambda row: Feed(**_short(session, row)))
 
 
 @router.post("", status_code=201, operation_id="addFeed")

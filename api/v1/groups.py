@@ -1,4 +1,4 @@
-"""Groups of endpoints and of users, which policies name. A group is never renamed."""
+"""Groups of endpoints and of users, which policies name."""
 
 from typing import Annotated, Any
 from uuid import UUID
@@ -50,9 +50,16 @@ class NewEndpointGroup(Input):
     rule: _Rule | None = None
 
 
+class UserGroupChange(Input):
+    # Not while a policy names the group.
+    name: Name | None = Field(None, examples=["teachers"])
+
+
 class EndpointGroupChange(Input):
+    # Not while a policy names the group.
+    name: Name | None = Field(None, examples=["cameras"])
     # null: people choose the members again, and those of the rule go.
-    rule: _Rule | None
+    rule: _Rule | None = None
 
 
 @of_endpoints.get("", operation_id="listEndpointGroups")
@@ -86,10 +93,14 @@ def get_endpoint_group(access: ReadsEndpoints, group: _Key) -> EndpointGroup:
 
 @of_endpoints.patch("/{group}", operation_id="changeEndpointGroup")
 def change_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointGroupChange) -> EndpointGroup:
-    """The worker then asks all endpoints, and later each that changes."""
+    """What is left out stays as it is. With a rule the worker then asks all endpoints, and later each that changes."""
+    who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
     with access.change() as change:
-        name = _require(change, access, group).name
-        row = set_rule(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name, rule=body.rule)
+        row = _require(change, access, group)
+        if body.name is not None:
+            row = ENDPOINT_GROUPS.rename(change.session, **who, name=row.name, new_name=body.name)
+        if "rule" in body.model_fields_set:
+            row = set_rule(change.session, **who, name=row.name, rule=body.rule)
         return change.answer(_endpoint_group(row))
 
 
@@ -141,6 +152,19 @@ def get_user_group(access: ReadsUsers, group: _Key) -> UserGroup:
     with access.read() as session:
         row = USER_GROUPS.require_by_key(session, tenant_id=access.tenant_id, key=group)
         return access.shown(_user_group(row))
+
+
+@of_users.patch("/{group}", operation_id="changeUserGroup")
+def change_user_group(access: ChangesUsers, group: _Key, body: UserGroupChange) -> UserGroup:
+    """Its name."""
+    with access.change() as change:
+        row = USER_GROUPS.require_by_key(change.session, tenant_id=access.tenant_id, key=group, lock=True)
+        change.require_match(_user_group(row))
+        if body.name is not None:
+            row = USER_GROUPS.rename(
+                change.session, actor=access.actor, tenant_id=access.tenant_id, name=row.name, new_name=body.name
+            )
+        return change.answer(_user_group(row))
 
 
 @of_users.delete("/{group}", status_code=204, operation_id="removeUserGroup")

@@ -3,15 +3,17 @@
 import asyncio
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.remedies import of_the_api
 from api.v1.inputs import Input, Slug
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.identities import service as sources
+from nac.identities.repository import ORDERS
 from nac.identities.trying import begin_trial, run_trial
 from nac.models import IdentitySource as SourceRow
 from nac.outbound.reach import Reach
@@ -39,10 +41,6 @@ class IdentitySource(BaseModel):
     secret: Literal["set", "none"]
     # What was set; docs/identities.md lists all, with what they are where they are not set.
     settings: dict[str, Any]
-
-
-class IdentitySources(BaseModel):
-    items: list[IdentitySource]
 
 
 class NewIdentitySource(Input):
@@ -84,11 +82,19 @@ class TestAnswer(BaseModel):
 
 
 @router.get("", operation_id="listIdentitySources")
-def list_sources(access: Reads) -> IdentitySources:
-    """In the order in which they are asked."""
+def list_sources(
+    access: Reads,
+    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+    kind: _Kind | None = None,
+    enabled: Annotated[bool | None, Query(description="Those that are asked, or those that are not.")] = None,
+) -> Page[IdentitySource]:
+    """In the order in which they are asked, unless `sort` says otherwise; there are 20 at most."""
     with access.read() as session:
-        rows = sources.list_sources(session, tenant_id=access.tenant_id)
-        return IdentitySources(items=[_source(row) for row in rows])
+        rows = sources.list_page(
+            session, tenant_id=access.tenant_id, span=paging.span, text=text, kind=kind or "", enabled=enabled
+        )
+        return paging.ordered(rows, _source)
 
 
 @router.post("", status_code=201, operation_id="addIdentitySource")

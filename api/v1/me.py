@@ -9,12 +9,13 @@ from pydantic import BaseModel
 
 from api.me import Me
 from api.v1.inputs import Input, Name
-from api.v1.paging import Page, Paging
+from api.v1.paging import Ordered, Page, Paging, sorted_by
 from api.v1.sign_in import Password
 from nac.models import SignIn
 from nac.people import service as people
 from nac.sign_in import places, sessions
 from nac.sign_in.methods import methods_of
+from nac.sign_in.repository import ORDERS
 
 router = APIRouter(tags=["me"])
 
@@ -48,10 +49,6 @@ class Session(BaseModel):
     user_agent: str
     created_at: datetime
     last_seen_at: datetime
-
-
-class Sessions(BaseModel):
-    items: list[Session]
 
 
 class Place(BaseModel):
@@ -92,11 +89,11 @@ def list_my_places(me: _Me, paging: Annotated[Paging, Depends()]) -> Page[Place]
 
 
 @router.get("/me/sessions", operation_id="listMySessions")
-def list_my_sessions(me: _Me) -> Sessions:
-    """Where you are signed in, newest first."""
+def list_my_sessions(me: _Me, paging: Annotated[Ordered, Depends(sorted_by(ORDERS))]) -> Page[Session]:
+    """Where you are signed in, newest first, unless `sort` says otherwise."""
     with me.session() as session:
-        rows = sessions.list_own(session, signed_in=me.signed_in)
-        return Sessions(items=[_session(row, me.signed_in.sign_in_id) for row in rows])
+        rows = sessions.list_own(session, signed_in=me.signed_in, span=paging.span)
+        return paging.ordered(rows, lambda row: _session(row, me.signed_in.sign_in_id))
 
 
 @router.delete("/me/sessions/{session_id}", status_code=204, operation_id="endMySession")

@@ -11,11 +11,13 @@ from api.me import Me
 from api.signing_in import Desk
 from api.state import signing_of
 from api.v1.inputs import Input, Name
+from api.v1.paging import Ordered, Page, sorted_by
 from api.v1.sign_in import ByPasskey, Challenge, Code, Credential, PasskeyOptions, Password, desk_of
 from nac.clock import utc_now
 from nac.models import Passkey as PasskeyRow
 from nac.sign_in import passkeys, recovery, sessions, totp
 from nac.sign_in.factors import Factor
+from nac.sign_in.repository import PASSKEYS
 
 router = APIRouter(tags=["factors"])
 
@@ -45,10 +47,6 @@ class Passkey(BaseModel):
     backed_up: bool
     created_at: datetime
     last_used_at: datetime | None
-
-
-class Passkeys(BaseModel):
-    items: list[Passkey]
 
 
 class NewPasskey(Input):
@@ -104,10 +102,11 @@ def remove_my_totp(me: _Me) -> None:
 
 
 @router.get("/me/passkeys", operation_id="listMyPasskeys")
-def list_my_passkeys(me: _Me) -> Passkeys:
+def list_my_passkeys(me: _Me, paging: Annotated[Ordered, Depends(sorted_by(PASSKEYS))]) -> Page[Passkey]:
     """Twenty at most. Of somebody whom an organisation's provider has named, none are told."""
     with me.account(confirmed=False) as (session, person):
-        return Passkeys(items=[_passkey(row) for row in passkeys.list_passkeys(session, person_id=person.id)])
+        rows = paging.span.cut(passkeys.list_passkeys(session, person_id=person.id))
+        return paging.ordered(rows, _passkey)
 
 
 @router.post("/me/passkeys/options", operation_id="offerMyPasskey")

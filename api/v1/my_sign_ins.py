@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from api.me import Me
-from api.v1.paging import Page, Paging, moment_key, moment_of
+from api.v1.paging import Page, Sorted, moment_key, moment_of, sorted_by_time
 from nac.sign_in import history
 from nac.sign_in.history import Tried
 
@@ -26,11 +26,19 @@ class Attempt(BaseModel):
 
 
 @router.get("/me/sign-ins", operation_id="listMySignIns")
-def list_my_sign_ins(me: Annotated[Me, Depends()], paging: Annotated[Paging, Depends()]) -> Page[Attempt]:
+def list_my_sign_ins(
+    me: Annotated[Me, Depends()], paging: Annotated[Sorted, Depends(sorted_by_time("at"))]
+) -> Page[Attempt]:
     """Of the last 90 days, newest first: sign-ins, and attempts that failed."""
-    before = moment_of(paging.after())
+    after = moment_of(paging.after())
     with me.session() as session:
-        rows = history.list_own(session, signed_in=me.signed_in, before=before, limit=paging.limit + 1)
+        rows = history.list_own(
+            session,
+            signed_in=me.signed_in,
+            after=after,
+            limit=paging.limit + 1,
+            oldest_first=not paging.goes_down,
+        )
     return paging.page(rows, lambda row: moment_key(row.at, row.id), _attempt)
 
 

@@ -160,17 +160,6 @@ def sorted_by_time(name: str, *, newest_first: bool = True) -> Callable[..., Awa
     return _with_sort(paging, (name, DOWN + name), default)
 
 
-def sort_of(orders: Orders) -> Callable[..., Awaitable[str]]:
-    """As a dependency: `sort` of a list that is given whole."""
-
-    @instant
-    async def sort(sort: str = orders.default) -> str:
-        return sort
-
-    sort.__annotations__["sort"] = sort_parameter(orders.names, orders.default)
-    return sort
-
-
 Dependency = TypeVar("Dependency", bound=Callable[..., Awaitable[Sorted]])
 
 

@@ -107,6 +107,11 @@ class NewPolicy(Input):
     name: Name = ""
 
 
+class PolicyChange(Input):
+    # "": as its slug.
+    name: Name = Field(examples=["Office, 2nd floor"])
+
+
 class Publication(Input):
     # Only if this is the draft: what was reviewed is what is published.
     version: VersionNumber | None = Field(None, examples=[3])
@@ -159,6 +164,16 @@ def create_policy(access: Changes, body: NewPolicy) -> Policy:
 def get_policy(access: Reads, policy: PolicySlug) -> Policy:
     with access.read() as session:
         return access.shown(_read(session, access, policy))
+
+
+@router.patch("/{policy}", operation_id="changePolicy")
+def change_policy(access: Changes, policy: PolicySlug, body: PolicyChange) -> Policy:
+    """Its name; the slug, by which all else names it, stays."""
+    with access.change() as change:
+        change.require_match(_read(change.session, access, policy))
+        who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
+        policies.rename_policy(change.session, **who, slug=policy, name=body.name)
+        return change.answer(_read(change.session, access, policy))
 
 
 @router.delete("/{policy}", status_code=204, operation_id="removePolicy")

@@ -17,7 +17,7 @@ from nac.mac import display_mac
 from nac.models import PoolAddress
 from nac.pools import service as pools
 from nac.pools.extent import ATTRIBUTE, MAX_RANGES, Kind
-from nac.pools.repository import LEASES
+from nac.pools.repository import LEASES, POOLS
 
 router = APIRouter(prefix="/tenants/{tenant}/pools", tags=["pools"])
 
@@ -63,10 +63,6 @@ class Pool(BaseModel):
 class PoolDetail(Pool):
     # By cell and state, how many addresses it holds.
     cells: dict[str, dict[str, int]]
-
-
-class Pools(BaseModel):
-    items: list[Pool]
 
 
 class PoolOptions(Input):
@@ -116,10 +112,18 @@ class Release(Input):
 
 
 @router.get("", operation_id="listPools")
-def list_pools(access: Reads) -> Pools:
-    """With how many of their addresses are where."""
+def list_pools(
+    access: Reads,
+    paging: Annotated[Ordered, Depends(sorted_by(POOLS))],
+    text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+    kind: Kind | None = None,
+    site: Annotated[str, Query(max_length=63, description="Slug: its own pools alone.")] = "",
+) -> Page[Pool]:
+    """With how many of their addresses are where; there are 200 at most."""
+    wanted = {"text": text, "kind": kind or "", "site": site}
     with access.read() as session:
-        return Pools(items=[Pool(**_values(state)) for state in pools.list_pools(session, tenant_id=access.tenant_id)])
+        rows = pools.list_page(session, tenant_id=access.tenant_id, span=paging.span, **wanted)
+        return paging.ordered(rows, lambda state: Pool(**_values(state)), entity=lambda state: state.pool)
 
 
 @router.post("", status_code=201, operation_id="addPool")
@@ -149,7 +153,7 @@ def list_leases(
 ) -> Page[Lease]:
     """Who has which address; quarantined ones with who had them last."""
     with access.read() as session:
-        names = {state.pool.id: state.pool.name for state in pools.list_pools(session, tenant_id=access.tenant_id)}
+        names = pools.names_of(session, tenant_id=access.tenant_id)
         rows = pools.list_leases(
             session,
             tenant_id=access.tenant_id,
@@ -166,9 +170,7 @@ def list_leases(
 def release_address(access: Changes, body: Release) -> Lease:
     """Once no session holds it: after its quarantine anybody may get it."""
     with access.change() as change:
-        names = {
-            state.pool.id: state.pool.name for state in pools.list_pools(change.session, tenant_id=access.tenant_id)
-        }
+        names = pools.names_of(change.session, tenant_id=access.tenant_id)
         row = pools.release(change.session, actor=access.actor, tenant_id=access.tenant_id, address=body.address)
         return change.answer(_lease(row, names))
 

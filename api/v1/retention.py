@@ -3,19 +3,21 @@
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ChangesTenant, ReadsPlatform, ReadsTenant
 from api.change import Change, Observed
 from api.v1.inputs import Input
 from api.v1.keys import RowId
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.models import RetentionHold, RetentionNotice
 from nac.models.export import ExportFormat
 from nac.retention import clock, holds, service
 from nac.retention.logs import Limits, LogName
 from nac.retention.plan import LogPlan
+from nac.retention.repository import HOLDS
 from nac.retention.service import MOST_DAYS
 
 router = APIRouter(tags=["retention"])
@@ -99,10 +101,6 @@ class Hold(BaseModel):
     cleared_by: str
 
 
-class Holds(BaseModel):
-    items: list[Hold]
-
-
 class NewHold(Input):
     reason: str = Field(max_length=200, examples=["Case 2026-17"])
     log: LogName | None = None
@@ -139,10 +137,15 @@ def list_retention(access: Reads) -> Retentions:
 
 
 @router.get(f"{_TENANT}/holds", operation_id="listRetentionHolds")
-def list_holds(access: Reads) -> Holds:
+def list_holds(
+    access: Reads,
+    paging: Annotated[Ordered, Depends(sorted_by(HOLDS))],
+    in_force: Annotated[bool | None, Query(description="Those that hold, or those that were cleared.")] = None,
+) -> Page[Hold]:
     """Those that were cleared as well, the oldest first."""
     with access.read() as session:
-        return Holds(items=[_hold(row) for row in holds.list_holds(session, tenant_id=access.tenant_id)])
+        rows = holds.list_holds(session, tenant_id=access.tenant_id, span=paging.span, in_force=in_force)
+        return paging.ordered(rows, _hold)
 
 
 @router.post(f"{_TENANT}/holds", status_code=201, operation_id="setRetentionHold")

@@ -1,17 +1,17 @@
 """Roles of an MSP and of a tenant: those that Admit comes with and those of its own."""
 
+from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, Requires
 from api.change import Change
 from api.v1.inputs import Input, Name, PermissionNames, Slug
 from api.v1.owners import of_tenants_and_msps
-from nac.accounts.permissions import Level, Permission
-from nac.accounts.roles import ROLES
-from nac.accounts.roles import Role as BuiltInRole
+from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.permissions import Permission
 from nac.custom_roles import service as custom_roles
 from nac.members import service as members
 from nac.models import CustomRole
@@ -29,10 +29,6 @@ class Role(BaseModel):
     own: bool
 
 
-class Roles(BaseModel):
-    items: list[Role]
-
-
 class NewRole(Input):
     slug: Slug = Field(examples=["kicker"])
     name: Name = Field(examples=["Takes devices off the network"])
@@ -48,21 +44,22 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     read, manage = Depends(reads), Depends(manages)
 
     @router.get(f"{prefix}/roles", operation_id=f"list{noun}Roles")
-    def list_roles(access: Annotated[Access, read]) -> Roles:
+    def list_roles(
+        access: Annotated[Access, read],
+        paging: Annotated[Ordered, Depends(sorted_by(custom_roles.ORDERS))],
+        text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
+        own: Annotated[bool | None, Query(description="Its own, or those that Admit comes with.")] = None,
+    ) -> Page[Role]:
         """All that a member may be given there; there are 100 of its own at most."""
-        level = access.owner.level
         with access.read() as session:
-            own = [_own(row) for row in custom_roles.list_roles(session, owner=access.owner)]
-        ours = [_built_in(role, level) for role in ROLES.values() if level in role.levels]
-        return Roles(items=ours + own)
+            rows = custom_roles.list_page(session, owner=access.owner, span=paging.span, text=text, own=own)
+            return paging.ordered(rows, lambda row: Role(**asdict(row)))
 
     @router.get(f"{prefix}/roles/{{slug}}", operation_id=f"get{noun}Role")
     def get_role(access: Annotated[Access, read], slug: _Slug) -> Role:
         """One of the owner's own, or one that Admit comes with."""
-        if (ours := ROLES.get(slug)) is not None and access.owner.level in ours.levels:
-            return access.shown(_built_in(ours, access.owner.level))
         with access.read() as session:
-            return access.shown(_own(custom_roles.require_by_slug(session, owner=access.owner, slug=slug)))
+            return access.shown(Role(**asdict(custom_roles.require_any(session, owner=access.owner, slug=slug))))
 
     @router.post(f"{prefix}/roles", status_code=201, operation_id=f"create{noun}Role")
     def create_role(access: Annotated[Access, manage], body: NewRole) -> Role:
@@ -101,10 +98,6 @@ def _require_match(change: Change, access: Access, slug: str) -> None:
     # First, as whoever changes members does.
     members.lock_managers(change.session, owner=access.owner)
     change.require_match(_own(custom_roles.require_by_slug(change.session, owner=access.owner, slug=slug, lock=True)))
-
-
-def _built_in(role: BuiltInRole, level: Level) -> Role:
-    return Role(slug=role.slug, name=role.name, permissions=sorted(role.at(level)), own=False)
 
 
 def _own(row: CustomRole) -> Role:

@@ -16,12 +16,14 @@ from api.signing_on import Back
 from api.state import signing_of
 from api.v1.inputs import Input, Slug
 from api.v1.owners import of_tenants_and_msps
+from api.v1.paging import Ordered, Page, sorted_by
 from api.v1.sign_in import desk_of
 from nac.accounts.permissions import Permission
 from nac.models import Person, SignIn
 from nac.models import SignOn as SignOnRow
 from nac.settings import Settings
 from nac.sign_in import sessions
+from nac.sign_in.repository import ORDERS
 from nac.sign_ons import service as sign_ons
 from nac.sign_ons.settings import MOST_JOINS
 
@@ -80,10 +82,6 @@ class ViaSignIn(BaseModel):
     last_seen_at: datetime
 
 
-class ViaSignIns(BaseModel):
-    items: list[ViaSignIn]
-
-
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     read, manage = Depends(reads), Depends(manages)
 
@@ -119,10 +117,15 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             change.answer_nothing()
 
     @router.get(f"{prefix}/sign-on/sessions", operation_id=f"list{noun}SignOnSessions")
-    def list_sign_on_sessions(access: Annotated[Access, read]) -> ViaSignIns:
-        """Who is signed in by the provider, newest first, 500 at most."""
+    def list_sign_on_sessions(
+        access: Annotated[Access, read],
+        paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+        text: Annotated[str, Query(max_length=255, description="A part of the e-mail address.")] = "",
+    ) -> Page[ViaSignIn]:
+        """Who is signed in by the provider, newest first, unless `sort` says otherwise."""
         with access.read() as session:
-            return ViaSignIns(items=[_via(*each) for each in sessions.list_via(session, owner=access.owner)])
+            rows = sessions.list_via(session, owner=access.owner, span=paging.span, text=text)
+            return paging.ordered(rows, lambda row: _via(*row), entity=lambda row: row[0])
 
     @router.delete(f"{prefix}/sign-on/sessions/{{session_id}}", status_code=204, operation_id=f"end{noun}SignOnSession")
     def end_sign_on_session(access: Annotated[Access, manage], session_id: UUID) -> None:

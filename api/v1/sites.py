@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import Input, Name, Slug
-from api.v1.paging import sort_of
+from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.models import Site as SiteRow
 from nac.policies import service as policies
@@ -41,10 +41,6 @@ class Site(BaseModel):
     fallback: dict[str, Any] | None
 
 
-class Sites(BaseModel):
-    items: list[Site]
-
-
 class NewSite(Input):
     slug: Slug = Field(examples=["branch-north"])
     name: Name = ""
@@ -66,13 +62,16 @@ class SiteChange(Input):
 @router.get("", operation_id="listSites")
 def list_sites(
     access: Reads,
-    sort: Annotated[str, Depends(sort_of(sites.ORDERS))],
+    paging: Annotated[Ordered, Depends(sorted_by(sites.ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
-) -> Sites:
-    """All of them, in one answer."""
+    policy: Annotated[str, Query(max_length=63, description="Slug: where it decides.")] = "",
+) -> Page[Site]:
+    who: dict[str, Any] = {"tenant_id": access.tenant_id}
     with access.read() as session:
-        rows = sites.list_sites(session, tenant_id=access.tenant_id, sort=sort, text=text)
-        return Sites(items=_sites(session, access, rows))
+        policy_id = policies.require_by_slug(session, **who, slug=policy).id if policy else None
+        rows = sites.list_page(session, **who, span=paging.span, text=text, policy_id=policy_id)
+        shown = {site.id: site for site in _sites(session, access, rows)}
+        return paging.ordered(rows, lambda row: shown[row.id])
 
 
 @router.post("", status_code=201, operation_id="addSite")

@@ -49,6 +49,11 @@ class NewTemplate(Input):
     name: Name = ""
 
 
+class TemplateChange(Input):
+    # "": as its slug.
+    name: Name = Field(examples=["Schools"])
+
+
 class Version(BaseModel):
     number: int
     comment: str
@@ -143,9 +148,14 @@ class WholeRollout(Rollout):
 
 
 @router.get("", operation_id="listTemplates")
-def list_templates(access: Reads) -> list[Template]:
+def list_templates(
+    access: Reads,
+    paging: Annotated[Ordered, Depends(sorted_by(repository.TEMPLATES))],
+    text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
+) -> Page[Template]:
     with access.read() as session:
-        return [_template(row) for row in templates.list_templates(session, msp_id=access.msp_id)]
+        rows = templates.list_page(session, msp_id=access.msp_id, span=paging.span, text=text)
+        return paging.ordered(rows, _template)
 
 
 @router.post("", status_code=201, operation_id="createTemplate")
@@ -161,6 +171,17 @@ def create_template(access: Changes, body: NewTemplate) -> Template:
 def get_template(access: Reads, slug: str) -> Template:
     with access.read() as session:
         return access.shown(_template(_require(session, access, slug)))
+
+
+@router.patch("/{slug}", operation_id="changeTemplate")
+def change_template(access: Changes, slug: str, body: TemplateChange) -> Template:
+    """Its name; the slug stays."""
+    with access.change() as change:
+        change.require_match(_template(_require(change.session, access, slug)))
+        row = templates.rename_template(
+            change.session, actor=access.actor, msp_id=access.msp_id, slug=slug, name=body.name
+        )
+        return change.answer(_template(row))
 
 
 @router.delete("/{slug}", status_code=204, operation_id="removeTemplate")

@@ -209,7 +209,7 @@ def leases(name: str, tenant: str, site: str, mac: str, address: str, limit: int
         )
 
     with Domain().tenant(tenant) as (session, tenant_id):
-        names = {state.pool.id: state.pool.name for state in pools.list_pools(session, tenant_id=tenant_id)}
+        names = pools.names_of(session, tenant_id=tenant_id)
         found = chain.from_iterable(LEASES.pages(fetch, size=min(limit, _PAGE)))
         rows = [_lease(each, names) for each in islice(found, limit)]
     show_list(rows, as_json=as_json)
@@ -223,7 +223,7 @@ def release(address: str, tenant: str, as_json: bool) -> None:
     """Take ADDRESS from the device that has it, once no session holds it: after its quarantine anybody may get it."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        names = {state.pool.id: state.pool.name for state in pools.list_pools(session, tenant_id=tenant_id)}
+        names = pools.names_of(session, tenant_id=tenant_id)
         found = pools.release(session, actor=domain.actor, tenant_id=tenant_id, address=address)
         row = _lease(found, names)
     show_one(row, as_json=as_json)

@@ -14,6 +14,7 @@ from nac.certificates.issuing import issue_server
 from nac.certificates.naming import default_server_name, organisation_for
 from nac.certificates.signing import Signing
 from nac.db import commit_intent
+from nac.db.orders import Span
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
@@ -80,6 +81,13 @@ def finish_tenant_authorities(
 def list_authorities(session: Session, *, tenant_id: TenantId) -> Sequence[CertificateAuthority]:
     """Roots first; of each kind the newest first."""
     return repository.list_authorities(session, tenant_id)
+
+
+def list_authority_page(
+    session: Session, *, tenant_id: TenantId, span: Span, text: str = "", kind: str = "", status: str = ""
+) -> Sequence[CertificateAuthority]:
+    """`text` is a part of name or subject."""
+    return repository.list_authority_page(session, tenant_id, span=span, text=text, kind=kind, status=status)
 
 
 def own_authorities(session: Session, *, tenant_id: TenantId) -> list[x509.Certificate]:

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session, aliased
 
 from nac.db.orders import Orders, Span
 from nac.db.seeking import Sought, seek
+from nac.db.texts import has_part
 from nac.errors import NotFound
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, CertificateSettings, Tenant
@@ -21,6 +22,14 @@ ORDERS = Orders(
         "not_before": (Certificate.not_before, Certificate.serial),
         "not_after": (Certificate.not_after, Certificate.serial),
     }
+)
+AUTHORITIES = Orders(
+    {
+        "not_before": (CertificateAuthority.not_before, CertificateAuthority.id),
+        "not_after": (CertificateAuthority.not_after, CertificateAuthority.id),
+        "name": (CertificateAuthority.name, CertificateAuthority.id),
+    },
+    default="-not_before",
 )
 
 
@@ -179,6 +188,20 @@ def list_authorities(session: Session, tenant_id: TenantId) -> Sequence[Certific
     authority = CertificateAuthority
     query = select(authority).where(authority.tenant_id == tenant_id)
     return session.scalars(query.order_by(authority.kind.desc(), authority.not_before.desc(), authority.id)).all()
+
+
+def list_authority_page(
+    session: Session, tenant_id: TenantId, *, span: Span, text: str, kind: str, status: str
+) -> Sequence[CertificateAuthority]:
+    authority = CertificateAuthority
+    query = select(authority).where(authority.tenant_id == tenant_id)
+    if text:
+        query = query.where(has_part(text, authority.name, authority.subject))
+    if kind:
+        query = query.where(authority.kind == kind)
+    if status:
+        query = query.where(authority.status == status)
+    return session.scalars(span.of(query)).all()
 
 
 def active_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:

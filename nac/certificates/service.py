@@ -10,7 +10,13 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import intents, repository
-from nac.certificates.authorities import create_tenant_authorities, list_authorities, own_authorities, require_authority
+from nac.certificates.authorities import (
+    create_tenant_authorities,
+    list_authorities,
+    list_authority_page,
+    own_authorities,
+    require_authority,
+)
 from nac.certificates.errors import CertificateNotFound, CertificateStatusConflict
 from nac.certificates.export import pem_files, pkcs12_file
 from nac.certificates.issuing import IssuedCertificate, issue_client, issue_server, reserve, sign, with_chain
@@ -31,6 +37,7 @@ __all__ = [
     "issue_client",
     "issue_server",
     "list_authorities",
+    "list_authority_page",
     "list_certificates",
     "own_authorities",
     "parse_serial",

@@ -1,6 +1,7 @@
 """Roles that an MSP or a tenant has made of permissions. In the scope of the owner."""
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
@@ -11,6 +12,7 @@ from nac.accounts.roles import ROLES
 from nac.api_tokens.service import parse_permissions
 from nac.audit import service as audit
 from nac.custom_roles import repository
+from nac.db.orders import Orders, Plain, Span
 from nac.db.quotas import count_alone
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.members import service as members
@@ -21,8 +23,21 @@ from nac.validation import require_name, require_slug
 MOST_OF_AN_OWNER = 100
 
 
+ORDERS = Orders({"slug": (CustomRole.slug,), "name": (CustomRole.name, CustomRole.slug)})
+
+
 class RoleNotFound(NotFound):
     """There is no such role."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnyRole(Plain):
+    """One that Admit comes with, or one of the owner's own."""
+
+    slug: str
+    name: str
+    permissions: Sequence[str]
+    own: bool
 
 
 def create_role(
@@ -105,6 +120,37 @@ def require_by_slug(session: Session, *, owner: Owner, slug: str, lock: bool = F
 
 def list_roles(session: Session, *, owner: Owner) -> Sequence[CustomRole]:
     return repository.list_all(session, owner)
+
+
+def list_page(
+    session: Session, *, owner: Owner, span: Span, text: str = "", own: bool | None = None
+) -> Sequence[AnyRole]:
+    """All that a member may be given there, as `span` and `own` say. `text` is a part of slug or name."""
+    theirs = [_own(row) for row in repository.list_all(session, owner)]
+    wanted = text.casefold()
+    fit = [
+        each
+        for each in (*_built_in(owner), *theirs)
+        if wanted in each.slug.casefold() or wanted in each.name.casefold()
+    ]
+    return span.cut(each for each in fit if own in (None, each.own))
+
+
+def require_any(session: Session, *, owner: Owner, slug: str) -> AnyRole:
+    """Raises RoleNotFound."""
+    ours = (role for role in _built_in(owner) if role.slug == slug)
+    return next(ours, None) or _own(require_by_slug(session, owner=owner, slug=slug))
+
+
+def _built_in(owner: Owner) -> Sequence[AnyRole]:
+    level = owner.level
+    return [
+        AnyRole(role.slug, role.name, sorted(role.at(level)), False) for role in ROLES.values() if level in role.levels
+    ]
+
+
+def _own(row: CustomRole) -> AnyRole:
+    return AnyRole(row.slug, row.name, row.permissions, True)
 
 
 def _require_permissions(owner: Owner, held: Collection[Permission], names: Iterable[str]) -> frozenset[Permission]:

@@ -5,7 +5,7 @@ An order goes by one column, and where that is the same by another that no two r
 together, as an index has them. NULL comes last, up and down.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, TypeVar
@@ -87,6 +87,14 @@ class Span:
     def of(self, query: Query) -> Query:
         query = self.order.sorted(query).limit(self.limit)
         return query if self.after is None else query.where(self.order.behind(self.after))
+
+    def cut(self, rows: Iterable[Row]) -> list[Row]:
+        """What `of` would give, of few rows that are all there. None of the columns may be NULL."""
+        key, down = self.order.key_of, self.order.goes_down
+        found = sorted(rows, key=key, reverse=down)
+        if self.after is not None:
+            found = [row for row in found if (key(row) < self.after if down else key(row) > self.after)]
+        return found[: self.limit]
 
 
 class Orders:

@@ -5,9 +5,12 @@ from typing import NamedTuple
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
+from nac.db.texts import has_part
 from nac.ids import TenantId
 from nac.models import Feed
 
+ORDERS = Orders({"name": (Feed.slug,), "kind": (Feed.kind, Feed.slug), "created_at": (Feed.created_at, Feed.id)})
 _BACKLOG = text("""
 SELECT coalesce(sum(m.events), 0)::bigint, min(m.at), coalesce(bool_or(m.events IS NULL), false)
 FROM feed_marks m JOIN feeds f ON f.id = :feed
@@ -30,6 +33,13 @@ def get_by_slug(session: Session, tenant_id: TenantId, slug: str, *, lock: bool 
 
 def list_all(session: Session, tenant_id: TenantId) -> Sequence[Feed]:
     return session.scalars(select(Feed).where(Feed.tenant_id == tenant_id).order_by(Feed.slug)).all()
+
+
+def list_page(session: Session, tenant_id: TenantId, *, span: Span, text: str, kind: str) -> Sequence[Feed]:
+    query = select(Feed).where(Feed.tenant_id == tenant_id)
+    if text:
+        query = query.where(has_part(text, Feed.slug))
+    return session.scalars(span.of(query.where(Feed.kind == kind) if kind else query)).all()
 
 
 def count(session: Session, tenant_id: TenantId) -> int:

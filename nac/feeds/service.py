@@ -12,6 +12,7 @@ from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from nac.audit.service import Recorder
+from nac.db.orders import Span
 from nac.errors import Mistakes
 from nac.events.feed import tested
 from nac.events.texts import Tenant
@@ -178,6 +179,11 @@ def _usual(field: msgspec.structs.FieldInfo) -> Any:  # noqa: ANN401 -- of the s
 
 def list_feeds(session: Session, *, tenant_id: TenantId) -> Sequence[Feed]:
     return repository.list_all(session, tenant_id)
+
+
+def list_page(session: Session, *, tenant_id: TenantId, span: Span, text: str = "", kind: str = "") -> Sequence[Feed]:
+    """`text` is a part of the name."""
+    return repository.list_page(session, tenant_id, span=span, text=text, kind=kind)
 
 
 def require(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = False) -> Feed:

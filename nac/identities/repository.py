@@ -3,8 +3,13 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
+from nac.db.texts import has_part
 from nac.ids import TenantId
 from nac.models import IdentitySource
+
+_NAME = IdentitySource.name
+ORDERS = Orders({"position": (IdentitySource.position, _NAME), "name": (_NAME,), "kind": (IdentitySource.kind, _NAME)})
 
 
 def get_by_name(session: Session, tenant_id: TenantId, name: str) -> IdentitySource | None:
@@ -16,3 +21,16 @@ def get_by_name(session: Session, tenant_id: TenantId, name: str) -> IdentitySou
 def list_all(session: Session, tenant_id: TenantId) -> Sequence[IdentitySource]:
     query = select(IdentitySource).where(IdentitySource.tenant_id == tenant_id)
     return session.scalars(query.order_by(IdentitySource.position, IdentitySource.name)).all()
+
+
+def list_page(
+    session: Session, tenant_id: TenantId, *, span: Span, text: str, kind: str, enabled: bool | None
+) -> Sequence[IdentitySource]:
+    query = select(IdentitySource).where(IdentitySource.tenant_id == tenant_id)
+    if text:
+        query = query.where(has_part(text, IdentitySource.name))
+    if kind:
+        query = query.where(IdentitySource.kind == kind)
+    if enabled is not None:
+        query = query.where(IdentitySource.enabled == enabled)
+    return session.scalars(span.of(query)).all()

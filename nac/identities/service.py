@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db.orders import Span
 from nac.db.quotas import count_alone
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.identities import repository
@@ -137,6 +138,13 @@ def remove_source(session: Session, *, actor: str, tenant_id: TenantId, name: st
 def list_sources(session: Session, *, tenant_id: TenantId) -> Sequence[IdentitySource]:
     """In the order in which they are asked."""
     return repository.list_all(session, tenant_id)
+
+
+def list_page(
+    session: Session, *, tenant_id: TenantId, span: Span, text: str = "", kind: str = "", enabled: bool | None = None
+) -> Sequence[IdentitySource]:
+    """`text` is a part of the name."""
+    return repository.list_page(session, tenant_id, span=span, text=text, kind=kind, enabled=enabled)
 
 
 def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> IdentitySource:

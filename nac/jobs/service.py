@@ -154,7 +154,7 @@ def retry(
         raise Conflict(f"The job is {job.state}: there is nothing to try again.", place="job")
     _require_room(session, owner)
     job.state, job.ended_at, job.due_at = "queued", None, utc_now()
-    job.failures, job.lapses, job.is_cancelled = 0, 0, False
+    job.failures, job.lapses, job.is_cancelled, job.problem = 0, 0, False, None
     session.flush()
     _audit(session, actor, job, "retry", {"state": job.state})
     return job

@@ -129,11 +129,13 @@ class SignIn(UuidKey, CreatedAt, Base):
 
     __tablename__ = "sign_ins"
     __table_args__ = (
-        Index("ix_sign_ins_person_id", "person_id", "created_at"),
+        Index("ix_sign_ins_person_id", "person_id", "created_at", "id"),
         Index("ix_sign_ins_last_seen_at", "last_seen_at"),
         Index("ix_sign_ins_sign_on_id", "sign_on_id", postgresql_where=text("sign_on_id IS NOT NULL")),
-        Index("ix_sign_ins_via_msp_id", "via_msp_id", postgresql_where=text("via_msp_id IS NOT NULL")),
-        Index("ix_sign_ins_via_tenant_id", "via_tenant_id", postgresql_where=text("via_tenant_id IS NOT NULL")),
+        *(
+            Index(f"ix_sign_ins_{via}", via, "created_at", "id", postgresql_where=text(f"{via} IS NOT NULL"))
+            for via in ("via_msp_id", "via_tenant_id")
+        ),
     )
 
     public_id: Mapped[str] = mapped_column(unique=True)

@@ -17,6 +17,10 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
             ["tenant_id", "issuer_id"], ["certificate_authorities.tenant_id", "certificate_authorities.id"]
         ),
         Index("ix_certificate_authorities_tenant_id_subject", "tenant_id", "subject"),
+        *(
+            Index(f"ix_certificate_authorities_tenant_id_{name}", "tenant_id", name, "id")
+            for name in ("not_before", "not_after", "name")
+        ),
     )
 
     # root | issuing | external

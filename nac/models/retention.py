@@ -50,7 +50,7 @@ class RetentionHold(CreatedAt, Base):
     """Days, both included, that must not be deleted; None for no bound, and for all logs."""
 
     __tablename__ = "retention_holds"
-    __table_args__ = (Index("ix_retention_holds_tenant_id", "tenant_id"),)
+    __table_args__ = (Index("ix_retention_holds_tenant_id", "tenant_id", "created_at", "id"),)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     # It stands in the way of the tenant's removal.

@@ -11,6 +11,7 @@ from nac.audit import service as audit
 from nac.ids import TenantId
 from nac.models import Nas
 from nac.nases import repository, service
+from nac.route_words import require_reachable
 from nac.rows import Existing, Line, Planned, Reader, RowMistake
 from nac.sealing import Seal
 from nac.sites import service as sites
@@ -118,6 +119,7 @@ def _sort(
         reader.wrong(line, "", "its identifier is one NAS's and its address another's")
     elif not meant:
         with reader.noted(line):
+            require_reachable("nas", given["name"])
             made.fresh.append(
                 service.make_nas(tenant_id=tenant_id, seal=seal, **{"site_id": there.default_site, **given})
             )
@@ -130,6 +132,8 @@ def _sort(
     else:
         with reader.noted(line):
             now = meant[0]
+            if given["name"] != now.name:
+                require_reachable("nas", given["name"])
             stored = {name: getattr(now, name) for name in (*_PLAIN, "site_id")}
             wanted = service.make_nas(
                 tenant_id=tenant_id, seal=seal, kept_secret=now.secret_sealed, **{**stored, **given}

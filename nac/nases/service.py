@@ -19,6 +19,7 @@ from nac.models import Nas
 from nac.nases import repository
 from nac.nases.repository import ORDERS as ORDERS
 from nac.nases.repository import Filter as Filter
+from nac.route_words import require_reachable
 from nac.sealing import Seal
 from nac.validation import RADIUS_SECRET, parse_id, require_name, require_radius_text
 from nac.vendors import vendor_name
@@ -49,6 +50,7 @@ def add_nas(
     session: Session, *, actor: str, tenant_id: TenantId, site_id: UUID, name: str, seal: Seal, **told: Unpack[Told]
 ) -> Nas:
     """Raises InvalidInput or SeveralMistakes, AlreadyExists where it could not be told from another."""
+    require_reachable("nas", name)
     nas = make_nas(tenant_id=tenant_id, site_id=site_id, name=name, seal=seal, **told)
     _require_unused(session, nas)
     session.add(nas)
@@ -133,7 +135,7 @@ def set_nas(
     if site_id is not None:
         wanted["site_id"] = site_id
     if name is not None:
-        wanted["name"] = require_name(name)
+        wanted["name"] = require_name(name) if name == found.name else require_reachable("nas", require_name(name))
     if identifier is not None:
         wanted["identifier"] = require_radius_text(identifier, place="identifier") if identifier else None
     if address is not None:

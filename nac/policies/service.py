@@ -91,6 +91,17 @@ def create_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
     return policy
 
 
+def rename_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str) -> Policy:
+    """Its slug stays, by which all else names it."""
+    policy = _require_locked(session, tenant_id, slug)
+    before = policy.name
+    policy.name = require_name(name or slug)
+    session.flush()
+    if policy.name != before:
+        _audit(session, actor, policy, "rename", before={"name": before}, after={"name": policy.name})
+    return policy
+
+
 def save_draft(
     session: Session,
     *,

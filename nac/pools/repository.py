@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -20,10 +20,13 @@ from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
 from nac.db.orders import Orders, Span
+from nac.db.sets import among
+from nac.db.texts import has_part
 from nac.ids import TenantId
 from nac.models import Cell, Pool, PoolAddress, Tenant
 
 _KEY = (PoolAddress.pool_id, PoolAddress.number)
+POOLS = Orders({"name": (Pool.name, Pool.id), "kind": (Pool.kind, Pool.id), "created_at": (Pool.created_at, Pool.id)})
 LEASES = Orders({"pool": _KEY, "mac": (PoolAddress.mac, *_KEY), "until": (PoolAddress.until, *_KEY)})
 # First and last address of each interval.
 Bounds = Sequence[tuple[str, str]]
@@ -115,13 +118,26 @@ def list_all(session: Session, tenant_id: TenantId) -> Sequence[Pool]:
     return session.scalars(query).all()
 
 
+def list_page(
+    session: Session, tenant_id: TenantId, *, span: Span, text: str, kind: str, site_id: UUID | None
+) -> Sequence[Pool]:
+    query = select(Pool).where(Pool.tenant_id == tenant_id)
+    if text:
+        query = query.where(has_part(text, Pool.name))
+    if kind:
+        query = query.where(Pool.kind == kind)
+    if site_id is not None:
+        query = query.where(Pool.site_id == site_id)
+    return session.scalars(span.of(query)).all()
+
+
 def get(session: Session, tenant_id: TenantId, name: str, site_id: UUID | None) -> Pool | None:
     of_site = Pool.site_id.is_(None) if site_id is None else Pool.site_id == site_id
     return session.scalar(select(Pool).where(Pool.tenant_id == tenant_id, Pool.name == name, of_site))
 
 
-def counts(session: Session, tenant_id: TenantId) -> dict[tuple[UUID, str], int]:
-    """How many addresses of each pool are in each state; "leaving" and "reserved" count across states."""
+def counts(session: Session, tenant_id: TenantId, pool_ids: Collection[UUID]) -> dict[tuple[UUID, str], int]:
+    """How many addresses of each of the pools are in each state; "leaving" and "reserved" count across states."""
     key = PoolAddress.pool_id
     query = (
         select(
@@ -131,7 +147,7 @@ def counts(session: Session, tenant_id: TenantId) -> dict[tuple[UUID, str], int]
             func.count().filter(PoolAddress.leaving),
             func.count().filter(PoolAddress.reserved_for.is_not(None)),
         )
-        .where(PoolAddress.tenant_id == tenant_id)
+        .where(PoolAddress.tenant_id == tenant_id, among(key, pool_ids))
         .group_by(key, PoolAddress.state)
     )
     found: dict[tuple[UUID, str], int] = {}

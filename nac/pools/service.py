@@ -21,14 +21,13 @@ from nac.pools.addresses import bring_addresses, extent_of, require_apart
 from nac.pools.extent import Kind, read_address, read_extent
 from nac.pools.repository import LEASES, LeaseFilter
 from nac.pools.reserving import read_reservations, reserve
+from nac.route_words import require_reachable
 from nac.sites import service as sites
 from nac.validation import require_mac, require_slug
 
 KINDS: tuple[Kind, ...] = ("ipv4", "ipv6", "delegated")
 WHEN_EMPTY = ("deny", "without")
 # As the CHECKs of the table have it.
-# /v1/tenants/TENANT/pools/... names other things by these words.
-_TAKEN = frozenset({"leases", "release"})
 BOUNDS = {"stock": (1, 4096), "grace_seconds": (60, 86_400), "quarantine_seconds": (60, 604_800)}
 MAX_POOLS = 200
 
@@ -101,9 +100,7 @@ def add_pool(
     """Raises InvalidInput, SeveralMistakes, AlreadyExists, PoolsOverlap."""
     mistakes = Mistakes()
     with mistakes.noted():
-        require_slug(name, place="name")
-        if name in _TAKEN:
-            raise InvalidInput(f"{name!r} is another thing in the API.", place="name", remedy="Choose another.")
+        require_reachable("pool", require_slug(name, place="name"))
     with mistakes.noted():
         given = options.given()
     with mistakes.noted():
@@ -233,14 +230,31 @@ def release(session: Session, *, actor: str, tenant_id: TenantId, address: str) 
 
 
 def list_pools(session: Session, *, tenant_id: TenantId) -> list[PoolState]:
+    return _states(session, tenant_id, repository.list_all(session, tenant_id))
+
+
+def list_page(
+    session: Session, *, tenant_id: TenantId, span: Span, text: str = "", kind: str = "", site: str = ""
+) -> list[PoolState]:
+    """`text` is a part of the name, `site` the slug of the site whose own they are."""
+    site_id = _site_id(session, tenant_id, site)
+    pools = repository.list_page(session, tenant_id, span=span, text=text, kind=kind, site_id=site_id)
+    return _states(session, tenant_id, pools)
+
+
+def names_of(session: Session, *, tenant_id: TenantId) -> dict[UUID, str]:
+    return {pool.id: pool.name for pool in repository.list_all(session, tenant_id)}
+
+
+def _states(session: Session, tenant_id: TenantId, pools: Sequence[Pool]) -> list[PoolState]:
     slugs: dict[UUID | None, str] = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
-    counts = repository.counts(session, tenant_id)
-    return [_state(pool, slugs, counts) for pool in repository.list_all(session, tenant_id)]
+    counts = repository.counts(session, tenant_id, [pool.id for pool in pools])
+    return [_state(pool, slugs, counts) for pool in pools]
 
 
 def pool_state(session: Session, *, tenant_id: TenantId, name: str, site: str = "") -> PoolState:
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site)
-    return _state(pool, {pool.site_id: site}, repository.counts(session, tenant_id))
+    return _state(pool, {pool.site_id: site}, repository.counts(session, tenant_id, [pool.id]))
 
 
 def cells_of(session: Session, *, pool: Pool) -> dict[str, dict[str, int]]:

@@ -1,11 +1,13 @@
 """Legal holds: days of a tenant's logs that nothing deletes, whatever its settings, budget or removal."""
 
+from collections.abc import Sequence
 from datetime import date
 
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db.orders import Span
 from nac.errors import Conflict, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
 from nac.models import RetentionHold
@@ -75,9 +77,11 @@ def clear_hold(session: Session, *, actor: str, tenant_id: TenantId, hold_id: in
     return hold
 
 
-def list_holds(session: Session, *, tenant_id: TenantId) -> list[RetentionHold]:
-    """Those that were cleared as well, the oldest first."""
-    return list(repository.all_holds(session, tenant_id))
+def list_holds(
+    session: Session, *, tenant_id: TenantId, span: Span | None = None, in_force: bool | None = None
+) -> Sequence[RetentionHold]:
+    """Those that were cleared as well, unless `in_force` says; the oldest first, unless `span` says otherwise."""
+    return repository.list_holds(session, tenant_id, span=span, in_force=in_force)
 
 
 def wait_for_others(session: Session) -> None:

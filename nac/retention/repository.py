@@ -6,6 +6,7 @@ from sqlalchemy import delete, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from nac.db.orders import Orders, Span
 from nac.ids import TenantId
 from nac.models import (
     EarlyDeletion,
@@ -21,6 +22,7 @@ from nac.models import (
 from nac.retention.logs import LogName
 from nac.retention.terms import WAITING, Part, PartName, Terms
 
+HOLDS = Orders({"set_at": (RetentionHold.created_at, RetentionHold.id)})
 # Who deletes shares it, who sets a hold has it alone: what is being deleted is deleted before the hold is in force.
 _HOLDS_LOCK = func.hashtext("retention_holds")
 
@@ -120,9 +122,15 @@ def holds_that_keep(session: Session, tenant_id: TenantId, now: datetime) -> Seq
     return session.scalars(query.order_by(RetentionHold.id)).all()
 
 
-def all_holds(session: Session, tenant_id: TenantId) -> Sequence[RetentionHold]:
+def list_holds(
+    session: Session, tenant_id: TenantId, *, span: Span | None, in_force: bool | None
+) -> Sequence[RetentionHold]:
     query = select(RetentionHold).where(RetentionHold.tenant_id == tenant_id)
-    return session.scalars(query.order_by(RetentionHold.id)).all()
+    if in_force is not None:
+        cleared = RetentionHold.cleared_at.is_not(None)
+        query = query.where(~cleared if in_force else cleared)
+    query = HOLDS[HOLDS.default].sorted(query) if span is None else span.of(query)
+    return session.scalars(query).all()
 
 
 def lock_hold(session: Session, tenant_id: TenantId, hold_id: int) -> RetentionHold | None:

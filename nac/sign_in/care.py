@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 from nac.accounts.grants import PermissionMissing
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
-from nac.clock import utc_now
 from nac.db import enter_person
 from nac.members import repository as memberships
 from nac.members import service as members
@@ -22,7 +21,8 @@ from nac.people import service as people
 from nac.sign_in import links, repository, resetting, sessions
 from nac.sign_in.methods import methods_of
 
-# Roles whose holders look after the platform's members.
+# Of an account that is looked at, the newest.
+MOST_SIGN_INS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Account:
 def look_at(session: Session, *, person_id: UUID) -> Account:
     person = people.require(session, person_id=person_id)
     enter_person(session, person.id)
-    now = utc_now()
+    newest = repository.ORDERS.first(MOST_SIGN_INS)
     return Account(
         person,
         methods_of(session, person_id=person.id),
-        repository.list_of_person(session, person.id, now=now, seen_since=now - sessions.IDLE),
+        repository.list_of_person(session, person.id, sessions.are_good(), sign_on_id=None, span=newest),
         [row for row, _, _ in memberships.of_person(session, person.id)],
     )
 

@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 from nac.models import SignIn, SignInFailure
 from nac.sign_in.sessions import SignedIn
 
-# As pages go: newest first.
 Key = tuple[datetime, str]
 
 
@@ -33,7 +32,9 @@ class Tried:
     user_agent: str
 
 
-def list_own(session: Session, *, signed_in: SignedIn, before: Key | None, limit: int) -> Sequence[Tried]:
+def list_own(
+    session: Session, *, signed_in: SignedIn, after: Key | None, limit: int, oldest_first: bool = False
+) -> Sequence[Tried]:
     """Whoever a provider has named sees what came by it alone. In PersonScope."""
     mine = SignIn.person_id == signed_in.person_id
     begun = select(
@@ -51,9 +52,11 @@ def list_own(session: Session, *, signed_in: SignedIn, before: Key | None, limit
         found = begun.where(mine, SignIn.sign_on_id == signed_in.via.sign_on_id).subquery()
     else:
         found = union_all(begun.where(mine), _failed(signed_in.person_id)).subquery()
-    query = select(found).order_by(found.c.at.desc(), found.c.id.desc()).limit(limit)
-    if before is not None:
-        query = query.where(tuple_(found.c.at, found.c.id) < tuple_(*before))
+    columns = (found.c.at, found.c.id)
+    query = select(found).order_by(*(columns if oldest_first else (each.desc() for each in columns))).limit(limit)
+    if after is not None:
+        key, place = tuple_(*columns), tuple_(*after)
+        query = query.where(key > place if oldest_first else key < place)
     rows = session.execute(query).mappings()
     return [Tried(**{**row, "from_address": _text(row["from_address"])}) for row in rows]
 

@@ -7,8 +7,10 @@ from sqlalchemy import (
     ARRAY,
     ColumnElement,
     CursorResult,
+    Select,
     Text,
     Uuid,
+    and_,
     bindparam,
     delete,
     func,
@@ -21,6 +23,8 @@ from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.db import by_place
+from nac.db.orders import Orders, Span
+from nac.db.texts import has_part
 from nac.models import (
     Membership,
     Passkey,
@@ -33,6 +37,9 @@ from nac.models import (
     Totp,
 )
 
+# An index has it of a person and of an owner's provider.
+ORDERS = Orders({"created_at": (SignIn.created_at, SignIn.id)}, default="-created_at")
+PASSKEYS = Orders({"created_at": (Passkey.created_at, Passkey.id), "name": (Passkey.name, Passkey.id)})
 _WANTS_TWO = text("SELECT wants_two_factors(:msp, :tenant)").bindparams(
     bindparam("msp", type_=Uuid()), bindparam("tenant", type_=Uuid())
 )
@@ -46,28 +53,38 @@ def get_by_public_id(session: Session, public_id: str) -> SignIn | None:
     return session.scalar(query.execution_options(populate_existing=True))
 
 
-def list_of_person(session: Session, person_id: UUID, *, now: datetime, seen_since: datetime) -> Sequence[SignIn]:
-    query = select(SignIn).where(
-        SignIn.person_id == person_id,
-        SignIn.ended_at.is_(None),
-        SignIn.expires_at > now,
-        SignIn.last_seen_at > seen_since,
-    )
-    return session.scalars(query.order_by(SignIn.created_at.desc()).limit(200)).all()
+def list_of_person(
+    session: Session, person_id: UUID, good: ColumnElement[bool], *, sign_on_id: UUID | None, span: Span
+) -> Sequence[SignIn]:
+    """`sign_on_id` leaves out what did not come by it."""
+    query = select(SignIn).where(SignIn.person_id == person_id, good)
+    if sign_on_id is not None:
+        query = query.where(SignIn.sign_on_id == sign_on_id)
+    return session.scalars(span.of(query)).all()
 
 
 def list_via(
-    session: Session, msp_id: UUID | None, tenant_id: UUID | None, *, now: datetime, seen_since: datetime
+    session: Session, owner: Owner, good: ColumnElement[bool], *, span: Span, text: str
 ) -> Sequence[tuple[SignIn, Person | None]]:
-    query = select(SignIn, Person).outerjoin(Person, Person.id == SignIn.person_id)
-    query = query.where(
-        SignIn.via_msp_id.is_not_distinct_from(msp_id),
-        SignIn.via_tenant_id.is_not_distinct_from(tenant_id),
-        SignIn.ended_at.is_(None),
-        SignIn.expires_at > now,
-        SignIn.last_seen_at > seen_since,
-    )
-    return [(row[0], row[1]) for row in session.execute(query.order_by(SignIn.created_at.desc()).limit(500))]
+    query = span.of(_via(owner, good))
+    rows = session.execute(query.where(has_part(text, Person.email)) if text else query)
+    return [(row[0], row[1]) for row in rows]
+
+
+def get_via(
+    session: Session, owner: Owner, good: ColumnElement[bool], sign_in_id: UUID
+) -> tuple[SignIn, Person | None] | None:
+    row = session.execute(_via(owner, good).where(SignIn.id == sign_in_id)).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def _via(owner: Owner, good: ColumnElement[bool]) -> Select[SignIn, Person]:
+    whose = and_(SignIn.via_msp_id == owner.msp_id, SignIn.via_tenant_id == owner.tenant_id)
+    return select(SignIn, Person).outerjoin(Person, Person.id == SignIn.person_id).where(whose, good)
+
+
+def is_good(now: datetime, *, seen_since: datetime) -> ColumnElement[bool]:
+    return and_(SignIn.ended_at.is_(None), SignIn.expires_at > now, SignIn.last_seen_at > seen_since)
 
 
 def end(session: Session, *conditions: object, now: datetime) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from nac.accounts.grants import Maker, Principal, only_of
@@ -12,6 +13,7 @@ from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db import become_person
+from nac.db.orders import Span
 from nac.members import service as members
 from nac.models import Person, SignIn
 from nac.people import repository as people
@@ -180,6 +182,12 @@ def _is_good(row: SignIn, now: datetime) -> bool:
     return row.ended_at is None and now < row.expires_at and now < row.last_seen_at + IDLE
 
 
+def are_good() -> ColumnElement[bool]:
+    """Of sign-ins, in a statement: as `_is_good`, now."""
+    now = utc_now()
+    return repository.is_good(now, seen_since=now - IDLE)
+
+
 def confirm(session: Session, *, signed_in: SignedIn, factor: Factor, now: datetime) -> SignIn:
     """The person has shown anew that it is him. In PersonScope."""
     row = session.get(SignIn, signed_in.sign_in_id, with_for_update=True, populate_existing=True)
@@ -200,17 +208,17 @@ def gain(session: Session, *, signed_in: SignedIn, person: Person, factor: Facto
     end_all(session, actor=signed_in.actor, person=person, but_for=signed_in.sign_in_id)
 
 
-def list_own(session: Session, *, signed_in: SignedIn) -> Sequence[SignIn]:
-    """Those that are good, newest first; whoever a provider has named sees what came by it alone. In PersonScope."""
-    now = utc_now()
-    rows = repository.list_of_person(session, signed_in.person_id, now=now, seen_since=now - IDLE)
-    return rows if signed_in.via is None else [row for row in rows if row.sign_on_id == signed_in.via.sign_on_id]
+def list_own(session: Session, *, signed_in: SignedIn, span: Span) -> Sequence[SignIn]:
+    """Those that are good; whoever a provider has named sees what came by it alone. In PersonScope."""
+    via = signed_in.via.sign_on_id if signed_in.via is not None else None
+    return repository.list_of_person(session, signed_in.person_id, are_good(), sign_on_id=via, span=span)
 
 
 def end_own(session: Session, *, signed_in: SignedIn, sign_in_id: UUID) -> None:
     """One of those. In PersonScope."""
-    row = next((row for row in list_own(session, signed_in=signed_in) if row.id == sign_in_id), None)
-    if row is None:
+    row = session.get(SignIn, sign_in_id)
+    is_own = row is not None and row.person_id == signed_in.person_id and _is_good(row, utc_now())
+    if row is None or not is_own or (signed_in.via is not None and row.sign_on_id != signed_in.via.sign_on_id):
         raise SignInNotFound("There is no such sign-in.", place="sign_in")
     _end(session, signed_in.actor, signed_in.email, row)
 
@@ -221,15 +229,14 @@ def _end(session: Session, actor: str, target: str, row: SignIn, owner: Owner = 
         audit.append(session, actor=actor, action="sign-in.end", target=target, before=before, **owner.columns())
 
 
-def list_via(session: Session, *, owner: Owner) -> Sequence[tuple[SignIn, Person | None]]:
-    """Those by the owner's provider, newest first. In the scope of the owner."""
-    now = utc_now()
-    return repository.list_via(session, owner.msp_id, owner.tenant_id, now=now, seen_since=now - IDLE)
+def list_via(session: Session, *, owner: Owner, span: Span, text: str = "") -> Sequence[tuple[SignIn, Person | None]]:
+    """Those by the owner's provider. `text` is a part of the e-mail address. In the scope of the owner."""
+    return repository.list_via(session, owner, are_good(), span=span, text=text)
 
 
 def end_via(session: Session, *, actor: str, owner: Owner, sign_in_id: UUID) -> None:
     """In the scope of the owner."""
-    found = next(((row, who) for row, who in list_via(session, owner=owner) if row.id == sign_in_id), None)
+    found = repository.get_via(session, owner, are_good(), sign_in_id)
     if found is None:
         raise SignInNotFound("There is no such sign-in.", place="sign_in")
     row, person = found

@@ -5,7 +5,7 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from nac.db.orders import Orders
+from nac.db.orders import Orders, Span
 from nac.db.texts import has_part
 from nac.ids import TenantId
 from nac.models import Nas, Pool, RadiusSession, Site
@@ -17,9 +17,24 @@ def get_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Site | None
     return session.scalar(select(Site).where(Site.tenant_id == tenant_id, Site.slug == slug))
 
 
-def list_all(session: Session, tenant_id: TenantId, *, sort: str = ORDERS.default, text: str = "") -> Sequence[Site]:
-    query = ORDERS[sort].sorted(select(Site).where(Site.tenant_id == tenant_id))
-    return session.scalars(query.where(has_part(text, Site.slug, Site.name)) if text else query).all()
+def list_all(session: Session, tenant_id: TenantId) -> Sequence[Site]:
+    return session.scalars(select(Site).where(Site.tenant_id == tenant_id).order_by(Site.slug)).all()
+
+
+def list_page(
+    session: Session, tenant_id: TenantId, *, span: Span, text: str, policy_id: UUID | None
+) -> Sequence[Site]:
+    query = select(Site).where(Site.tenant_id == tenant_id)
+    if text:
+        query = query.where(has_part(text, Site.slug, Site.name))
+    if policy_id is not None:
+        query = query.where(Site.policy_id == policy_id)
+    return session.scalars(span.of(query)).all()
+
+
+def has_other_of_name(session: Session, site: Site) -> bool:
+    query = select(Site.id).where(Site.tenant_id == site.tenant_id, Site.name == site.name, Site.id != site.id)
+    return session.scalar(query.limit(1)) is not None
 
 
 def count_nases(session: Session, tenant_id: TenantId, site_id: UUID) -> int:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db.orders import Span
 from nac.engine.windows import read_time_zone
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
@@ -89,12 +90,12 @@ def set_site(
     """Change what is given. `fallback` is an outcome as a document in place of the policy's own, None for the policy's.
 
     `monitor`: policy decides nothing there, its verdicts are logged and devices are admitted as the fallback admits.
-    Raises InvalidPolicy with every mistake of the fallback.
+    Raises InvalidPolicy with every mistake of the fallback, and InUse where a policy names the site as it was called.
     """
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     before = _describe(site)
     if name is not None:
-        site.name = require_name(name or slug)
+        _rename(session, site, require_name(name or slug))
     if monitor is not None:
         site.monitor = monitor
     if time_zone is not None:
@@ -117,6 +118,19 @@ def set_site(
         after={key: value for key, value in after.items() if value != before[key]},
     )
     return site
+
+
+def _rename(session: Session, site: Site, name: str) -> None:
+    if name != site.name:
+        session.refresh(site, with_for_update=True)
+        _require_unnamed(session, site, place="name")
+        site.name = name
+
+
+def _require_unnamed(session: Session, site: Site, *, place: str) -> None:
+    """Raises InUse while a policy names it, and no other of that name."""
+    if not repository.has_other_of_name(session, site):
+        require_unreferenced(session, tenant_id=site.tenant_id, kind="site", name=site.name, place=place)
 
 
 def _describe(site: Site) -> dict[str, Any]:
@@ -170,8 +184,7 @@ def remove_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
             place="site",
             remedy="Wait until the devices there have left: after a day of silence one counts so.",
         )
-    if not any(other.name == site.name for other in repository.list_all(session, tenant_id) if other.id != site.id):
-        require_unreferenced(session, tenant_id=tenant_id, kind="site", name=site.name, place="site")
+    _require_unnamed(session, site, place="site")
     session.delete(site)
     session.flush()
     audit.append(
@@ -179,9 +192,16 @@ def remove_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
     )
 
 
-def list_sites(session: Session, *, tenant_id: TenantId, sort: str = ORDERS.default, text: str = "") -> Sequence[Site]:
-    """All of them. `text` is a part of slug or name."""
-    return repository.list_all(session, tenant_id, sort=sort, text=text)
+def list_sites(session: Session, *, tenant_id: TenantId) -> Sequence[Site]:
+    """All of them, by slug."""
+    return repository.list_all(session, tenant_id)
+
+
+def list_page(
+    session: Session, *, tenant_id: TenantId, span: Span, text: str = "", policy_id: UUID | None = None
+) -> Sequence[Site]:
+    """`text` is a part of slug or name; `policy_id` asks for those where that policy decides."""
+    return repository.list_page(session, tenant_id, span=span, text=text, policy_id=policy_id)
 
 
 def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Site:

@@ -6,6 +6,7 @@ from sqlalchemy import Row, case, distinct, func, select
 from sqlalchemy.orm import Session
 
 from nac.db.orders import Orders, Span
+from nac.db.texts import has_part
 from nac.ids import MspId, TenantId
 from nac.models import AuthLog, Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion, Tenant
 from nac.templates.watching import Devices
@@ -16,6 +17,14 @@ FOLLOWERS = Orders(
         "name": (Tenant.name, Tenant.slug),
         "version": (TemplateTenant.version, Tenant.slug),
         "applied_at": (TemplateTenant.applied_at, Tenant.slug),
+    }
+)
+TEMPLATES = Orders(
+    {
+        "slug": (Template.slug,),
+        "name": (Template.name, Template.slug),
+        "created_at": (Template.created_at, Template.slug),
+        "updated_at": (Template.updated_at, Template.slug),
     }
 )
 VERSIONS = Orders({"number": (TemplateVersion.number,)}, default="-number")
@@ -31,6 +40,13 @@ def get_by_slug(session: Session, msp_id: MspId, slug: str, *, lock: bool = Fals
 
 def list_all(session: Session, msp_id: MspId) -> Sequence[Template]:
     return session.scalars(select(Template).where(Template.msp_id == msp_id).order_by(Template.slug)).all()
+
+
+def list_page(session: Session, msp_id: MspId, *, span: Span, text: str) -> Sequence[Template]:
+    query = select(Template).where(Template.msp_id == msp_id)
+    if text:
+        query = query.where(has_part(text, Template.slug, Template.name))
+    return session.scalars(span.of(query)).all()
 
 
 def get_version(session: Session, template: Template, number: int) -> TemplateVersion | None:

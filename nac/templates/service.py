@@ -65,6 +65,18 @@ def create_template(session: Session, *, actor: str, msp_id: MspId, slug: str, n
     return template
 
 
+def rename_template(session: Session, *, actor: str, msp_id: MspId, slug: str, name: str) -> Template:
+    """Its slug stays."""
+    template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
+    before = template.name
+    template.name = require_name(name or slug)
+    session.flush()
+    if template.name != before:
+        _audit(session, actor, template, "rename", {"name": template.name}, before={"name": before})
+    session.refresh(template)
+    return template
+
+
 def remove_template(session: Session, *, actor: str, msp_id: MspId, slug: str) -> None:
     """Raises InUse while tenants follow it."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
@@ -97,8 +109,9 @@ def save_version(
     return version
 
 
-def list_templates(session: Session, *, msp_id: MspId) -> Sequence[Template]:
-    return repository.list_all(session, msp_id)
+def list_page(session: Session, *, msp_id: MspId, span: Span, text: str = "") -> Sequence[Template]:
+    """`text` is a part of slug or name."""
+    return repository.list_page(session, msp_id, span=span, text=text)
 
 
 def list_versions(session: Session, *, template: Template, span: Span | None = None) -> Sequence[TemplateVersion]:
@@ -225,7 +238,21 @@ def _require_own(session: Session, msp_id: MspId, slug: str) -> Tenant:
     return tenant
 
 
-def _audit(session: Session, actor: str, template: Template, verb: str, after: Mapping[str, Any] | None) -> None:
+def _audit(
+    session: Session,
+    actor: str,
+    template: Template,
+    verb: str,
+    after: Mapping[str, Any] | None,
+    *,
+    before: Mapping[str, Any] | None = None,
+) -> None:
     audit.append(
-        session, actor=actor, action=f"template.{verb}", target=template.slug, msp_id=template.msp_id, after=after
+        session,
+        actor=actor,
+        action=f"template.{verb}",
+        target=template.slug,
+        msp_id=template.msp_id,
+        before=before,
+        after=after,
     )

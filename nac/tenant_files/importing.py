@@ -64,12 +64,12 @@ def import_tenant(
     passphrase: str = "",
     label: str = "",
     keeps_authorities: bool = False,
-    tell: Callable[[int], None] = lambda done: None,
+    tell: Callable[[int, int], None] = lambda done, total: None,
     note: Callable[[Imported], None] = lambda done: None,
 ) -> Imported:
-    """Enters the tenant. `tell`: how many rows are taken; what it raises ends it. `note` is called once all of it is
-    there but authorities that the file has not: these are signed last, behind a commit, and by the worker where that
-    does not come to an end (`create_tenant_authorities`).
+    """Enters the tenant. `tell`: how many rows are taken, and of how many; what it raises ends it. `note` is called
+    once all of it is there but authorities that the file has not: these are signed last, behind a commit, and by the
+    worker where that does not come to an end (`create_tenant_authorities`).
 
     Raises TenantFileRefused, PassphraseRefused, NoFreeSlot, AlreadyExists.
     """
@@ -88,7 +88,7 @@ def import_tenant(
     done = Imported(tenant)
     taker = _Taker(session, file, tenant.id, signing.sealer, keeps_authorities=keeps_authorities)
     for table in tables.contents():
-        done.rows[table.name] = taker.take(table, tell=lambda rows: tell(sum(done.rows.values()) + rows))
+        done.rows[table.name] = taker.take(table, tell=lambda rows: tell(sum(done.rows.values()) + rows, file.count))
     if not done.rows["sites"]:
         raise TenantFileRefused("It has no site.", place="sites")
     tenant.default_site_id = taker.new_id("sites", file.default_site_id)

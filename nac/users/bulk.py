@@ -20,6 +20,7 @@ from nac.groups import USER_GROUPS
 from nac.ids import TenantId
 from nac.models import User
 from nac.replica.records import nt_hash_context
+from nac.route_words import TAKEN
 from nac.rows import Existing, Line, Planned, Reader, RowMistake, read_end, read_groups
 from nac.sealing import Seal
 from nac.users import repository, service
@@ -147,6 +148,8 @@ def _missing_groups(
 def _sort(made: Plan, row: _Row) -> None:
     user = made.known.get(row.name)
     if user is None:
+        if row.name in TAKEN["user"]:
+            made.mistakes.append(RowMistake(row.number, "name", f"{row.name!r} is another thing in the API's paths"))
         if not row.has_password:
             made.mistakes.append(RowMistake(row.number, "password", "is missing"))
         made.fresh.append(row)

@@ -18,6 +18,7 @@ from nac.ids import TenantId
 from nac.mac import normalise_mac
 from nac.models import User
 from nac.replica.records import nt_hash_context
+from nac.route_words import require_reachable
 from nac.sealing import Seal
 from nac.users import repository
 from nac.users.passwords import hash_password, nt_hash
@@ -51,7 +52,7 @@ def create_user(
 ) -> User:
     """`seal_for_chap` stores the password itself, sealed, too: CHAP cannot do without it (RFC 1994 2.2);
     `seal_for_mschap` the NT hash that MS-CHAP needs, with which alone one can sign in (RFC 2759 8.3)."""
-    name = require_user_name(name)
+    name = require_reachable("user", require_user_name(name))
     require_password(password)
     if repository.get_by_name(session, tenant_id, name):
         raise AlreadyExists(f"There is a user {name!r} already.", place="name")

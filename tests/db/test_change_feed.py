@@ -9,7 +9,7 @@ from sqlalchemy import Engine, delete, insert, select, update
 
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
-from nac.groups import ENDPOINT_GROUPS
+from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.ids import TenantId
 from nac.models import Endpoint, EndpointGroup, EndpointGroupMember, Policy, PolicyVersion, Site, User
 from nac.tenants import service as tenants
@@ -196,6 +196,23 @@ def test_membership_and_removal_of_group_tell_the_member(
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         session.execute(delete(EndpointGroup))
     assert follower.read() == [("endpoint", "001122334455")]
+
+
+def test_renaming_of_a_group_tells_its_members(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
+    who = {"actor": ACTOR, "tenant_id": tenant_id}
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        for groups in (ENDPOINT_GROUPS, USER_GROUPS):
+            groups.create(session, **who, name="staff")
+        for number in (5, 6):
+            endpoints.add_endpoint(session, **who, mac=f"00112233445{number}")
+            users.create_user(session, **who, name=f"ann-{number}", password="correct horse")
+        endpoints.set_groups(session, **who, mac="001122334455", groups=["staff"])
+        users.change_user(session, **who, name="ann-5", groups=["staff"])
+    follower.read()
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        for groups in (ENDPOINT_GROUPS, USER_GROUPS):
+            groups.rename(session, **who, name="staff", new_name="teachers")
+    assert sorted(follower.read()) == [("endpoint", "001122334455"), ("user", "ann-5")]
 
 
 def test_publishing_a_version_tells_the_policy_and_a_draft_does_not(

@@ -268,6 +268,8 @@ def test_failed_job_that_was_cancelled_meanwhile_is_tried_again(
     assert job(job_id).state == "failed"
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         service.retry(session, actor=ACTOR, owner=owner, job_id=job_id)
+    # What was wrong with it says nothing of a job that has yet to begin again.
+    assert (job(job_id).state, job(job_id).problem) == ("queued", None)
     assert work(OneTransaction(lambda *_: {"made": 1}))
     assert job(job_id).state == "done"
 

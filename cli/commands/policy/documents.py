@@ -127,6 +127,21 @@ def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_jso
 
 
 @command.command()
+@click.argument("name")
+@tenant_option
+@slug_option
+@json_option
+def rename(name: str, tenant: str, slug: str, as_json: bool) -> None:
+    """Call a policy NAME; its slug, by which all else names it, stays."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        slug = slug or policies.find_policy(session, tenant_id=tenant_id).slug
+        policy = policies.rename_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=slug, name=name)
+        row = _policy_row(policy)
+    show_one(row, as_json=as_json)
+
+
+@command.command()
 @tenant_option
 @slug_option
 @click.option("--version", "number", type=int, help="Default: the one in force or, where none is, the newest.")

@@ -43,8 +43,13 @@ def work(tmp_path: Path, app_engine: Engine, worker_engine: Engine) -> None:
 
 
 def test_tenant_goes_out_as_a_file_and_comes_in_as_another(
-    files: httpx.Client, tmp_path: Path, app_engine: Engine, worker_engine: Engine
+    files: httpx.Client,
+    tmp_path: Path,
+    app_engine: Engine,
+    worker_engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(running, "_TOLD_SECONDS", 0)
     files.post("/v1/tenants/alpha/endpoints", json={"mac": "00:00:5e:00:53:01"})
     asked_for = files.post("/v1/msps/acme/tenants/alpha/export", json={})
     assert asked_for.status_code == 202, asked_for.text
@@ -62,7 +67,9 @@ def test_tenant_goes_out_as_a_file_and_comes_in_as_another(
     wrong = files.post(FILES, json={"slug": "other", "file": base64.b64encode(got.content[:-40]).decode()})
     work(tmp_path, app_engine, worker_engine)
     jobs = {each["id"]: each for each in files.get("/v1/msps/acme/jobs").json()["items"]}
-    assert jobs[brought.json()["id"]]["state"] == "done", jobs
+    taken = jobs[brought.json()["id"]]
+    assert taken["state"] == "done", jobs
+    assert taken["done"] == taken["total"] == sum(taken["result"]["rows"].values())
     assert jobs[wrong.json()["id"]]["problem"]["code"] == "tenant-file-refused"
     copied = files.get("/v1/tenants/copy/endpoints").json()["items"]
     assert [each["mac"] for each in copied] == ["00:00:5e:00:53:01"]

@@ -1,0 +1,14 @@
+"""Orders of lists."""
+
+from migrations.pieces import run_pieces
+
+revision = "0067"
+down_revision = "0064"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

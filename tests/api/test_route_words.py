@@ -1,0 +1,45 @@
+"""What people call things is not what the API calls others: where a route has a word in a name's place."""
+
+from collections import defaultdict
+
+from fastapi.routing import APIRoute
+
+from api.v1.routers import ROUTES
+from nac.route_words import TAKEN
+
+# Parameters beside which words stand, and that no name of somebody's choice can be.
+NO_NAMES = {
+    "authority": "an id, or root or issuing",
+    "cell": "which whoever runs the installation names in its settings",
+    "entry_id": "a number",
+    "log": "one of a fixed set",
+    "mac": "a MAC address",
+    "passkey_id": "an id",
+    "redecision": "a number",
+    "serial": "hex digits, and no word here is of these alone",
+}
+
+
+def test_words_beside_names_are_taken() -> None:
+    words: defaultdict[str, set[str]] = defaultdict(set)
+    for parameter, beside in _beside_parameters():
+        words[parameter] |= beside
+    assert words.keys() - NO_NAMES.keys() == TAKEN.keys()
+    assert {name: words[name] for name in TAKEN} == TAKEN
+    assert NO_NAMES.keys() <= words.keys()
+
+
+def _beside_parameters() -> list[tuple[str, set[str]]]:
+    places: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
+    for route in ROUTES:
+        assert isinstance(route, APIRoute)
+        parts = route.path.split("/")
+        for depth, part in enumerate(parts):
+            before = tuple("{}" if each.startswith("{") else each for each in parts[:depth])
+            places[before].add(part)
+    return [
+        (part.strip("{}"), {each for each in beside if not each.startswith("{")})
+        for beside in places.values()
+        for part in beside
+        if part.startswith("{") and len(beside) > 1 and any(not each.startswith("{") for each in beside)
+    ]

@@ -1,0 +1,118 @@
+"""What may be called otherwise, and what stands in the way."""
+
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.models import AuditEntry
+
+ALPHA, ACME = "/v1/tenants/alpha", "/v1/msps/acme"
+_GROUPS = {"endpoint": "endpoint.group", "user": "user.group"}
+
+
+def document(attribute: str, value: str) -> dict[str, Any]:
+    when = {"attribute": attribute, "operator": "equals", "value": value}
+    rule = {"id": "one", "name": "One", "when": when, "then": {"verdict": "permit"}}
+    return {"rules": [rule], "fallback": {"verdict": "deny"}}
+
+
+def name_in_a_policy(api: httpx.Client, attribute: str, value: str) -> None:
+    assert api.post(f"{ALPHA}/policies", json={"slug": "office"}).status_code == 201
+    saved = api.put(f"{ALPHA}/policies/office/draft", json=document(attribute, value))
+    assert saved.status_code == 200, saved.text
+
+
+def told(owner_engine: Engine, action: str) -> tuple[object, object]:
+    with Session(owner_engine) as session:
+        [entry] = session.query(AuditEntry).filter(AuditEntry.action == action)
+        return entry.before, entry.after
+
+
+@pytest.mark.parametrize(
+    ("path", "made", "action"),
+    [
+        (f"{ALPHA}/policies", {"slug": "office", "name": "Office"}, "policy.rename"),
+        (f"{ACME}/templates", {"slug": "office", "name": "Office"}, "template.rename"),
+    ],
+)
+def test_name_of_what_has_a_slug_is_changed(
+    api: httpx.Client, owner_engine: Engine, path: str, made: dict[str, str], action: str
+) -> None:
+    assert api.post(path, json=made).status_code == 201
+    read = api.get(f"{path}/office")
+    changed = api.patch(f"{path}/office", json={"name": "Offices"}, headers={"If-Match": read.headers["etag"]})
+    assert changed.status_code == 200, changed.text
+    assert changed.json() == api.get(f"{path}/office").json()
+    assert (changed.json()["slug"], changed.json()["name"]) == ("office", "Offices")
+    assert told(owner_engine, action) == ({"name": "Office"}, {"name": "Offices"})
+    late = api.patch(f"{path}/office", json={"name": "Late"}, headers={"If-Match": read.headers["etag"]})
+    assert late.status_code == 412
+    assert api.patch(f"{path}/office", json={"name": ""}).json()["name"] == "office"
+    assert api.patch(f"{path}/office", json={"name": "\x07"}).status_code == 422
+    assert api.patch(f"{path}/nothing", json={"name": "x"}).status_code == 404
+
+
+@pytest.mark.parametrize("noun", _GROUPS)
+def test_group_is_renamed_while_no_policy_names_it(api: httpx.Client, owner_engine: Engine, noun: str) -> None:
+    path = f"{ALPHA}/{noun}-groups"
+    staff, other = (api.post(path, json={"name": name}).json() for name in ("staff", "other"))
+    group = f"{path}/{staff['id']}"
+    renamed = api.patch(group, json={"name": "teachers"})
+    assert renamed.status_code == 200, renamed.text
+    assert renamed.json() == staff | {"name": "teachers"} == api.get(group).json()
+    assert told(owner_engine, f"{noun}-group.rename") == ({"name": "staff"}, {"name": "teachers"})
+    taken = api.patch(group, json={"name": "other"})
+    assert (taken.status_code, taken.json()["code"], taken.json()["place"]) == (409, "already-exists", "name")
+    name_in_a_policy(api, _GROUPS[noun], "teachers")
+    refused = api.patch(group, json={"name": "pupils"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "in-use")
+    assert "office version 1 (draft)" in refused.json()["detail"]
+    assert api.get(group).json()["name"] == "teachers"
+    assert api.patch(group, json={"name": "teachers"}).status_code == 200
+    assert api.patch(f"{path}/{other['id']}", json={"name": "pupils"}).status_code == 200
+
+
+def test_rule_of_a_group_stays_where_its_name_alone_is_changed(api: httpx.Client) -> None:
+    rule = {"attribute": "endpoint.vendor", "operator": "equals", "value": "HP"}
+    made = api.post(f"{ALPHA}/endpoint-groups", json={"name": "printers", "rule": rule}).json()
+    renamed = api.patch(f"{ALPHA}/endpoint-groups/{made['id']}", json={"name": "machines"}).json()
+    assert renamed == made | {"name": "machines"}
+    both = api.patch(f"{ALPHA}/endpoint-groups/{made['id']}", json={"name": "printers", "rule": None}).json()
+    assert (both["name"], both["rule"]) == ("printers", None)
+
+
+def test_site_that_a_policy_names_keeps_its_name_unless_another_has_it(api: httpx.Client) -> None:
+    assert api.post(f"{ALPHA}/sites", json={"slug": "north", "name": "Branch"}).status_code == 201
+    name_in_a_policy(api, "site.name", "Branch")
+    refused = api.patch(f"{ALPHA}/sites/north", json={"name": "Northern"})
+    assert (refused.status_code, refused.json()["code"], refused.json()["place"]) == (409, "in-use", "name")
+    assert api.post(f"{ALPHA}/sites", json={"slug": "south", "name": "Branch"}).status_code == 201
+    assert api.patch(f"{ALPHA}/sites/north", json={"name": "Northern"}).json()["name"] == "Northern"
+
+
+@pytest.mark.parametrize(
+    ("path", "made"),
+    [
+        ("nases", {"name": "vendors", "identifier": "sw-1"}),
+        ("nases", {"name": " bulk ", "identifier": "sw-1"}),
+        ("users", {"name": "Bulk", "password": "a long password"}),
+        ("pools", {"name": "leases", "ranges": ["10.1.0.0/29"]}),
+    ],
+)
+def test_name_that_is_a_word_of_the_paths_is_refused(api: httpx.Client, path: str, made: dict[str, Any]) -> None:
+    refused = api.post(f"{ALPHA}/{path}", json=made)
+    assert (refused.status_code, refused.json()["place"]) == (422, "name"), refused.text
+    assert "paths of the API" in refused.json()["detail"]
+    if path != "pools":
+        many = api.post(f"{ALPHA}/{path}/bulk", json={"operation": "put", "items": [made]})
+        assert many.status_code == 422
+        assert "paths" in many.text
+
+
+def test_nas_is_not_renamed_into_a_word_of_the_paths(api: httpx.Client) -> None:
+    made = api.post(f"{ALPHA}/nases", json={"name": "core", "identifier": "sw-1"}).json()
+    refused = api.patch(f"{ALPHA}/nases/{made['id']}", json={"name": "vendors"})
+    assert (refused.status_code, refused.json()["place"]) == (422, "name")
