@@ -116,7 +116,7 @@ def _used(by: Dimension, period: _Period) -> Subquery:
 
 def _keys(
     by: Dimension,
-    row: Any,
+    row: Any,  # noqa: ANN401 -- a model, or columns
     *,
     hour: ColumnElement[Any],
     name: ColumnElement[Any],

@@ -49,7 +49,7 @@ def test_source_is_added_tested_changed_and_removed(near: httpx.Client, document
         assert ANNAS_PASSWORD not in answer.text
     assert near.delete(address, headers={"If-Match": read.headers["etag"]}).status_code == 412
     assert near.delete(address).status_code == 204
-    assert near.get(SOURCES).json() == {"items": []}
+    assert near.get(SOURCES).json() == {"items": [], "next": None}
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_settings_are_checked_as_a_whole(api: httpx.Client, settings: dict[str, 
     answer = api.post(SOURCES, json={"name": "corp", "kind": "ldap", "settings": settings})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-identity-source"), answer.text
     assert told in answer.text
-    assert api.get(SOURCES).json() == {"items": []}
+    assert api.get(SOURCES).json() == {"items": [], "next": None}
