@@ -23,6 +23,7 @@ _BY_NAME: Mapping[str, _Values] = {
     "msp": ("bench", "nothing"),
     "name": ("{user}", "laptop-7", "nobody"),
     "nas": ("switch-3", "192.0.2.7", "nothing"),
+    "policy": ("office", "nothing"),
     "pool": ("office",),
     "profile": ("printer", "eap-client-user", "nothing"),
     "redecision": ("7",),
