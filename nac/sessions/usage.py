@@ -1,11 +1,11 @@
 """What was used: by the hour, device, user, NAS or site."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from sqlalchemy import ColumnElement, Select, Subquery, Text, and_, cast, func, select, union_all
+from sqlalchemy import Select, Text, cast, func, literal_column, select, union_all
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
@@ -16,8 +16,6 @@ from nac.sessions.repository import nas_said
 
 Dimension = Literal["hour", "endpoint", "user", "nas", "site"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
-_Keys = Mapping[str, ColumnElement[Any]]
-_SUMS = ("seconds", "input_octets", "output_octets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +29,6 @@ class Use:
     seconds: int
     input_octets: int
     output_octets: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Period:
-    tenant_id: TenantId
-    since: datetime
-    until: datetime
 
 
 def list_usage(
@@ -56,97 +47,63 @@ def list_usage(
     first = since.replace(minute=0, second=0, microsecond=0)
     if until is not None and until <= first:
         raise InvalidInput("The period ends before it begins.", place="until", remedy="Give a later time.")
-    used = _used(by, _Period(tenant_id, first, until or utc_now()))
+    used = union_all(
+        _settled(tenant_id, first, until or utc_now()), _unsettled(tenant_id, first, until or utc_now())
+    ).subquery()
     what = {
-        "hour": lambda: func.to_char(func.timezone("UTC", used.c.hour), 'YYYY-MM-DD"T"HH24:00:00+00:00'),
-        "endpoint": lambda: func.replace(cast(used.c.mac, Text), ":", ""),
-        "user": lambda: used.c.name,
-        "nas": lambda: func.coalesce(Nas.name, nas_said(used.c.nas_key)),
-        "site": lambda: Site.slug,
-    }[by]().label("what")
-    sums = [func.sum(used.c[name]) for name in ("sessions", *_SUMS)]
+        "hour": func.to_char(func.timezone("UTC", used.c.hour), 'YYYY-MM-DD"T"HH24:00:00+00:00'),
+        "endpoint": func.replace(cast(used.c.mac, Text), ":", ""),
+        "user": func.lower(used.c.identity),
+        "nas": func.coalesce(Nas.name, nas_said(used.c.nas_key)),
+        "site": Site.slug,
+    }[by]
+    # Numeric: a few counters at their largest are more than 64 bits hold.
+    sums = [func.sum(used.c[name]) for name in ("seconds", "input_octets", "output_octets")]
     query = (
-        select(what, *sums)
+        select(what, func.count(used.c.session_row.distinct()), *sums)
         .select_from(used)
         # Several NASes may have one name.
-        .group_by(what, *((Nas.id,) if by == "nas" else ()))
-        .order_by(*(() if by == "hour" else ((sums[2] + sums[3]).desc(),)), what)
+        .group_by(literal_column("1"), *((Nas.id,) if by == "nas" else ()))
+        .order_by(
+            *(() if by == "hour" else ((sums[1] + sums[2]).desc(),)),
+            literal_column("1"),
+        )
         .limit(limit)
     )
     if by == "nas":
         query = query.outerjoin(Nas, (Nas.tenant_id == tenant_id) & (Nas.id == used.c.nas_id))
     if by == "site":
         query = query.outerjoin(Site, (Site.tenant_id == tenant_id) & (Site.id == used.c.site_id))
-    return [Use(str(row[0] or ""), *map(int, row[1:])) for row in session.execute(query)]
+    return [Use(str(row[0] or ""), row[1], *map(int, row[2:])) for row in session.execute(query)]
 
 
-def _used(by: Dimension, period: _Period) -> Subquery:
-    """Sums by what tells rows apart as they are: there are hundreds of thousands, and naming each, or sorting them to
-    count its sessions once, takes longer than reading them.
-
-    A live session is one row. Of what is settled a session may have several, and may be live as well: it counts once.
-    """
-    settled, live = USAGE_HOURS.c, _live(period)
-    settled_keys = _keys(by, settled, hour=settled.hour, name=func.lower(settled.identity))
-    live_keys = _keys(by, RadiusSession, hour=RadiusSession.usage_hour, name=RadiusSession.identity_key)
-    of_session = (
-        select(
-            *_labelled(settled_keys),
-            settled.session_row,
-            *(func.sum(settled[name]).label(name) for name in _SUMS),
-        )
-        .where(settled.tenant_id == period.tenant_id, settled.hour >= period.since, settled.hour < period.until)
-        .group_by(*settled_keys.values(), settled.session_row)
-        .subquery()
-    )
-    keys = [of_session.c[name] for name in settled_keys]
-    same = [ours.is_not_distinct_from(theirs) for ours, theirs in zip(keys, live_keys.values(), strict=True)]
-    is_live = and_(RadiusSession.id == of_session.c.session_row, *live, *same)
-    ended = (
-        select(
-            *keys,
-            func.count().filter(RadiusSession.id.is_(None)).label("sessions"),
-            *(func.sum(of_session.c[name]).label(name) for name in _SUMS),
-        )
-        .select_from(of_session.outerjoin(RadiusSession, is_live))
-        .group_by(*keys)
-    )
-    return union_all(ended, _of_live(live_keys, live)).subquery()
+def _settled(tenant_id: TenantId, since: datetime, until: datetime) -> Select[*tuple[Any, ...]]:
+    use = USAGE_HOURS.c
+    return select(
+        use.hour,
+        use.session_row,
+        use.site_id,
+        use.nas_id,
+        use.nas_key,
+        use.mac,
+        use.identity,
+        use.seconds,
+        use.input_octets,
+        use.output_octets,
+    ).where(use.tenant_id == tenant_id, use.hour >= since, use.hour < until)
 
 
-def _keys(
-    by: Dimension,
-    row: Any,  # noqa: ANN401 -- a model, or columns
-    *,
-    hour: ColumnElement[Any],
-    name: ColumnElement[Any],
-) -> _Keys:
-    return {
-        "hour": {"hour": hour},
-        "endpoint": {"mac": row.mac},
-        "user": {"name": name},
-        "nas": {"nas_id": row.nas_id, "nas_key": row.nas_key},
-        "site": {"site_id": row.site_id},
-    }[by]
-
-
-def _labelled(keys: _Keys) -> list[ColumnElement[Any]]:
-    return [key.label(name) for name, key in keys.items()]
-
-
-def _live(period: _Period) -> Sequence[ColumnElement[bool]]:
-    row = RadiusSession
-    hour = row.usage_hour
-    return row.tenant_id == period.tenant_id, row.stopped_at.is_(None), hour >= period.since, hour < period.until
-
-
-def _of_live(keys: _Keys, live: Sequence[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:
-    """What they have reported in their last hour."""
-    row = RadiusSession
-    since_then = (
-        func.coalesce(row.session_seconds, 0) - row.settled_seconds,
-        func.coalesce(row.input_octets, 0) - row.settled_input,
-        func.coalesce(row.output_octets, 0) - row.settled_output,
-    )
-    sums = (func.sum(each).label(name) for name, each in zip(_SUMS, since_then, strict=True))
-    return select(*_labelled(keys), func.count().label("sessions"), *sums).where(*live).group_by(*keys.values())
+def _unsettled(tenant_id: TenantId, since: datetime, until: datetime) -> Select[*tuple[Any, ...]]:
+    live = RadiusSession
+    return select(
+        live.usage_hour,
+        live.id,
+        live.site_id,
+        live.nas_id,
+        live.nas_key,
+        live.mac,
+        live.identity,
+        func.coalesce(live.session_seconds, 0) - live.settled_seconds,
+        func.coalesce(live.input_octets, 0) - live.settled_input,
+        func.coalesce(live.output_octets, 0) - live.settled_output,
+    ).where(live.tenant_id == tenant_id, live.stopped_at.is_(None), live.usage_hour >= since, live.usage_hour < until)
