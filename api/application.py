@@ -21,7 +21,12 @@ def make_application(
     database_settings: Sequence[str] = (),
 ) -> FastAPI:
     """`name` is how PostgreSQL sees it. Strangers are not told how it is built."""
-    engine = make_engine(settings.database_url, application_name=name, settings=database_settings)
+    engine = make_engine(
+        settings.database_url,
+        application_name=name,
+        settings=database_settings,
+        wait_seconds=settings.api_database_wait_seconds,
+    )
     client = health.connect_redis(settings.redis_url)
 
     @asynccontextmanager

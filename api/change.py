@@ -22,7 +22,7 @@ from nac.cells import service as cells
 from nac.db import Scope, TenantScope, session_scope
 from nac.errors import AdmitError, NotLiveYet, TenantHasNoCell
 from nac.idempotency import service as idempotency
-from nac.idempotency.service import Answer, Named
+from nac.idempotency.service import Answer, Begun, Named
 from nac.ids import TenantId
 
 # Promise 5 of ARCHITECTURE.md is one second: longer means that the cell is down, and the change is live when it is up.
@@ -102,6 +102,15 @@ class Change:
     body: bytes | None = None
     # Whether the route has looked at `If-Match`.
     compared: bool = False
+    # Where its asker has named it.
+    named: Named | None = None
+    # Of a change that commits in between: what was made when it was asked for first, by a process that died.
+    made_id: UUID | None = None
+
+    def note_made(self, made_id: UUID) -> None:
+        """Before a commit in between."""
+        if self.named is not None:
+            idempotency.note_made(self.session, self.named, made_id)
 
     def require_match(self, current: BaseModel | None) -> None:
         """Raises HasChanged where `If-Match` names another state than this one, which is locked, or any while there is
@@ -193,9 +202,10 @@ def changing(
     sealer = signing_of(request).sealer
     with _session(scope, named) as session:
         audit.note_origin(session, origin)
-        if named is not None and (before := idempotency.begin(session, named, unseal=sealer.open)) is not None:
-            raise DoneBefore(before, wait=wait)
-        change = Change(session, request, response, owner.tenant_id)
+        begun = Begun() if named is None else idempotency.begin(session, named, unseal=sealer.open)
+        if isinstance(begun, Answer):
+            raise DoneBefore(begun, wait=wait)
+        change = Change(session, request, response, owner.tenant_id, named=named, made_id=begun.made_id)
         yield change
         assert change.body is not None, "the route gives no answer"
         if not change.compared:

@@ -66,6 +66,7 @@ OPERATIONS: Mapping[str, str] = {
     "snippet list": "listSnippets",
     "status": "getPlatformStatus",
     "tenant list": "listTenants",
+    "tenant show": "getTenant",
     "tenant set": "changeTenant",
     "tenant-file import": "importTenant",
     "user list": "listUsers",
@@ -78,16 +79,22 @@ OPERATIONS: Mapping[str, str] = {
 _NAMES = "|".join(sorted(map(re.escape, OPERATIONS), key=len, reverse=True))
 # With the options behind it: what they are called is another matter.
 COMMAND = re.compile(rf"\./admit (?P<name>{_NAMES})(?![a-z-])(?: --?[a-z][a-z-]*(?: [A-Z]+\b)?| [A-Z]+\b)*")
-_TELLING = ("remedy", "detail")
+# Of what the API calls by the word before it.
+_OPTION = re.compile(r" \(--[a-z][^()]*\)")
+_TELLING = ("remedy", "detail", "text")
+_LISTS = ("mistakes", "notes")
 
 
 def of_the_api(text: str) -> str:
-    return COMMAND.sub(lambda found: OPERATIONS[found["name"]], text) if "./admit" in text else text
+    if "./admit" in text:
+        text = COMMAND.sub(lambda found: OPERATIONS[found["name"]], text)
+    return _OPTION.sub("", text) if "(--" in text else text
 
 
 def told_by_the_api(problem: Mapping[str, Any]) -> dict[str, Any]:
-    """A problem (RFC 9457) with all its mistakes."""
+    """A problem (RFC 9457), or a report of an import, with all its mistakes and notes."""
     told: dict[str, Any] = {name: of_the_api(value) if name in _TELLING else value for name, value in problem.items()}
-    if "mistakes" in told:
-        told["mistakes"] = [told_by_the_api(each) for each in told["mistakes"]]
+    for name in _LISTS:
+        if name in told:
+            told[name] = [told_by_the_api(each) if isinstance(each, Mapping) else each for each in told[name]]
     return told

@@ -137,6 +137,12 @@ class DatabaseUnavailable(Unavailable):
     """The database does not answer."""
 
 
+class ConnectionsInUse(DatabaseUnavailable):
+    """All connections to the database are in use."""
+
+    retry_after_seconds = 5
+
+
 class NotLiveYet(Unavailable):
     """The change is stored, but its cell has not confirmed it in time."""
 

@@ -15,6 +15,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from nac.audit import service as audit
 from nac.db.orders import Orders, Span
+from nac.db.quotas import count_alone
 from nac.db.sets import among
 from nac.db.texts import has_part
 from nac.engine.references import ReferenceKind
@@ -87,6 +88,7 @@ class Groups(Generic[GroupT]):
         audit.append_in_parts(session, [entry | {"target": name} for name in names])
 
     def _require_room(self, session: Session, tenant_id: TenantId, more: int) -> None:
+        count_alone(session, f"{self.kind}s", tenant_id)
         there = session.scalars(select(func.count()).where(self.group.tenant_id == tenant_id)).one()
         if there + more > MOST_GROUPS:
             raise TooManyGroups(

@@ -15,6 +15,9 @@ MOST_TOLD = 200
 # What becomes of rows of what there is already: a mistake, or it is made what the row says, or left as it is.
 Existing = Literal["refuse", "update", "keep"]
 Action = Literal["add", "change", "same", "keep"]
+EXISTING_REMEDY = (
+    "Say existing: update (--existing update, or --update) to have it changed, or keep to leave it as it is."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,23 +98,25 @@ class Reader:
         if value is None:
             return
         if not isinstance(value, kind):
-            self.wrong(line, field, _KIND[kind])
+            self.wrong(line, field, *WRONG_KIND[kind])
             return
         with self.noted(line, field):
             setattr(row, field, read(value))
 
 
-_KIND: dict[type, str] = {
-    str: "must be text",
-    bool: "must be yes or no",
-    list: "must be a list of names",
-    dict: "must be an object of texts",
+# What is wrong, and the remedy.
+WRONG_KIND: Mapping[type, tuple[str, str]] = {
+    str: ("It must be text.", "Write it in quotes."),
+    bool: ("It must be yes or no.", "Write true or false, without quotes; in CSV yes or no."),
+    list: ("It must be a list of names.", 'Write it as ["one", "two"]; in CSV as one;two.'),
+    dict: ("It must be an object of texts.", 'Write it as {"key": "text"}.'),
 }
 
 
 def read_groups(names: list[Any]) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in names):
-        raise InvalidInput("must be a list of names")
+        detail, remedy = WRONG_KIND[list]
+        raise InvalidInput(detail, remedy=remedy)
     return tuple(sorted({require_name(name) for name in names}))
 
 

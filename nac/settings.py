@@ -82,6 +82,8 @@ class Settings:
     public_requests_per_second: int
     # That answer at `api_port`; each has rate limits of its own.
     api_processes: int
+    # For one of the connections to the database, where all are in use: then it is 503.
+    api_database_wait_seconds: float
     # Of one credential, or one address without any, to `api_port`, and of credentials of one address that are not good;
     # 0 for no limit.
     api_requests_per_minute: int
@@ -352,6 +354,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         # A whole site may be behind one address, and its devices come back at once after a power cut.
         public_requests_per_second=reader.number("PUBLIC_REQUESTS_PER_SECOND", 200, 0, 1_000_000),
         api_processes=reader.number("API_PROCESSES", 1, 1, 64),
+        api_database_wait_seconds=reader.decimal("API_DATABASE_WAIT_SECONDS", 5, 0.1, 60),
         api_requests_per_minute=reader.number("API_REQUESTS_PER_MINUTE", 6_000, 0, 1_000_000),
         # Whole companies are behind one address: no good credential is refused for the others' sake.
         api_failures_per_minute=reader.number("API_FAILURES_PER_MINUTE", 60, 0, 1_000_000),

@@ -14,12 +14,18 @@ _engines: dict[tuple[object, ...], Engine] = {}
 
 
 def lasting_engine(
-    url: str, *, pool_size: int = 5, application_name: str = "admit", settings: Sequence[str] = ()
+    url: str,
+    *,
+    pool_size: int = 5,
+    application_name: str = "admit",
+    settings: Sequence[str] = (),
+    wait_seconds: float = 30,
 ) -> Engine:
     """In place of `make_engine`: the same one for the same arguments; who disposes of it gives nothing up."""
-    key = url, pool_size, application_name, *settings
+    key = url, pool_size, application_name, wait_seconds, *settings
     if key not in _engines:
-        engine = make_engine(url, pool_size=pool_size, application_name=application_name, settings=settings)
+        given = {"pool_size": pool_size, "application_name": application_name, "settings": settings}
+        engine = make_engine(url, wait_seconds=wait_seconds, **given)
         engine.dispose = lambda close=True: None
         _engines[key] = engine
     return _engines[key]

@@ -45,16 +45,16 @@ input:focus, select:focus, button:focus, a:focus { outline: 3px solid var(--focu
 @media (max-width: 30rem) { main { margin: 0 auto; padding: 1rem; border-radius: 0; } }
 """
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
 HEADERS = {
     "Cache-Control": "no-store",
     # Or browsers do not say where a form comes from; addresses with a token go to no other site.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Robots-Tag": "noindex",
-    "Content-Security-Policy": (
-        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; frame-ancestors 'none';"
-        " base-uri 'none'"
-    ),
+    "Content-Security-Policy": _POLICY,
 }
 _PAGE = """\
 <!doctype html>
@@ -71,7 +71,7 @@ _PAGE = """\
 <h1>{title}</h1>
 {body}
 </main>
-</body>
+{script}</body>
 </html>
 """
 _OFFER = """\
@@ -145,8 +145,10 @@ def attached(content: bytes, *, media_type: str, file_name: str) -> Response:
     return Response(content, media_type=media_type, headers=HEADERS | {"Content-Disposition": disposition})
 
 
-def page(title: str, body: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """`title` is text, which may be of anybody's choice; `body` is HTML."""
-    return HTMLResponse(
-        _PAGE.format(title=escape(title), style=_STYLE, body=body), status, HEADERS | dict(headers or {})
-    )
+def page(title: str, body: str, status: int, headers: Mapping[str, str] | None = None, *, script: str = "") -> Response:
+    """`title` is text, which may be of anybody's choice; `body` is HTML. `script` is the path of one of ours, which may
+    ask this origin."""
+    behind = f'<script src="{escape(script)}"></script>\n' if script else ""
+    may = HEADERS | ({"Content-Security-Policy": f"{_POLICY}; script-src 'self'; connect-src 'self'"} if script else {})
+    content = _PAGE.format(title=escape(title), style=_STYLE, body=body, script=behind)
+    return HTMLResponse(content, status, may | dict(headers or {}))

@@ -1,14 +1,16 @@
 """The first pages after signing in. Plain HTML, for any browser, without a script."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from html import escape
 from http import HTTPStatus
+from pathlib import Path
 from urllib.parse import urlencode
 
 from fastapi import Response
 
 from api.form_pages import wrong_sentence
 from api.links.pages import page
+from api.start.company import CompanySignOn
 from nac.sign_in.places import Place
 
 _SIGN_IN = """\
@@ -21,8 +23,27 @@ _SIGN_IN = """\
 <button>Sign in</button>
 </form>
 <p><a href="/new-password">Forgot your password?</a></p>
+{passkey}
+<section>
+<form method="get" action="/sign-in/company">
+<label class="field">Or your company's own sign-in
+<input name="name" required maxlength="63" autocomplete="organization" placeholder="acme" value="{company}">
+<span class="hint">The short name of your company or provider here, as whoever looks after the network tells it.</span>
+</label>
+{company_wrong}
+<button>Sign in by your company</button>
+</form>
+</section>
 {trials}
 """
+_PASSKEY = """\
+<section hidden>
+<p><button type="button" data-passkey="{challenge}">Use a passkey</button></p>
+<p class="wrong" role="alert" hidden></p>
+</section>
+"""
+PASSKEY_SCRIPT = "/sign-in/passkey.js"
+SCRIPT = Path(__file__).with_name("passkey.js").read_text(encoding="utf-8")
 _TRIALS = '<p>No account yet? <a href="/sign-up">Try Admit</a></p>'
 _CODE = """\
 <p>Show a second factor as well.</p>
@@ -35,22 +56,48 @@ _CODE = """\
 </form>
 """
 _LABELS = {"totp": "Code of your authenticator app", "recovery-code": "Or one of your recovery codes"}
-_PASSKEY_ALONE = "<p>Your second factor is a passkey, which takes a page with scripts.</p>"
+_PASSKEY_ALONE = "<noscript><p>Your second factor is a passkey, which takes a browser with scripts.</p></noscript>"
 
 
-def sign_in(*, trials: bool, email: str = "", wrong: str = "", status: int = HTTPStatus.OK) -> Response:
-    body = _SIGN_IN.format(email=escape(email), wrong=wrong_sentence(wrong), trials=_TRIALS if trials else "")
-    return page("Sign in", body, status)
+def sign_in(
+    *,
+    trials: bool,
+    email: str = "",
+    wrong: str = "",
+    company: str = "",
+    company_wrong: str = "",
+    status: int = HTTPStatus.OK,
+) -> Response:
+    body = _SIGN_IN.format(
+        email=escape(email),
+        wrong=wrong_sentence(wrong),
+        passkey=_PASSKEY.format(challenge=""),
+        company=escape(company),
+        company_wrong=wrong_sentence(company_wrong),
+        trials=_TRIALS if trials else "",
+    )
+    return page("Sign in", body, status, script=PASSKEY_SCRIPT)
 
 
-def second_factor(methods: Iterable[str], *, challenge: str, wrong: str = "", status: int = HTTPStatus.OK) -> Response:
-    """One form for each method that needs no script."""
+def to_company(found: CompanySignOn) -> Response:
+    provider = escape(found.provider)
+    link = f'<p><a class="button" href="{escape(found.begin)}">Sign in by {provider}</a></p>'
+    return page("Sign in by your company", f"<p>You go on to <strong>{provider}</strong>.</p>{link}", HTTPStatus.OK)
+
+
+def second_factor(
+    methods: Collection[str], *, challenge: str, wrong: str = "", status: int = HTTPStatus.OK
+) -> Response:
+    """One form for each method that needs no script, and a button for a passkey."""
     forms = [
         _CODE.format(method=method, label=_LABELS[method], challenge=escape(challenge), wrong=wrong_sentence(wrong))
         for method in methods
         if method in _LABELS
     ]
-    return page("Sign in", "".join(forms) or _PASSKEY_ALONE, status)
+    if "passkey" not in methods:
+        return page("Sign in", "".join(forms), status)
+    passkey = _PASSKEY.format(challenge=escape(challenge)) + ("" if forms else _PASSKEY_ALONE)
+    return page("Sign in", passkey + "".join(forms), status, script=PASSKEY_SCRIPT)
 
 
 def places(found: Sequence[Place], *, following: str, csrf_token: str) -> Response:

@@ -8,6 +8,7 @@ from fastapi.responses import RedirectResponse
 from api import cookies, form_pages
 from api.signing_in import Desk, Done
 from api.start import pages
+from api.start.company import company_sign_on
 from api.start.visiting import answered, note_form, visitor
 from api.state import settings_of
 from nac.audit import service as audit
@@ -20,6 +21,7 @@ router = APIRouter(tags=["start pages"], include_in_schema=False)
 
 _MOST_PLACES = 100
 _MOST_KEY_CHARACTERS = 500
+_MOST_SLUG_CHARACTERS = 63
 
 
 @router.get("/")
@@ -31,6 +33,26 @@ def show_places(request: Request, after: str = "") -> Response:
 @router.get("/sign-in")
 def show_sign_in(request: Request) -> Response:
     return pages.sign_in(trials=settings_of(request).trials.offered)
+
+
+@router.get(pages.PASSKEY_SCRIPT)
+def show_passkey_script() -> Response:
+    headers = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+    return Response(pages.SCRIPT, media_type="text/javascript", headers=headers)
+
+
+@router.get("/sign-in/company")
+def go_to_company(request: Request, name: str = "") -> Response:
+    """The way to the provider of the MSP or tenant of this slug; one that has none is told as one that is not there."""
+    try:
+        found = company_sign_on(name.strip().lower())
+    except AdmitError as exc:
+        trials = settings_of(request).trials.offered
+        return pages.sign_in(
+            trials=trials, company=name[:_MOST_SLUG_CHARACTERS], company_wrong=form_pages.told(exc), status=exc.status
+        )
+    # No redirect: browsers hold those behind a form to form-action, which is this origin's (CSP level 3, 6.4.2).
+    return pages.to_company(found)
 
 
 @router.post("/sign-in", openapi_extra=form_pages.FORM)

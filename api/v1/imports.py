@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.json_input import takes
+from api.remedies import told_by_the_api
 from api.v1.jobs import Job, accepted
 from nac.accounts.grants import require
 from nac.accounts.permissions import Permission
@@ -106,7 +107,7 @@ def import_file(
     is_large = jobs.is_large(document, dry_run=dry_run)
     if dry_run and not is_large:
         with access.read() as session:
-            return Report(**jobs.preview(session, document=document, **who))
+            return Report(**told_by_the_api(jobs.preview(session, document=document, **who)))
     who["actor"] = access.actor
     with access.change() as change:
         if is_large:
@@ -114,7 +115,8 @@ def import_file(
                 change.session, form=format, content=content, rows=len(document), dry_run=dry_run, **who
             )
             return change.answer(accepted(access, change.response, row))
-        return change.answer(Report(**jobs.run_import(change.session, form=format, document=document, **who)))
+        done = jobs.run_import(change.session, form=format, document=document, **who)
+        return change.answer(Report(**told_by_the_api(done)))
 
 
 @router.get("/endpoints.csv", operation_id="exportEndpoints", responses=_CSV)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, Field
 
 from api.access import Access, Requires
+from api.remedies import told_by_the_api
 from api.v1.owners import of_every_owner
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
@@ -50,8 +51,8 @@ def shown(row: JobRow) -> Job:
         is_cancelled=row.is_cancelled,
         done=row.total if row.state == "done" and row.total else row.done,
         total=row.total,
-        result=row.result,
-        problem=row.problem,
+        result=row.result and told_by_the_api(row.result),
+        problem=row.problem and told_by_the_api(row.problem),
         asked_by=row.asked_by,
         request_id=row.request_id,
         created_at=row.created_at,

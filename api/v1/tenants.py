@@ -23,7 +23,7 @@ from nac.methods import Offer, parse_offer
 from nac.models import Tenant as TenantRow
 from nac.models.tenant import StatusFailure
 from nac.msps import service as msps
-from nac.provisioning import provision_tenant
+from nac.provisioning import finish_tenant, provision_tenant
 from nac.tenants import service as tenants
 from nac.tenants.repository import ORDERS
 
@@ -171,17 +171,21 @@ def _create(request: Request, access: Access, body: NewTenant) -> WholeTenant:
     with access.change() as change:
         # It takes a slot of a cell.
         enter_platform(change.session, msp_id=access.msp_id)
-        row = provision_tenant(
-            change.session,
-            actor=access.actor,
-            slug=body.slug,
-            msp_id=access.msp_id,
-            name=body.name,
-            server_names=body.server_names,
-            label=body.place,
-            has_policy=body.policy == "standard",
-            signing=signing_of(request),
-        )
+        begun = None if change.made_id is None else TenantId(change.made_id)
+        row = finish_tenant(change.session, actor=access.actor, tenant_id=begun, signing=signing_of(request))
+        if row is None:
+            row = provision_tenant(
+                change.session,
+                actor=access.actor,
+                slug=body.slug,
+                msp_id=access.msp_id,
+                name=body.name,
+                server_names=body.server_names,
+                label=body.place,
+                has_policy=body.policy == "standard",
+                signing=signing_of(request),
+                note=change.note_made,
+            )
         change.tenant_id = row.id
         return change.answer(_whole(access, change.session, row))
 

@@ -1,7 +1,7 @@
 """Calls of an API over HTTP, with a token; what it refuses is an error of ours with the API's own words."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 
 from cli.remote.description import Document, Operation
-from nac.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound, Unavailable
+from nac.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound, SeveralMistakes, Unavailable
 
 _SECONDS = 60.0
 _KINDS = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 412: Conflict, 429: Unavailable}
@@ -86,18 +86,36 @@ def _refusal(answer: httpx.Response) -> AdmitError:
     if not isinstance(told, dict):
         told = {}
     kind = _KINDS.get(answer.status_code, InvalidInput if answer.status_code < 500 else Unavailable)
-    mistakes = [_sentence(each) for each in told.get("mistakes", ()) if isinstance(each, Mapping)]
-    detail = str(told.get("detail") or f"The API answers {answer.status_code}.")
-    error = type("Answered", (kind,), {"code": str(told.get("code", answer.status_code))})
-    refused: AdmitError = error(
-        "\n  ".join((detail, *mistakes)), place=str(told.get("place", "")), remedy=str(told.get("remedy", ""))
+    detail = f"The API answers {answer.status_code}."
+    mistakes = [_answered(each, InvalidInput) for each in told.get("mistakes", ()) if isinstance(each, Mapping)]
+    return (
+        _Several(told, mistakes)
+        if mistakes
+        else _answered({"detail": detail, "code": answer.status_code, **told}, kind)
     )
-    return refused
 
 
-def _sentence(mistake: Mapping[str, Any]) -> str:
-    place, detail, remedy = (str(mistake.get(name, "")) for name in ("place", "detail", "remedy"))
-    return " ".join(part for part in (f"{place}:" if place else "", detail, remedy) if part)
+def _answered(told: Mapping[str, Any], kind: type[AdmitError]) -> AdmitError:
+    """With the API's own words."""
+    error = type("Answered", (kind,), {"code": str(told.get("code") or "invalid-input")})
+    detail, place, remedy = (str(told.get(name) or "") for name in ("detail", "place", "remedy"))
+    answered: AdmitError = error(detail, place=place, remedy=remedy)
+    return answered
+
+
+class _Several(SeveralMistakes):
+    """The API has told several mistakes."""
+
+    def __init__(self, told: Mapping[str, Any], mistakes: Sequence[AdmitError]) -> None:
+        super().__init__(mistakes)
+        # Of more than it lists it tells how many there are.
+        first, *rest = self.detail.split("\n")
+        self.detail = "\n".join((str(told.get("detail") or first), *rest))
+        self.told_code = str(told.get("code") or super().code)
+
+    @property
+    def code(self) -> str:
+        return self.told_code
 
 
 def read_json(answer: httpx.Response) -> Any:  # noqa: ANN401 -- any document

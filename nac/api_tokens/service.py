@@ -23,7 +23,7 @@ from nac.db.quotas import count_alone
 from nac.errors import AdmitError, Conflict, InvalidInput, NotFound
 from nac.members import service as members
 from nac.models import ApiToken
-from nac.validation import require_name
+from nac.validation import require_future, require_name
 
 LONGEST = timedelta(days=366)
 # Good ones of an owner: more are a program that makes tokens and forgets them.
@@ -79,12 +79,13 @@ def make_token(
         raise InvalidInput(f"These mean nothing there: {', '.join(above)}.", place="permissions")
     require_not_more(held, wanted)
     now = utc_now()
-    if not now < expires_at <= now + LONGEST:
+    if expires_at > now + LONGEST:
         raise InvalidInput(
-            "A token ends within a year.",
+            f"A token ends within {LONGEST.days} days, not on {expires_at:%Y-%m-%d}.",
             place="expires_at",
-            remedy=f"Give a time to come, {LONGEST.days} days at most.",
+            remedy=f"Give {now + LONGEST:%Y-%m-%d} at the latest.",
         )
+    require_future(expires_at, place="expires_at")
     if parent_id is not None:
         expires_at = min(expires_at, _end_of(repository.hold(session, parent_id)))
     count_alone(session, "tokens", owner)

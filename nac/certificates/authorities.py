@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from cryptography import x509
 from sqlalchemy.orm import Session
@@ -10,14 +11,14 @@ from sqlalchemy.orm import Session
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound
 from nac.certificates.hierarchy import OWN_KINDS, reserve_authority, sign_issuing, sign_root, unique_number
-from nac.certificates.issuing import issue_server
+from nac.certificates.issuing import SERVER_PROFILE, issue_server, require_server_names
 from nac.certificates.naming import default_server_name, organisation_for
 from nac.certificates.signing import Signing
 from nac.db import commit_intent
 from nac.db.orders import Span
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
-from nac.models import Certificate, CertificateAuthority
+from nac.models import Certificate, CertificateAuthority, Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,19 @@ def create_tenant_authorities(
         raise AlreadyExists("The tenant has its authorities already.", place="tenant")
     organisation = organisation_for(tenant, name)
     unique = unique_number(tenant.slug)
+    names = tuple(server_names) or tuple(first_server_names(session, tenant))
+    # Behind the commit it would be too late to refuse them.
+    require_server_names(session, tenant_id=tenant_id, dns_names=names)
     reserved_root, reserved_issuing = (
         reserve_authority(
-            session, tenant_id=tenant_id, kind=kind, organisation=organisation, unique=unique, signing=signing
+            session,
+            tenant_id=tenant_id,
+            kind=kind,
+            organisation=organisation,
+            unique=unique,
+            signing=signing,
+            # Whoever goes on where this process dies knows them by it.
+            server_names=names if kind == "issuing" else (),
         )
         for kind in OWN_KINDS
     )
@@ -62,7 +73,6 @@ def create_tenant_authorities(
         raise AlreadyExists("The tenant has its authorities already.", place="tenant")
     root = sign_root(session, reserved_root, actor=actor, now=now)
     issuing = sign_issuing(session, reserved_issuing, actor=actor, root=root, signing=signing, now=now)
-    names = tuple(server_names) or (default_server_name(tenant),)
     server = issue_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
     return TenantAuthorities(root, issuing, server)
 
@@ -76,6 +86,26 @@ def finish_tenant_authorities(
     if tenant.status == "deleting" or not repository.lacks_what_was_begun(session, tenant_id):
         return None
     return create_tenant_authorities(session, actor=actor, tenant_id=tenant_id, signing=signing, now=now)
+
+
+def complete_tenant_authorities(
+    session: Session, *, actor: str, tenant_id: TenantId, signing: Signing, now: datetime
+) -> None:
+    """As `finish_tenant_authorities`, and the server certificate, at once: for whoever knows that their maker died.
+
+    Raises AlreadyExists where somebody else was quicker. Commits in between.
+    """
+    tenant = repository.lock_tenant(session, tenant_id)
+    given: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id, "signing": signing, "now": now}
+    if not repository.has_own_authorities(session, tenant_id):
+        create_tenant_authorities(session, **given)
+    elif repository.newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True) is None:
+        issue_server(session, dns_names=first_server_names(session, tenant), **given)
+
+
+def first_server_names(session: Session, tenant: Tenant) -> Sequence[str]:
+    """Of the server certificate of a tenant that has had none: those that were asked for with it, or the usual one."""
+    return repository.server_names_asked(session, TenantId(tenant.id)) or (default_server_name(tenant),)
 
 
 def list_authorities(session: Session, *, tenant_id: TenantId) -> Sequence[CertificateAuthority]:

@@ -5,6 +5,7 @@ a key that a token made for a signature that never came can be found and removed
 """
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, get_args
@@ -55,9 +56,16 @@ def unique_number(slug: str) -> str:
 
 
 def reserve_authority(
-    session: Session, *, tenant_id: TenantId, kind: OwnKind, organisation: str, unique: str, signing: Signing
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    kind: OwnKind,
+    organisation: str,
+    unique: str,
+    signing: Signing,
+    server_names: Sequence[str] = (),
 ) -> AuthorityReservation:
-    """`organisation` has at most 48 plain characters."""
+    """`organisation` has at most 48 plain characters; `server_names` are of the server certificate below it."""
     authority_id, serial = uuid4(), random_serial()
     chosen = tenant_settings(session, tenant_id)
     with refusals():
@@ -66,7 +74,8 @@ def reserve_authority(
         key = signing.new_authority_key(
             require_profile(session, tenant_id, kind).key, authority_id=authority_id, store=chosen.key_store
         )
-    _record(session, tenant_id, authority_id, kind, subject, serial, key.store, None)
+    intent = _record(session, tenant_id, authority_id, kind, subject, serial, key.store, None)
+    intent.server_names = list(server_names)
     return AuthorityReservation(authority_id, tenant_id, kind, subject, serial, key)
 
 

@@ -24,13 +24,14 @@ from nac.certificates.errors import (
     DuplicateKey,
     refusals,
 )
-from nac.certificates.profiles import chosen_profile
+from nac.certificates.profiles import chosen_profile, tenant_settings
 from nac.certificates.public import locations
 from nac.certificates.signing import Signing, issuer_of
 from nac.db import commit_intent
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Certificate
+from pki.errors import PkiError
 from pki.issuing import Issuer, check_sans, issue, plan_validity
 from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, public_key_digest, require_acceptable
 from pki.names import San, common_name_of, general_names, organisation_of, san, sans_of, subject_name
@@ -304,6 +305,15 @@ def issue_server(
             remedy=f"Choose a time before {reservation.not_after:%Y-%m-%d %H:%M} UTC.",
         )
     return sign_server(session, reservation, actor=actor, signing=signing, now=now, present_from=present_from)
+
+
+def require_server_names(session: Session, *, tenant_id: TenantId, dns_names: Sequence[str]) -> None:
+    """Raises CertificateRefused of what `reserve_server` would refuse, before anything is made."""
+    rules = chosen_profile(SERVER_PROFILE, tenant_settings(session, tenant_id).profiles)
+    try:
+        general_names(check_sans(rules, [san("dns", name) for name in dns_names]))
+    except PkiError as exc:
+        raise CertificateRefused(str(exc), place="server_names") from exc
 
 
 def reserve_server(

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
+from nac.certificates.authorities import first_server_names
 from nac.certificates.errors import CertificateStatusConflict
 from nac.certificates.issuing import SERVER_PROFILE, Reservation, dns_names_of, reserve_server, sign_server
-from nac.certificates.naming import default_server_name
 from nac.certificates.signing import Signing
 from nac.db import commit_intent
 from nac.ids import TenantId
@@ -41,7 +41,7 @@ def lead(not_before: datetime, not_after: datetime) -> timedelta:
 def server_names(session: Session, tenant_id: TenantId) -> list[str]:
     """What devices expect: the names of the last server certificate, even if that is revoked."""
     last = repository.newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True)
-    return dns_names_of(last) if last else [default_server_name(session.get_one(Tenant, tenant_id))]
+    return dns_names_of(last) if last else list(first_server_names(session, session.get_one(Tenant, tenant_id)))
 
 
 def plan_renewal(

@@ -251,6 +251,26 @@ def own_authorities(session: Session, tenant_id: TenantId, *, status: str) -> Se
     return session.scalars(query.order_by(authority.not_before, authority.id).with_for_update()).all()
 
 
+def has_own_authorities(session: Session, tenant_id: TenantId) -> bool:
+    """Whatever became of them."""
+    own = CertificateAuthority
+    return bool(session.scalar(select(exists().where(own.tenant_id == tenant_id, own.kind != "external"))))
+
+
+def is_complete(session: Session, tenant_id: TenantId) -> bool:
+    """Whether whoever made the tenant came to its authorities and its server certificate, whatever became of them."""
+    if not has_own_authorities(session, tenant_id):
+        return False
+    return newest_server(session, tenant_id, "eap-server", even_revoked=True) is not None
+
+
+def server_names_asked(session: Session, tenant_id: TenantId) -> Sequence[str]:
+    """By whoever began to make its authorities last."""
+    intent = AuthorityIntent
+    query = select(intent.server_names).where(intent.tenant_id == tenant_id, func.cardinality(intent.server_names) > 0)
+    return session.scalar(query.order_by(intent.created_at.desc()).limit(1)) or ()
+
+
 def lacks_what_was_begun(session: Session, tenant_id: TenantId) -> bool:
     """Whether somebody began to make its first authorities, and nobody does any more: there is none."""
     own, begun = CertificateAuthority, AuthorityIntent

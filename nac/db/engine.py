@@ -21,11 +21,17 @@ _default: Engine | None = None
 
 
 def make_engine(
-    url: str, *, pool_size: int = _POOL, application_name: str = "admit", settings: Sequence[str] = ()
+    url: str,
+    *,
+    pool_size: int = _POOL,
+    application_name: str = "admit",
+    settings: Sequence[str] = (),
+    wait_seconds: float = 30,
 ) -> Engine:
     """An engine for `url` ("postgresql://role@/database?host=/path/to/socket/directory"); nothing connects yet.
 
-    `settings` of PostgreSQL ("name=value") hold for each connection.
+    `settings` of PostgreSQL ("name=value") hold for each connection. Where all of the pool are in use, one is
+    waited for so long.
     """
     parsed = make_url(url)
     if parsed.get_backend_name() != "postgresql":
@@ -36,6 +42,7 @@ def make_engine(
         parsed.set(drivername="postgresql+psycopg"),
         pool_size=pool_size,
         max_overflow=pool_size,
+        pool_timeout=wait_seconds,
         native_inet_types=False,
         connect_args={
             "application_name": application_name,

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session, SessionTransaction
 from nac.db.engine import process_engine
 from nac.db.failures import translate
 from nac.db.scope import CredentialScope, MspScope, PlatformScope, Scope
-from nac.errors import DatabaseUnavailable, NotFound, ScopeViolation
+from nac.errors import ConnectionsInUse, NotFound, ScopeViolation
 from nac.ids import MspId, TenantId
 
 _SETTINGS = "admit.settings"
@@ -102,8 +102,7 @@ def session_scope(scope: Scope, *, engine: Engine | None = None, is_snapshot: bo
         # Of the rollback, too, where the connection is gone for another reason than what ended the transaction.
         raise translate(exc) from exc
     except PoolTimeout as exc:
-        detail = "All connections to the database are in use."
-        raise DatabaseUnavailable(detail, remedy="Try again in a moment.") from exc
+        raise ConnectionsInUse(remedy="Try again in some seconds.") from exc
 
 
 def _begin(session: Session) -> None:

@@ -19,7 +19,17 @@ from nac.groups import ENDPOINT_GROUPS, is_by_rule
 from nac.ids import TenantId
 from nac.mac import display_mac
 from nac.models import Endpoint
-from nac.rows import Existing, Line, Planned, Reader, RowMistake, read_end, read_groups
+from nac.rows import (
+    EXISTING_REMEDY,
+    WRONG_KIND,
+    Existing,
+    Line,
+    Planned,
+    Reader,
+    RowMistake,
+    read_end,
+    read_groups,
+)
 from nac.trials import limits as trial_limits
 from nac.validation import require_mac, require_name
 
@@ -92,7 +102,7 @@ def _read(lines: Iterable[Line], reader: Reader, options: Options) -> list[_Row]
     for line in lines:
         row = _row(line, reader, options)
         if row.mac in first:
-            reader.wrong(line, "", f"the address of line {first[row.mac]} comes again")
+            reader.wrong(line, "mac", f"Row {first[row.mac]} has this address already.", "Leave one of them out.")
         elif row.mac:
             first[row.mac] = line.number
         rows.append(row)
@@ -103,7 +113,7 @@ def _row(line: Line, reader: Reader, options: Options) -> _Row:
     """What of it can be read: the rest is among the mistakes then."""
     row = _Row(line.number)
     if not line.values.get("mac"):
-        reader.wrong(line, "mac", "is missing")
+        reader.wrong(line, "mac", "There is no address.", "Each row needs one, such as 00:11:22:33:44:55.")
     for name, read, kind in _FIELDS:
         reader.take(line, row, name, read, kind)
     if row.mac and row.status == "active":
@@ -126,7 +136,8 @@ def _status(text: str) -> str:
 
 def _attributes(values: dict[str, Any]) -> dict[str, str]:
     if not all(isinstance(value, str) for value in values.values()):
-        raise InvalidInput("must be an object of texts")
+        detail, remedy = WRONG_KIND[dict]
+        raise InvalidInput(detail, remedy=remedy)
     return require_attributes(values)
 
 
@@ -161,15 +172,17 @@ def _missing_groups(
     groups = {group.name: group for group in ENDPOINT_GROUPS.list_all(session, tenant_id=tenant_id)}
     for name in first.keys() & groups.keys():
         if is_by_rule(groups[name]):
-            reader.wrong(first[name], "groups", f"a rule makes the members of {name!r}")
+            reader.wrong(
+                first[name], "groups", f"A rule makes the members of the group {name!r}.", "Leave it out of the row."
+            )
     missing = tuple(sorted(first.keys() - groups.keys()))
     if not options.make_groups:
         for name in missing:
             reader.wrong(
                 first[name],
                 "groups",
-                f"there is no group {name!r};",
-                "make_groups, or --make-groups, makes those missing",
+                f"There is no group {name!r}.",
+                "Add it: ./admit endpoint-group add. Or say make_groups (--make-groups), which makes all of them.",
             )
     return missing
 
@@ -183,9 +196,7 @@ def _sort(made: Plan, row: _Row, options: Options) -> None:
         return
     decided = endpoint.status in ("active", "blocked")
     if decided and options.existing == "refuse":
-        made.mistakes.append(
-            RowMistake(row.number, "", f"there is an endpoint {name} already;", "update, or --update, changes it")
-        )
+        made.mistakes.append(RowMistake(row.number, "mac", f"There is an endpoint {name} already.", EXISTING_REMEDY))
     elif decided and options.existing == "keep":
         made.planned.append(Planned(row.number, name, "keep"))
     elif made.groups.get(endpoint.id, ()) == row.groups and not _differing(endpoint, row):

@@ -17,6 +17,9 @@ from nac.models.endpoint import EndpointStatus
 from nac.rows import Line, Reader, RowMistake, refuse
 from nac.validation import require_mac
 
+_REVOKE = "./admit cert revoke --all-of-endpoint MAC"
+_CLASSIFY = "Classify it: ./admit endpoint classify."
+_LISTED = "Leave it out; they are listed by: ./admit endpoint list."
 Grouping = Literal["set-groups", "join-groups", "leave-groups"]
 
 
@@ -28,9 +31,7 @@ def remove(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[
     for line, endpoint in found:
         if endpoint.id in left:
             mac = display_mac(endpoint.mac)
-            reader.wrong(
-                line, "", f"certificates issued to {mac} are not revoked", "Revoke them first: POST .../certificates"
-            )
+            reader.wrong(line, "", f"Certificates issued to {mac} are not revoked.", f"Revoke them first: {_REVOKE}.")
     refuse(reader.mistakes, place=_place)
     entries = [
         _entry(actor, endpoint, "remove", before={"name": endpoint.name, "status": endpoint.status})
@@ -57,7 +58,7 @@ def unblock(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable
     found = _locked(session, tenant_id, macs, reader)
     for line, endpoint in found:
         if endpoint.status not in ("active", "blocked"):
-            reader.wrong(line, "", f"{display_mac(endpoint.mac)} is {endpoint.status}, not blocked", "Classify it.")
+            reader.wrong(line, "", f"{display_mac(endpoint.mac)} is {endpoint.status}, not blocked.", _CLASSIFY)
     refuse(reader.mistakes, place=_place)
     changed = _set_status(session, actor, [endpoint for _, endpoint in found], "active", "unblock")
     queueing.withdraw_blocks(session, tenant_id=tenant_id, macs=[each.mac for _, each in found])
@@ -108,7 +109,7 @@ def _locked(session: Session, tenant_id: TenantId, macs: Iterable[str], reader: 
     known = repository.lock_macs(session, tenant_id, sorted(wanted))
     for mac, line in wanted.items():
         if mac not in known:
-            reader.wrong(line, "", f"there is no endpoint {display_mac(mac)}")
+            reader.wrong(line, "", f"There is no endpoint {display_mac(mac)}.", _LISTED)
     return [(line, known[mac]) for mac, line in wanted.items() if mac in known]
 
 

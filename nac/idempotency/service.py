@@ -6,6 +6,7 @@ As draft-ietf-httpapi-idempotency-key-header: a key is the asker's own, and of o
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from uuid import UUID
 
 from sqlalchemy import ColumnElement, CursorResult, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -21,6 +22,7 @@ KEPT = timedelta(days=1)
 # A change that commits in between (nac.db.commit_intent) takes seconds; what is open longer died with its process.
 ABANDONED_AFTER = timedelta(minutes=1)
 _LONGEST = 200
+_AGAIN = "Ask again in a second; where its process has died, it is gone on with after a minute."
 
 
 class StillUnderWay(Conflict):
@@ -43,6 +45,14 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """The change is still to be done; `finish` belongs to it."""
+
+    # What was made of it by a process that died before it came to the answer.
+    made_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Named:
     """A change that its asker has named."""
 
@@ -56,8 +66,8 @@ class Named:
         return f"idempotency:{self.owner.msp_id}:{self.owner.tenant_id}:{self.asker}:{self.key}"
 
 
-def begin(session: Session, named: Named, *, unseal: Unseal) -> Answer | None:
-    """The answer that was given, or None where the change is still to be done; then `finish` belongs to it.
+def begin(session: Session, named: Named, *, unseal: Unseal) -> Answer | Begun:
+    """The answer that was given, or that the change is still to be done.
 
     Waits for whoever does it at this moment. In the scope of the owner. Raises StillUnderWay where he has committed
     in between, and KeyReused.
@@ -69,19 +79,26 @@ def begin(session: Session, named: Named, *, unseal: Unseal) -> Answer | None:
     new = {"asker": named.asker, "key": named.key, "request_sha256": named.request_sha256, **named.owner.columns()}
     made = session.scalar(insert(IdempotencyKey).values(new).on_conflict_do_nothing().returning(IdempotencyKey.id))
     if made is not None:
-        return None
+        return Begun()
     row = session.scalars(select(IdempotencyKey).where(*_is(named)).with_for_update()).one()
     now = utc_now()
-    if row.status is None and row.created_at <= now - ABANDONED_AFTER:
+    is_same = row.request_sha256 == named.request_sha256
+    # Of one that died and left nothing, any request may be the first.
+    if row.status is None and row.created_at <= now - ABANDONED_AFTER and (is_same or row.made_id is None):
         row.created_at, row.request_sha256 = now, named.request_sha256
         session.flush()
-        return None
-    if row.request_sha256 != named.request_sha256:
+        return Begun(row.made_id)
+    if not is_same:
         raise KeyReused(place="Idempotency-Key", remedy="Use another key for another request.")
     if row.status is None:
-        raise StillUnderWay(place="Idempotency-Key", remedy="Ask again in a second.")
+        raise StillUnderWay(place="Idempotency-Key", remedy=_AGAIN)
     assert row.body_sealed is not None
     return Answer(row.status, row.headers or {}, unseal(row.body_sealed, named.context))
+
+
+def note_made(session: Session, named: Named, made_id: UUID) -> None:
+    """Before a commit in between: whoever asks again, should this process die, goes on with it."""
+    session.execute(update(IdempotencyKey).where(*_is(named)).values(made_id=made_id))
 
 
 def forget(session: Session, named: Named) -> None:
@@ -97,7 +114,7 @@ def finish(session: Session, named: Named, answer: Answer, *, seal: Seal) -> Non
     told = {"status": answer.status, "headers": dict(answer.headers), "body_sealed": sealed}
     open_still = update(IdempotencyKey).where(*_is(named), IdempotencyKey.status.is_(None))
     if session.scalar(open_still.values(told).returning(IdempotencyKey.id)) is None:
-        raise StillUnderWay(place="Idempotency-Key", remedy="Ask again in a second.")
+        raise StillUnderWay(place="Idempotency-Key", remedy=_AGAIN)
 
 
 def _is(named: Named) -> tuple[ColumnElement[bool], ...]:

@@ -23,7 +23,7 @@ _USERS = Columns(users.COLUMNS, ("name",))
 def read_endpoints(text: str, document: Document) -> None:
     """Or JSON lines, which begin with a brace."""
     if not text.strip():
-        document.wrong(0, "", "there is no line in it")
+        document.wrong(0, "", "There is no line in it.", "Give one endpoint in each line.")
         return
     if text.lstrip().startswith("{"):
         _read_json_lines(text, document)
@@ -59,15 +59,14 @@ def _read_json_lines(text: str, document: Document) -> None:
         try:
             values = json.loads(line)
         except (ValueError, RecursionError):
-            document.wrong(number, "", "is not JSON")
+            document.wrong(number, "", "The line is no JSON.", "Give one object in each line.")
             continue
         if not isinstance(values, dict):
-            document.wrong(number, "", 'must be an object, such as {"mac": "00:11:22:33:44:55"}')
+            document.wrong(number, "", "The line is no object.", 'Write it as {"mac": "00:11:22:33:44:55"}.')
         elif unknown := [key for key in values if key not in (*_CELLS, "attributes")]:
             there = ", ".join((*_CELLS, "attributes"))
-            document.wrong(
-                number, "", f"unknown: {', '.join(shown(key) for key in unknown[:5])};", f"there are: {there}"
-            )
+            named = ", ".join(shown(key) for key in unknown[:5])
+            document.wrong(number, "", f"There is no such name: {named}.", f"There are: {there}.")
         else:
             document.endpoints.append(Line(number, values))
 

@@ -14,6 +14,7 @@ _MOST_COLUMNS = 256
 _LONGEST_CELL = 20_000
 # A row is split before its cells can be counted.
 LONGEST_ROW = 256 * 1024
+_QUOTED = "Write cells that have the delimiter in them in quotes."
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def read_table(text: str, columns: Columns, document: Document) -> Iterator[tupl
                     return
                 continue
             if len(cells) != len(header):
-                document.wrong(number, "", f"{len(cells)} fields where the header has {len(header)}")
+                document.wrong(number, "", f"The row has {len(cells)} fields, and the header {len(header)}.", _QUOTED)
                 continue
             count += 1
             if count > MOST_LINES:
@@ -98,13 +99,13 @@ def _check(header: Sequence[str], number: int, columns: Columns, document: Docum
     found = len(document.mistakes)
     for name in columns.needed:
         if name not in header:
-            document.wrong(number, name, "is missing", "The first line names the columns.")
+            document.wrong(number, name, f"There is no column {name}.", "The first line names the columns.")
     there = ", ".join((*columns.known, *([f"{columns.prefix}<key>"] if columns.prefix else [])))
     for name in dict.fromkeys(header):
         if not columns.any_other and not columns.is_known(name):
-            document.wrong(number, shown(name), "is no column;", f"there are: {there}")
+            document.wrong(number, shown(name), f"There is no such column: {shown(name)}.", f"There are: {there}.")
         elif header.count(name) > 1 and columns.is_known(name):
-            document.wrong(number, shown(name), "comes twice")
+            document.wrong(number, shown(name), f"The column {shown(name)} comes twice.", "Leave one of them out.")
     return len(document.mistakes) > found
 
 

@@ -163,6 +163,8 @@ def retry(
 def _require_to_begin(job: Job, held: Collection[Permission]) -> None:
     if job.needs is None:
         raise Conflict("An earlier version began it, and did not note what that takes.", remedy="Begin it anew.")
+    if not set(job.needs) <= set(Permission):
+        raise Conflict("An earlier version began it, by a permission that is none any more.", remedy="Begin it anew.")
     for needed in job.needs:
         require_permission(held, Permission(needed))
 

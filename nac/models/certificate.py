@@ -2,7 +2,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import Computed, ForeignKey, ForeignKeyConstraint, Index, Text, UniqueConstraint, func, text
+from sqlalchemy import ARRAY, Computed, ForeignKey, ForeignKeyConstraint, Index, Text, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
@@ -145,6 +145,8 @@ class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
     serial: Mapped[bytes]
     issuer_id: Mapped[UUID | None]
     key_store: Mapped[str]
+    # Of the first server certificate below it: what was asked for.
+    server_names: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default="{}")
     signed_at: Mapped[datetime | None]
     # When it was found that the signature never came, or came and was lost.
     abandoned_at: Mapped[datetime | None]

@@ -1,5 +1,6 @@
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import BigInteger, ForeignKey, Identity, Index, Integer, UniqueConstraint, func
 from sqlalchemy.orm import Mapped, mapped_column
@@ -29,4 +30,6 @@ class IdempotencyKey(Base):
     headers: Mapped[dict[str, Any] | None]
     # Some answers hold what is shown once.
     body_sealed: Mapped[bytes | None]
+    # What the change has made before it commits in between: whoever asks again goes on with it.
+    made_id: Mapped[UUID | None]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -12,7 +12,7 @@ from nac.ids import TenantId
 from nac.models import Nas
 from nac.nases import repository, service
 from nac.route_words import require_reachable
-from nac.rows import Existing, Line, Planned, Reader, RowMistake
+from nac.rows import EXISTING_REMEDY, WRONG_KIND, Existing, Line, Planned, Reader, RowMistake
 from nac.sealing import Seal
 from nac.sites import service as sites
 
@@ -64,7 +64,7 @@ def plan(session: Session, *, tenant_id: TenantId, lines: Iterable[Line], option
     first: dict[tuple[str, str], int] = {}
     for count, line in enumerate(lines):
         if count == MOST_ROWS:
-            reader.wrong(line, "", f"more than {MOST_ROWS} NASes", "Use several files.")
+            reader.wrong(line, "", f"There are more than {MOST_ROWS} NASes.", "Give them in several parts.")
             break
         given = _given(line, reader, there)
         if given is None:
@@ -72,7 +72,7 @@ def plan(session: Session, *, tenant_id: TenantId, lines: Iterable[Line], option
         keys = _keys(given.get("identifier"), given.get("address"))
         for field, key in keys:
             if (field, key) in first:
-                reader.wrong(line, field, f"{key} is in line {first[field, key]} already")
+                reader.wrong(line, field, f"Row {first[field, key]} has {key} already.", "Leave one of them out.")
             first.setdefault((field, key), line.number)
         _sort(made, reader, line, given, there, options, (tenant_id, seal))
     return made
@@ -91,15 +91,15 @@ def _given(line: Line, reader: Reader, there: _There) -> dict[str, Any] | None:
         if value is None:
             continue
         if not isinstance(value, bool if name in FLAGS else str):
-            reader.wrong(line, name, "must be yes or no" if name in FLAGS else "must be text")
+            reader.wrong(line, name, *WRONG_KIND[bool if name in FLAGS else str])
             continue
         given[name] = value
     if "name" not in line.values:
-        reader.wrong(line, "name", "is missing")
+        reader.wrong(line, "name", "There is no name.", "Each NAS needs one.")
     if (slug := given.pop("site", None)) is not None:
         given["site_id"] = there.sites.get(slug)
         if given["site_id"] is None:
-            reader.wrong(line, "site", f"there is no site {slug[:63]!r};", "add it first")
+            reader.wrong(line, "site", f"There is no site {slug[:63]!r}.", "Add it first: ./admit site add.")
     return given if len(reader.mistakes) == before else None
 
 
@@ -116,7 +116,9 @@ def _sort(
     keys = _keys(given.get("identifier"), given.get("address"))
     meant = list({there.by_key[key].id: there.by_key[key] for key in keys if key in there.by_key}.values())
     if len(meant) > 1:
-        reader.wrong(line, "", "its identifier is one NAS's and its address another's")
+        reader.wrong(
+            line, "", "Its identifier is one NAS's and its address another's.", "Leave one of them out of the row."
+        )
     elif not meant:
         with reader.noted(line):
             require_reachable("nas", given["name"])
@@ -125,8 +127,7 @@ def _sort(
             )
             made.planned.append(Planned(line.number, made.fresh[-1].name, "add"))
     elif options.existing == "refuse":
-        remedy = "update, or --update, changes it"
-        reader.wrong(line, "", f"there is a NAS {meant[0].name!r} already;", remedy)
+        reader.wrong(line, "", f"There is a NAS {meant[0].name!r} already.", EXISTING_REMEDY)
     elif options.existing == "keep":
         made.planned.append(Planned(line.number, meant[0].name, "keep"))
     else:

@@ -6,14 +6,17 @@ be put back by itself: `group:endpoint/printers`, `policy:office`, `site:main`, 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from nac.errors import InvalidInput, Mistakes
+from nac.errors import AdmitError, InvalidInput, Mistakes, SeveralMistakes
 from nac.methods import Offer, parse_offer
+from nac.sites import service as sites
+from nac.tenants import service as tenants
 from nac.validation import require_name, require_slug
 
 MOST_BYTES = 1_000_000
@@ -70,6 +73,25 @@ class InvalidTemplate(InvalidInput):
 def parse_template(document: object) -> TemplateDocument:
     """Raises InvalidTemplate, or SeveralMistakes, which name the places. Policies are checked where they are put: what
     they name, and what its NASes can do, is a tenant's own."""
+    parsed = read_template(document)
+    mistakes = Mistakes()
+    for name, rows in _lists(parsed).items():
+        with mistakes.noted():
+            _require_list(name, rows)
+    for index, site in enumerate(parsed.sites):
+        with mistakes.noted(), _below(f"sites[{index}]"):
+            _require_site(site)
+    for check in _SETTINGS_CHECKS:
+        with mistakes.noted(), _below("settings"):
+            check(parsed.settings)
+    mistakes.refuse()
+    if not parts_of(parsed):
+        raise InvalidTemplate("It says nothing.", remedy="Give sites, policies, groups or settings.")
+    return parsed
+
+
+def read_template(document: object) -> TemplateDocument:
+    """One that was stored, or is of the right form at least. Raises InvalidTemplate."""
     try:
         parsed = msgspec.convert(document, TemplateDocument)
         size = len(msgspec.json.encode(document))
@@ -80,15 +102,6 @@ def parse_template(document: object) -> TemplateDocument:
         raise InvalidTemplate("This is no JSON that can be stored.") from exc
     if size > MOST_BYTES:
         raise InvalidTemplate(f"A template has {MOST_BYTES} bytes at most, not {size}.")
-    mistakes = Mistakes()
-    for name, rows in _lists(parsed).items():
-        with mistakes.noted():
-            _require_list(name, rows)
-    with mistakes.noted():
-        offer_of(parsed.settings)
-    mistakes.refuse()
-    if not parts_of(parsed):
-        raise InvalidTemplate("It says nothing.", remedy="Give sites, policies, groups or settings.")
     return parsed
 
 
@@ -114,6 +127,43 @@ def _require_list(name: str, entries: list[str]) -> None:
             raise InvalidTemplate(f"{entry!r} has spaces around it.", place=place)
 
 
+@contextmanager
+def _below(place: str) -> Iterator[None]:
+    """What is refused within is at `place`."""
+    try:
+        yield
+    except SeveralMistakes as several:
+        raise SeveralMistakes([_moved(each, place) for each in several.mistakes]) from several
+    except InvalidInput as exc:
+        raise _moved(exc, place) from exc
+
+
+def _moved(exc: AdmitError, place: str) -> InvalidTemplate:
+    return InvalidTemplate(exc.detail, place=f"{place}.{exc.place}", remedy=exc.remedy)
+
+
+def _require_site(site: SiteDocument) -> None:
+    if site.name:
+        require_name(site.name)
+    if site.time_zone is not UNSET:
+        sites.require_time_zone(site.time_zone)
+
+
+def _require_replay(settings: SettingsDocument) -> None:
+    if settings.replay_days is not UNSET:
+        tenants.require_replay_days(settings.replay_days or None)
+
+
+def _require_nat_session(settings: SettingsDocument) -> None:
+    if settings.nat_session_seconds is not UNSET:
+        tenants.require_nat_session(settings.nat_session_seconds)
+
+
+def _require_silence(settings: SettingsDocument) -> None:
+    reports, days = (None if value is UNSET else value for value in (settings.silent_reports, settings.silent_days))
+    tenants.require_silence(reports=reports, days=days)
+
+
 def offer_of(settings: SettingsDocument) -> Offer:
     """Raises InvalidInput."""
     methods, versions = settings.methods, settings.tls_versions
@@ -121,6 +171,10 @@ def offer_of(settings: SettingsDocument) -> Offer:
         methods=None if methods is UNSET else ",".join(methods),
         tls_versions=None if versions is UNSET else ",".join(versions),
     )
+
+
+# As whoever sets them of a tenant: a roll-out is no place to learn of them.
+_SETTINGS_CHECKS = (offer_of, _require_replay, _require_nat_session, _require_silence)
 
 
 def parts_of(parsed: TemplateDocument) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from nac.jobs.running import GoOn, SeveralTransactions, Work
 from nac.models import Rollout, RolloutTenant, Template, TemplateTenant, Tenant
 from nac.sealing import Seal
 from nac.templates import repository
-from nac.templates.document import names_of, parse_template, parts_of
+from nac.templates.document import names_of, parts_of, read_template
 from nac.templates.parts import put_parts, read_parts
 from nac.templates.service import own_parts, require_template, require_version
 from nac.templates.watching import Devices, can_tell, has_moved
@@ -301,7 +301,7 @@ def _apply(work: Work, row: RolloutTenant, tenant: Tenant) -> bool:
             mine.state, mine.detail = "left-out", why
             return True
         assert follower is not None
-        parsed = parse_template(version.document)
+        parsed = read_template(version.document)
         now = utc_now()
         watched = timedelta(minutes=rollout.stages[mine.stage])
         heard = repository.devices(session, row.tenant_id, now - watched, now)
@@ -361,7 +361,7 @@ def _unchanged(session: Session, rollout: Rollout, row: RolloutTenant) -> dict[s
     """What the tenant had, of parts that are still as the roll-out made them."""
     template = session.get_one(Template, rollout.template_id)
     version = require_version(session, template=template, number=rollout.version)
-    made = parts_of(parse_template(version.document))
+    made = parts_of(read_template(version.document))
     before = row.before or {}
     has = read_parts(session, row.tenant_id, before)
     return {name: value for name, value in before.items() if has[name] == made.get(name)}

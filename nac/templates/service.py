@@ -14,7 +14,7 @@ from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import MspId, TenantId
 from nac.models import Template, TemplateTenant, TemplateVersion, Tenant
 from nac.templates import repository
-from nac.templates.document import PART, parse_template, parts_of
+from nac.templates.document import PART, parse_template, parts_of, read_template
 from nac.templates.parts import read_parts
 from nac.templates.repository import FOLLOWERS
 from nac.tenants import service as tenants
@@ -195,7 +195,7 @@ def list_followers(
         if row.version is not None:
             if row.version not in versions:
                 version = require_version(session, template=template, number=row.version)
-                versions[row.version] = parts_of(parse_template(version.document))
+                versions[row.version] = parts_of(read_template(version.document))
             enter_tenant(session, tenant.id)
             drift = drift_of(session, row, versions[row.version])
         found.append(Follower(tenant, row, drift))

@@ -18,7 +18,7 @@ from nac.cells import service as cells
 from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
-from nac.db import enter_tenant
+from nac.db import enter_tenant, set_for_transaction
 from nac.errors import AlreadyExists, InvalidInput
 from nac.ids import MspId, TenantId
 from nac.models import Tenant
@@ -74,6 +74,9 @@ def import_tenant(
     Raises TenantFileRefused, PassphraseRefused, NoFreeSlot, AlreadyExists.
     """
     file = TenantFile(source, passphrase=passphrase)
+    # References and triggers are looked up by plans that are made once: over tables that were empty then, they would
+    # read all of them for each row.
+    set_for_transaction(session, plan_cache_mode="force_custom_plan")
     require_slug(slug)
     msps.require_active(session, msp_id=msp_id)
     if repository.get_by_slug(session, slug):
@@ -138,14 +141,15 @@ class _Taker:
 
     def take(self, table: Table, *, tell: Callable[[int], None]) -> int:
         """How many rows. Authorities come after those that have signed them."""
-        parents = [column for column, referred in _references(table).items() if referred == table.name]
+        shape = _Shape.of(table)
+        parents = [column for column, referred in shape.references.items() if referred == table.name]
         if table.name == _LAST:
             parents = []
             self._session.execute(_DEFER)
         waiting: list[dict[str, Any]] = []
         count = size = 0
         for row in self._file.rows(table):
-            waiting.append(self._values(table, row))
+            waiting.append(self._values(shape, row))
             size += row.size_bytes
             count += 1
             tell(count)
@@ -166,27 +170,42 @@ class _Taker:
         if rows:
             self._session.execute(insert(table).inline(), rows)
 
-    def _values(self, table: Table, row: Row) -> dict[str, Any]:
-        values = row.values | {"tenant_id": self._tenant_id} | dict(tables.ANEW.get(table.name, {}))
+    def _values(self, shape: "_Shape", row: Row) -> dict[str, Any]:
+        table = shape.table
+        values = {**row.values, "tenant_id": self._tenant_id, **tables.ANEW.get(table.name, {})}
         if "id" in values:
             values["id"] = self.new_id(table.name, values["id"])
-        for column, referred in _references(table).items():
+        for column, referred in shape.references.items():
             if values.get(column) is not None:
                 values[column] = self.new_id(referred, values[column])
         try:
             _check(table, row)
         except (ValueError, PkiError) as exc:
             raise TenantFileRefused(f"{exc}", place=table.name) from exc
-        for name, context in tables.sealed_columns(table).items():
+        for name, context in shape.sealed.items():
             plain = row.secrets.get(name)
             values[name] = (
                 None if plain is None else self._sealer.seal(plain, context(self._tenant_id, values.get("id")))
             )
-        for name in tables.hashed_columns(table):
+        for name in shape.hashed:
             values[name] = require_stored_hash(row.secrets.get(name, tables.HASHES[f"{table.name}.{name}"].encode()))
         if table.name == "feeds":
             values["done"] = self._snapshot
         return values
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Of a table, looked up once for all of its rows."""
+
+    table: Table
+    references: Mapping[str, str]
+    sealed: Mapping[str, tables.Context]
+    hashed: Sequence[str]
+
+    @classmethod
+    def of(cls, table: Table) -> "_Shape":
+        return cls(table, _references(table), tables.sealed_columns(table), tables.hashed_columns(table))
 
 
 def _references(table: Table) -> dict[str, str]:

@@ -8,7 +8,7 @@ import json
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import IO, Any
 from uuid import UUID
@@ -20,7 +20,7 @@ from nac.db.schema import revisions
 from nac.errors import InvalidInput
 from nac.tenant_files import tables
 from nac.tenant_files.sealing import SALT_BYTES, FileKey, PassphraseRefused
-from nac.tenant_files.values import from_json
+from nac.tenant_files.values import Read, reader_of
 from nac.tenant_files.writing import FORMAT, MANIFEST, VERSION, place_of, signed_part
 
 MOST_FILE_BYTES = 512 << 20
@@ -116,7 +116,7 @@ class TenantFile:
             raise TenantFileRefused(f"There is no setting {sorted(unknown)[0][:40]!r}.", place="settings")
         columns = Base.metadata.tables["tenants"].c
         try:
-            return {name: from_json(columns[name], value) for name, value in given.items()}
+            return {name: reader_of(columns[name])(value) for name, value in given.items()}
         except ValueError as exc:
             raise TenantFileRefused(f"{exc}.", place="settings") from exc
 
@@ -133,32 +133,37 @@ class TenantFile:
         name = f"tables/{table.name}.jsonl"
         if name not in self.manifest["files"]:
             return
+        readers = {column.name: reader_of(column) for column in tables.stored_columns(table)}
+        hidden = frozenset((*tables.sealed_columns(table), *tables.hashed_columns(table)))
         for number, line in enumerate(self._lines(name), 1):
             try:
                 if sum(map(line.count, (b",", b"[", b"{"))) > _MOST_VALUES:
                     raise ValueError(f"it has more than {_MOST_VALUES} values")
-                yield self._row(table, json.loads(line), len(line))
+                row = self._row(table.name, json.loads(line), len(line), readers, hidden)
             except (ValueError, RecursionError) as exc:
                 why = "it is no JSON" if isinstance(exc, json.JSONDecodeError | RecursionError) else str(exc)
                 raise TenantFileRefused(f"Row {number}: {why}.", place=table.name) from exc
+            yield row
 
-    def _row(self, table: Table, document: Any, size_bytes: int) -> Row:  # noqa: ANN401 -- whatever a file holds
+    def _row(
+        self,
+        table: str,
+        document: Any,  # noqa: ANN401 -- whatever a file holds
+        size_bytes: int,
+        readers: Mapping[str, Read],
+        hidden: Set[str],
+    ) -> Row:
         if not isinstance(document, dict):
             raise ValueError("it is no row")
-        columns = {column.name: column for column in tables.stored_columns(table)}
-        unknown = document.keys() - columns.keys()
+        unknown = document.keys() - readers.keys()
         if unknown:
             raise ValueError(f"there is no column {sorted(unknown)[0][:40]!r}")
         secrets: dict[str, bytes] = {}
-        hidden = {*tables.sealed_columns(table), *tables.hashed_columns(table)}
-        values = {}
-        for name, value in document.items():
-            if name not in hidden:
-                values[name] = from_json(columns[name], value)
+        values = {name: readers[name](value) for name, value in document.items() if name not in hidden}
         row_id = values.get("id")
         for name in hidden & document.keys():
             if document[name] is not None and self._key is not None:
-                secrets[name] = self._key.open(document[name], place_of(table.name, name, row_id))
+                secrets[name] = self._key.open(document[name], place_of(table, name, row_id))
         return Row(values, secrets, size_bytes)
 
     def _require_entries(self) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from ipaddress import ip_interface
@@ -13,6 +14,7 @@ from sqlalchemy import Column
 from nac.mac import normalise_mac
 
 _MOST_DIGITS = 80
+Read = Callable[[Any], Any]
 
 
 def to_json(value: Any) -> Any:  # noqa: ANN401 -- whatever a column holds
@@ -26,20 +28,24 @@ def to_json(value: Any) -> Any:  # noqa: ANN401 -- whatever a column holds
     return value
 
 
-def from_json(column: Column[Any], value: Any) -> Any:  # noqa: ANN401 -- whatever a file holds
-    """Raises ValueError with a sentence."""
-    if value is None:
-        if not column.nullable:
-            raise ValueError(f"{column.name} is missing")
-        return None
+def reader_of(column: Column[Any]) -> Read:
+    """Of values of this column, of which there may be millions; it raises ValueError with a sentence."""
     kind = type(column.type).__name__.upper()
     reader = _READERS.get(kind)
-    if reader is None:
-        raise ValueError(f"{column.name} cannot be read from a file")
-    try:
-        return reader(value)
-    except (TypeError, ValueError, InvalidOperation, binascii.Error, OverflowError) as exc:
-        raise ValueError(f"{column.name} is no {kind.lower()}") from exc
+
+    def read(value: Any) -> Any:  # noqa: ANN401 -- whatever a file holds
+        if value is None:
+            if not column.nullable:
+                raise ValueError(f"{column.name} is missing")
+            return None
+        if reader is None:
+            raise ValueError(f"{column.name} cannot be read from a file")
+        try:
+            return reader(value)
+        except (TypeError, ValueError, InvalidOperation, binascii.Error, OverflowError) as exc:
+            raise ValueError(f"{column.name} is no {kind.lower()}") from exc
+
+    return read
 
 
 def _text(value: Any) -> str:  # noqa: ANN401

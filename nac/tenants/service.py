@@ -11,7 +11,7 @@ from nac.accounts.permissions import Level
 from nac.accounts.places import find_msp
 from nac.audit.service import TenantRecorder
 from nac.cells import service as cells
-from nac.certificates.repository import list_authorities
+from nac.certificates.repository import is_complete, list_authorities
 from nac.certificates.status import status_changed
 from nac.clock import utc_now
 from nac.db import enter_tenant
@@ -58,8 +58,8 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
     """
     require_slug(slug)
     msps.require_active(session, msp_id=msp_id)
-    if repository.get_by_slug(session, slug):
-        raise AlreadyExists(f"There is a tenant {slug!r} already.", place="slug")
+    if there := repository.get_by_slug(session, slug):
+        raise _exists(session, there, msp_id)
     tenant = Tenant(slug=slug, name=require_name(name or slug), msp_id=msp_id)
     session.add(tenant)
     session.flush()
@@ -71,6 +71,29 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
     tenant.default_site_id = site.id
     session.flush()
     return tenant
+
+
+def _exists(session: Session, there: Tenant, msp_id: MspId) -> AlreadyExists:
+    """Whoever lost the answer to the request that has made it learns how it stands; others' are told nothing of."""
+    if there.msp_id != msp_id:
+        return AlreadyExists(f"There is a tenant {there.slug!r} already.", place="slug", remedy="Choose another slug.")
+    said = f"There is a tenant {there.slug!r} already, made {there.created_at:%Y-%m-%d %H:%M:%S} UTC: "
+    if there.status == "deleting":
+        return AlreadyExists(f"{said}it is being deleted.", place="slug", remedy="Restore it, or choose another slug.")
+    _enter(session, TenantId(there.id))
+    if not is_complete(session, TenantId(there.id)):
+        return AlreadyExists(
+            f"{said}its certificates are not made yet.",
+            place="slug",
+            remedy="Where your request has made it and died, it is finished within two minutes: ./admit tenant show "
+            "tells of it. Else choose another slug.",
+        )
+    return AlreadyExists(
+        f"{said}it is {there.status}.",
+        place="slug",
+        remedy="Where your request has made it and its answer was lost, use it: ./admit tenant show tells of it. "
+        "Else choose another slug.",
+    )
 
 
 def suspend_tenant(session: Session, *, actor: str, tenant_id: TenantId, level: Level = Level.PLATFORM) -> Tenant:
@@ -204,13 +227,18 @@ def set_failures(
 
 def set_replay_days(session: Session, *, actor: str, tenant_id: TenantId, days: int | None) -> Tenant:
     """How many days of requests a policy is replayed over before it is published; None asks for no replay."""
+    require_replay_days(days)
+    return _set(session, actor, tenant_id, replay_days=days)
+
+
+def require_replay_days(days: int | None) -> None:
+    """Raises InvalidInput."""
     if days is not None and not 1 <= days <= MAX_REPLAY_DAYS:
         raise InvalidInput(
             f"{days} days cannot be replayed.",
             place="replay_days",
             remedy=f"Give 1 to {MAX_REPLAY_DAYS}, or 0 for none.",
         )
-    return _set(session, actor, tenant_id, replay_days=days)
 
 
 def set_renewal(session: Session, *, actor: str, tenant_id: TenantId, keeps_key: bool) -> Tenant:
@@ -235,6 +263,12 @@ def set_status_failure(session: Session, *, actor: str, tenant_id: TenantId, to:
 
 def set_nat_session(session: Session, *, actor: str, tenant_id: TenantId, seconds: int) -> Tenant:
     """The Session-Timeout that ends sessions at NASes behind NAT, which no Disconnect-Request reaches; 0 for none."""
+    require_nat_session(seconds)
+    return _set(session, actor, tenant_id, nat_session_seconds=seconds)
+
+
+def require_nat_session(seconds: int) -> None:
+    """Raises InvalidInput."""
     least, most = NAT_SESSION_SECONDS
     if seconds and not least <= seconds <= most:
         raise InvalidInput(
@@ -242,20 +276,33 @@ def set_nat_session(session: Session, *, actor: str, tenant_id: TenantId, second
             place="nat_session_seconds",
             remedy=f"Give {least} to {most}, or 0 for none.",
         )
-    return _set(session, actor, tenant_id, nat_session_seconds=seconds)
 
 
 def set_silence(
     session: Session, *, actor: str, tenant_id: TenantId, reports: int | None = None, days: int | None = None
 ) -> Tenant:
     """After how many missed reports, or days of a session without any, a silent session has ended; None stays."""
-    given = {"silent_reports": (reports, SILENT_REPORTS), "silent_days": (days, SILENT_DAYS)}
-    return _set_within(session, actor, tenant_id, given)
+    return _set_within(session, actor, tenant_id, _silence(reports, days))
 
 
-def _set_within(
-    session: Session, actor: str, tenant_id: TenantId, given: Mapping[str, tuple[int | None, tuple[int, int]]]
-) -> Tenant:
+def require_silence(*, reports: int | None, days: int | None) -> None:
+    """Raises InvalidInput."""
+    _require_within(_silence(reports, days))
+
+
+_Bounded = Mapping[str, tuple[int | None, tuple[int, int]]]
+
+
+def _silence(reports: int | None, days: int | None) -> _Bounded:
+    return {"silent_reports": (reports, SILENT_REPORTS), "silent_days": (days, SILENT_DAYS)}
+
+
+def _set_within(session: Session, actor: str, tenant_id: TenantId, given: _Bounded) -> Tenant:
+    _require_within(given)
+    return _set(session, actor, tenant_id, **{name: value for name, (value, _) in given.items() if value is not None})
+
+
+def _require_within(given: _Bounded) -> None:
     """Each with its bounds. Raises InvalidInput of all that is out of them."""
     mistakes = [
         InvalidInput(f"{value} is not possible here.", place=place, remedy=f"Give {least} to {most}.")
@@ -264,7 +311,6 @@ def _set_within(
     ]
     if mistakes:
         raise mistakes[0] if len(mistakes) == 1 else SeveralMistakes(mistakes)
-    return _set(session, actor, tenant_id, **{name: value for name, (value, _) in given.items() if value is not None})
 
 
 def _set(session: Session, actor: str, tenant_id: TenantId, **columns: object) -> Tenant:

@@ -20,8 +20,8 @@ from nac.groups import USER_GROUPS
 from nac.ids import TenantId
 from nac.models import User
 from nac.replica.records import nt_hash_context
-from nac.route_words import TAKEN
-from nac.rows import Existing, Line, Planned, Reader, RowMistake, read_end, read_groups
+from nac.route_words import require_reachable
+from nac.rows import EXISTING_REMEDY, Existing, Line, Planned, Reader, RowMistake, read_end, read_groups
 from nac.sealing import Seal
 from nac.users import repository, service
 from nac.users.passwords import hash_password, nt_hash
@@ -92,16 +92,16 @@ def _read(lines: Iterable[Line], reader: Reader) -> list[_Row]:
     first: dict[str, int] = {}
     for line in lines:
         if len(rows) == MOST_ROWS:
-            reader.wrong(line, "", f"more than {MOST_ROWS} users", "Use several files.")
+            reader.wrong(line, "", f"There are more than {MOST_ROWS} users.", "Give them in several parts.")
             break
         row = _Row(line.number)
         if not line.values.get("name"):
-            reader.wrong(line, "name", "is missing")
+            reader.wrong(line, "name", "There is no name.", "Each user needs one.")
         row.has_password = bool(line.values.get("password") or line.values.get("nt_hash"))
         for name, read, kind in _FIELDS:
             reader.take(line, row, name, read, kind)
         if row.name in first:
-            reader.wrong(line, "name", f"{row.name!r} is in line {first[row.name]} already")
+            reader.wrong(line, "name", f"Row {first[row.name]} has {row.name!r} already.", "Leave one of them out.")
         elif row.name:
             first[row.name] = line.number
         rows.append(row)
@@ -140,22 +140,24 @@ def _missing_groups(
     missing = sorted(first.keys() - {group.name for group in USER_GROUPS.list_all(session, tenant_id=tenant_id)})
     if not options.make_groups:
         for name in missing:
-            remedy = "add it first: ./admit user-group add, or say make_groups"
-            reader.wrong(Line(first[name], {}), "groups", f"no such group: {name!r};", remedy)
+            remedy = "Add it: ./admit user-group add. Or say make_groups (--make-groups), which makes all of them."
+            reader.wrong(Line(first[name], {}), "groups", f"There is no group {name!r}.", remedy)
     return tuple(missing)
 
 
 def _sort(made: Plan, row: _Row) -> None:
     user = made.known.get(row.name)
     if user is None:
-        if row.name in TAKEN["user"]:
-            made.mistakes.append(RowMistake(row.number, "name", f"{row.name!r} is another thing in the API's paths"))
+        try:
+            require_reachable("user", row.name)
+        except InvalidInput as exc:
+            made.mistakes.append(RowMistake(row.number, exc.place, exc.detail, exc.remedy))
         if not row.has_password:
-            made.mistakes.append(RowMistake(row.number, "password", "is missing"))
+            made.mistakes.append(RowMistake(row.number, "password", "There is no password.", "A new user needs one."))
         made.fresh.append(row)
         made.planned.append(Planned(row.number, row.name, "add"))
     elif made.options.existing == "refuse":
-        made.mistakes.append(RowMistake(row.number, "name", f"there is a user {row.name!r} already"))
+        made.mistakes.append(RowMistake(row.number, "name", f"There is a user {row.name!r} already.", EXISTING_REMEDY))
     elif made.options.existing == "keep":
         made.planned.append(Planned(row.number, row.name, "keep"))
     elif not row.has_password and _after(made, user, row) == _before(made, user):

@@ -55,7 +55,7 @@ def import_users(
     plan = bulk.plan(session, tenant_id=tenant_id, lines=document.users, options=bulk.Options(chap=chap, mschap=mschap))
     found = document.mistakes + plan.mistakes
     if not found and not document.users:
-        found = [RowMistake(1, "", "no user follows")]
+        found = [RowMistake(1, "", "There is no user in it.", "Give one in each line below the first.")]
     if found:
         found.sort(key=lambda each: (each.number, _COLUMN.get(each.field, -1)))
         raise InvalidUserFile(Mistake(each.number, each.field, each.message) for each in found)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.errors import InvalidInput
-from nac.templates.document import PART, parse_template, parts_of
+from nac.errors import InvalidInput, SeveralMistakes
+from nac.templates.document import PART, parse_template, parts_of, read_template
 from tests.templates.conftest import document, policy
 
 
@@ -39,7 +39,14 @@ def test_no_days_of_replay_are_what_tenants_have() -> None:
         ({"sites": [{"slug": "main"}, {"slug": "main"}]}, "sites[1]"),
         ({"sites": [{"slug": "main", "zone": "UTC"}]}, "sites[0]"),
         ({"policies": [{"slug": "office"}]}, "policies[0]"),
-        ({"settings": {"methods": ["telnet"]}}, "methods"),
+        ({"settings": {"methods": ["telnet"]}}, "settings.methods"),
+        ({"settings": {"replay_days": 91}}, "settings.replay_days"),
+        ({"settings": {"replay_days": -1}}, "settings.replay_days"),
+        ({"settings": {"nat_session_seconds": 59}}, "settings.nat_session_seconds"),
+        ({"settings": {"silent_reports": 1}}, "settings.silent_reports"),
+        ({"settings": {"silent_days": 61}}, "settings.silent_days"),
+        ({"sites": [{"slug": "main", "time_zone": "Mars/Base"}]}, "sites[0].time_zone"),
+        ({"sites": [{"slug": "main"}, {"slug": "b", "name": "x" * 201}]}, "sites[1].name"),
         ({"settings": {"status_failure": "maybe"}}, "settings.status_failure"),
         ({"endpoint_groups": ["x "]}, "endpoint_groups[0]"),
         ({"endpoint_groups": [str(number) for number in range(201)]}, "endpoint_groups"),
@@ -50,6 +57,23 @@ def test_mistakes_name_their_places(content: object, place: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_template(content)
     assert refused.value.place == place
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(SeveralMistakes) as refused:
+        parse_template(
+            {"settings": {"replay_days": 91, "silent_reports": 0, "silent_days": 0}, "sites": [{"slug": "A"}]}
+        )
+    assert [each.place for each in refused.value.mistakes] == [
+        "sites[0]",
+        "settings.replay_days",
+        "settings.silent_reports",
+        "settings.silent_days",
+    ]
+
+
+def test_version_of_before_the_bounds_is_still_read() -> None:
+    assert parts_of(read_template({"settings": {"silent_days": 1000}})) == {"settings.silent_days": 1000}
 
 
 _JSON = st.recursive(
