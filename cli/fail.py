@@ -63,4 +63,8 @@ def report(*, as_json: bool = False) -> Iterator[None]:
 
 def _row(exc: AdmitError) -> dict[str, object]:
     row: dict[str, object] = {"error": exc.code, "place": exc.place, "message": exc.detail, "remedy": exc.remedy}
-    return row | {"mistakes": [_row(each) for each in exc.mistakes]} if isinstance(exc, SeveralMistakes) else row
+    if not isinstance(exc, SeveralMistakes):
+        return row
+    # How many; what they are, each says by itself.
+    first = exc.detail.partition("\n")[0].rstrip(":.")
+    return row | {"message": f"{first}.", "mistakes": [_row(each) for each in exc.mistakes]}

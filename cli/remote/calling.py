@@ -88,11 +88,9 @@ def _refusal(answer: httpx.Response) -> AdmitError:
     kind = _KINDS.get(answer.status_code, InvalidInput if answer.status_code < 500 else Unavailable)
     detail = f"The API answers {answer.status_code}."
     mistakes = [_answered(each, InvalidInput) for each in told.get("mistakes", ()) if isinstance(each, Mapping)]
-    return (
-        _Several(told, mistakes)
-        if mistakes
-        else _answered({"detail": detail, "code": answer.status_code, **told}, kind)
-    )
+    if mistakes:
+        return _Several(told, mistakes)
+    return _answered({"detail": detail, "code": answer.status_code, **told}, kind)
 
 
 def _answered(told: Mapping[str, Any], kind: type[AdmitError]) -> AdmitError:

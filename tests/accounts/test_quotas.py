@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine, update
 from sqlalchemy.orm import Session
 
+from nac import groups
 from nac.accounts.owners import Owner
 from nac.api_tokens import service as tokens
 from nac.clock import utc_now
@@ -73,7 +74,18 @@ def template(session: Session, owner: Owner, number: int) -> object:
     return templates.create_template(session, actor=ACTOR, msp_id=owner.msp_id, slug=f"template-{number}")
 
 
+def endpoint_group(session: Session, owner: Owner, number: int) -> object:
+    return groups.ENDPOINT_GROUPS.create(session, actor=ACTOR, tenant_id=owner.tenant_id, name=f"group-{number}")
+
+
+def user_groups(session: Session, owner: Owner, number: int) -> object:
+    named = [f"group-{number}"]
+    return groups.USER_GROUPS.create_many(session, actor=ACTOR, tenant_id=owner.tenant_id, names=named)
+
+
 _KINDS = (
+    (groups, "MOST_GROUPS", endpoint_group, "alpha"),
+    (groups, "MOST_GROUPS", user_groups, "alpha"),
     (tokens, "MOST_OF_AN_OWNER", token, "acme"),
     (roles, "MOST_OF_AN_OWNER", role, "alpha"),
     (jobs, "MOST_WAITING", job, "alpha"),

@@ -130,17 +130,20 @@ def test_walls(log: Log) -> None:
 
 
 def test_verifier_of_the_documents_needs_nothing_of_ours(log: Log, tmp_path: Path) -> None:
-    """The script that docs/audit.md shows: jq, sha256sum and openssl."""
+    """The script that docs/audit.md shows: jq, awk, sha256sum and openssl. It names the link that is broken alone."""
     script = re.search(r"```sh\n(.*?)```", (Path(__file__).parents[2] / "docs" / "audit.md").read_text(), re.DOTALL)
     assert script is not None
-    log.write(log.alpha, "1", "2", after=STRANGE)
+    log.write(log.alpha, "1", "2", "4", after=STRANGE)
     log.seal()
     lines = log.export(log.alpha)
-    for name, content, good in (
-        ("good", lines, True),
-        ("edited", [line.replace('\\"2\\"', '\\"3\\"') for line in lines], False),
-        ("cut", [*lines[:-2], lines[-1]], False),
-        ("signature", [*lines[:-1], lines[-1].replace('"signature": "', '"signature": "AAAA')], False),
+    edited = next(place for place, line in enumerate(lines) if '\\"2\\"' in line)
+    assert edited < len(lines) - 2, "one comes behind it"
+    for name, content, told in (
+        ("good", lines, ""),
+        ("edited", [line.replace('\\"2\\"', '\\"3\\"') for line in lines], f"entry {edited} was changed\n"),
+        ("gone", [*lines[:edited], *lines[edited + 1 :]], f"not entry {edited}\nentry {edited + 1} was changed\n"),
+        ("cut", [*lines[:-2], lines[-1]], "the head is of something else\n"),
+        ("signature", [*lines[:-1], lines[-1].replace('"signature": "', '"signature": "AAAA')], ""),
     ):
         (tmp_path / name).write_text("\n".join(content) + "\n")
         done = subprocess.run(
@@ -150,8 +153,10 @@ def test_verifier_of_the_documents_needs_nothing_of_ours(log: Log, tmp_path: Pat
             text=True,
             check=False,
         )
+        good = name == "good"
         assert (done.returncode == 0) == good, (name, done.stdout, done.stderr)
         assert (verify(content).findings == []) == good, name
+        assert "".join(re.findall(r"^(?:not|entry|the head).*\n", done.stdout, re.MULTILINE)) == told, name
 
 
 @given(st.lists(st.text(max_size=60), max_size=6))

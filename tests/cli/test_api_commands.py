@@ -113,6 +113,21 @@ def test_refusals_have_the_apis_words_and_a_status(
     assert (refused.exit_code, json.loads(refused.stdout)["error"]) == (status, error), refused.output
 
 
+def test_each_of_several_mistakes_is_an_object_of_its_own(api: Api, tmp_path: Path) -> None:
+    body = tmp_path / "endpoints.json"
+    body.write_text(
+        json.dumps({"operation": "put", "items": [{"mac": "xyz"}, {"mac": "00005e005301", "groups": ["no"]}]})
+    )
+    refused = api("change-endpoints-in-bulk", "alpha", "--body", str(body), "--json")
+    told = json.loads(refused.stdout)
+    assert (refused.exit_code, told["error"], told["message"]) == (2, "rows-refused", "2 mistakes.")
+    assert [each["place"] for each in told["mistakes"]] == ["items[0].mac", "items[1].groups"]
+    assert told["mistakes"][1]["message"] == "There is no group 'no'."
+    assert "addEndpointGroup" in told["mistakes"][1]["remedy"]
+    # A person has them all, a line each.
+    assert "items[1].groups: There is no group 'no'." in refused.stderr
+
+
 def test_what_is_no_api_and_no_token_are_told(api: Api, token_file: Path) -> None:
     token_file.write_text("admit_x")
     refused = api("get-tenant", "alpha", "--json")

@@ -27,7 +27,8 @@ def test_status_tells_mistakes_from_what_stands_in_the_way(alpha: Admit) -> None
     assert alpha.run("user-group", "add", "staff", "--tenant", "alpha").exit_code == 0
     assert alpha.run("user-group", "add", "staff", "--tenant", "alpha").exit_code == 1
     again = alpha.run("tenant", "create", "alpha")
-    assert (again.exit_code, again.stderr) == (1, "Error: slug: There is a tenant 'alpha' already.\n")
+    assert (again.exit_code, "slug: There is a tenant 'alpha' already, made " in again.stderr) == (1, True)
+    assert "it is active." in again.stderr
     for wrong in (("user-group", "remove", "nobody"), ("endpoint", "add", "zz"), ("policy", "hits", "-s", "none")):
         assert alpha.run(*wrong, "--tenant", "alpha").exit_code == 2, wrong
 

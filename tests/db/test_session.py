@@ -18,7 +18,15 @@ from nac.db import (
     session_scope,
     use_engine,
 )
-from nac.errors import AdmitError, AlreadyExists, DatabaseUnavailable, InvalidInput, NoFreeSlot, ScopeViolation
+from nac.errors import (
+    AdmitError,
+    AlreadyExists,
+    ConnectionsInUse,
+    DatabaseUnavailable,
+    InvalidInput,
+    NoFreeSlot,
+    ScopeViolation,
+)
 from nac.ids import TenantId
 from nac.models import Msp
 from tests.postgres import Database
@@ -150,14 +158,14 @@ def test_error_tells_code_title_place_and_remedy() -> None:
 
 
 def test_connections_that_are_all_in_use_are_an_outage(database: Database):
-    engine = make_engine(database.app_url, pool_size=1)
-    engine.pool._timeout = 0.1
+    engine = make_engine(database.app_url, pool_size=1, wait_seconds=0.1)
     try:
         with ExitStack() as taken:
             for _ in range(engine.pool.size() + engine.pool._max_overflow):
                 taken.enter_context(session_scope(PlatformScope(), engine=engine))
-            with pytest.raises(DatabaseUnavailable, match="in use"):
+            with pytest.raises(ConnectionsInUse) as refused:
                 taken.enter_context(session_scope(PlatformScope(), engine=engine))
+            assert (refused.value.status, refused.value.retry_after_seconds) == (503, 5)
     finally:
         engine.dispose()
 

@@ -4,15 +4,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, func, select
 
 from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, enter_tenant, session_scope
+from nac.db import PlatformScope, TenantScope, enter_tenant, make_engine, session_scope
 from nac.endpoints import files as endpoint_files
 from nac.endpoints import service as endpoints
+from nac.errors import Conflict
 from nac.ids import TenantId
-from nac.models import AuthLog, SignUp, Tenant, Trial
+from nac.models import AuditEntry, AuthLog, SignUp, Tenant, Trial
 from nac.msps import service as msps
 from nac.tenant_files.purging import purge_due
 from nac.tenants import service as tenants
@@ -22,9 +23,12 @@ from nac.trials.limits import TrialLimitReached
 from tests.factories.certificates import SEALER
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
+from tests.killed import AFTER, BEFORE, killed_at_commit
+from tests.postgres import Database
 from tests.trials.conftest import Mails
 
 _DAY = timedelta(days=1)
+_CONVERTED = ["trial-converted"]
 
 
 @pytest.fixture
@@ -167,6 +171,29 @@ def test_a_converted_trial_has_neither_end_nor_limits(
     assert mails.templates()[-1] == "trial-converted"
     for number in range(4):
         _add(app_engine, tenant_id, number)
+
+
+def test_a_conversion_that_is_killed_is_done_or_not(
+    tenant_id: TenantId, keeper: Keeper, mails: Mails, database: Database, app_engine: Engine, worker_engine: Engine
+):
+    """With its mail and its audit entry; who asks again is told, or has it done."""
+    keeping.keep_all(keeper, now=_ends_at(tenant_id, app_engine), engine=worker_engine)
+    told = mails.templates()
+
+    def convert(engine: Engine) -> None:
+        with session_scope(PlatformScope(), engine=engine) as session:
+            keeping.convert(session, keeper.desk, actor=ACTOR, tenant_id=tenant_id)
+
+    for when, state, status, more in ((BEFORE, "ended", "suspended", []), (AFTER, "converted", "active", _CONVERTED)):
+        assert killed_at_commit(lambda: convert(make_engine(database.app_url)), at=1, when=when)
+        with session_scope(PlatformScope(), engine=app_engine) as session:
+            assert service.require_trial(session, tenant_id=tenant_id).state == state
+            enter_tenant(session, tenant_id)
+            audited = select(func.count()).where(AuditEntry.action == "trial.convert")
+            assert session.scalar(audited) == len(more)
+        assert (_status(tenant_id, app_engine), mails.templates()) == (status, told + more)
+    with pytest.raises(Conflict, match="converted already"):
+        convert(app_engine)
 
 
 def test_an_extended_trial_goes_on(

@@ -57,6 +57,15 @@ def test_pages_run_no_script_and_are_kept_nowhere(api: httpx.Client):
     assert (headers["cache-control"], headers["referrer-policy"]) == ("no-store", "same-origin")
 
 
+def test_page_of_signing_in_runs_one_script_of_ours(api: httpx.Client):
+    shown = api.get("/sign-in")
+    policy = shown.headers["content-security-policy"]
+    assert ("default-src 'none'" in policy, "script-src 'self'" in policy, "unsafe" in policy) == (True, True, False)
+    assert re.findall("<script[^>]*>[^<]*", shown.text) == ['<script src="/sign-in/passkey.js">']
+    script = api.get("/sign-in/passkey.js")
+    assert (script.status_code, script.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+
+
 def test_what_is_no_form_is_refused(api: httpx.Client):
     for content in (b"\xff" * 100, b"email=" + b"a" * 10_000):
         answer = api.post("/sign-up", content=content, headers={"Content-Type": "application/x-www-form-urlencoded"})

@@ -114,7 +114,9 @@ def test_the_sign_in_page_says_where_else_to_go(api: httpx.Client, database: Dat
     assert {"/new-password", "/sign-up"} <= set(re.findall('href="([^"]+)"', api.get("/sign-in").text))
     without = settings_of_public(database, tmp_path, ADMIT_TRIALS="no", ADMIT_PORTAL_URL=offering.portal_url)
     with served(create_app(without)) as other:
-        assert re.findall('href="([^"]+)"', other.get("/sign-in").text) == ["/new-password"]
+        shown = other.get("/sign-in").text
+        assert re.findall('href="([^"]+)"', shown) == ["/new-password"]
+        assert re.findall('action="([^"]+)"', shown) == ["/sign-in", "/sign-in/company"]
 
 
 def test_the_end_of_a_trial_is_told(start: Start, keeper: Keeper, app_engine: Engine, worker_engine: Engine):

@@ -1,5 +1,6 @@
 """Many at once through the API: all or none, at once or as a job."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -87,14 +88,64 @@ def test_every_wrong_row_is_told_with_its_place_and_nothing_is_stored(api: httpx
     told = answer.json()
     assert [each["place"] for each in told["mistakes"]] == [
         "items[1].mac",
-        "items[2]",
+        "items[2].mac",
         "items[3].mac",
         "items[4].groups",
         "items[4].valid_until",
     ]
-    assert all(each["detail"] for each in told["mistakes"])
+    assert_sentences(told["mistakes"])
     assert any("private address" in each.get("remedy", "") for each in told["mistakes"])
     assert api.get(f"{TENANT}/endpoints").json()["items"] == []
+
+
+def assert_sentences(mistakes: list[dict[str, str]]) -> None:
+    """Each says what is wrong and what to do about it, in sentences, and nothing of a shell."""
+    for each in mistakes:
+        said = f"{each['detail']} {each['remedy']}"
+        assert re.fullmatch(r"['A-Z0-9(].*\.", each["detail"]), said
+        assert re.fullmatch(r"[A-Z].*\.", each["remedy"]), said
+        assert not re.search(r"--[a-z]|\./admit", said), said
+
+
+@pytest.mark.parametrize(
+    ("noun", "there", "items"),
+    [
+        (
+            "endpoints",
+            {"mac": "00:00:5e:00:53:01"},
+            [{"mac": "00:00:5e:00:53:01"}, {"mac": "00:00:5e:00:53:02", "groups": ["none"]}],
+        ),
+        (
+            "users",
+            {"name": "ann", "password": "a long password"},
+            [{"name": "ann"}, {"name": "bob"}, {"name": "bob", "password": "a long password", "groups": ["none"]}],
+        ),
+        (
+            "nases",
+            {"name": "one", "identifier": "one"},
+            [
+                {"name": "one", "identifier": "one"},
+                {"name": "two", "identifier": "one", "site": "none"},
+            ],
+        ),
+    ],
+)
+def test_mistakes_of_rows_are_sentences(
+    api: httpx.Client, noun: str, there: dict[str, str], items: list[dict[str, str]]
+) -> None:
+    path = f"/v1/tenants/alpha/{noun}/bulk"
+    assert api.post(path, json={"operation": "put", "items": [there]}).status_code == 200
+    refused = api.post(path, json={"operation": "put", "items": items})
+    assert (refused.status_code, refused.json()["code"]) == (422, "rows-refused"), refused.text
+    assert len(refused.json()["mistakes"]) >= len(items)
+    assert_sentences(refused.json()["mistakes"])
+
+
+@pytest.mark.parametrize("operation", ["delete", "unblock"])
+def test_mistakes_of_named_endpoints_are_sentences(api: httpx.Client, operation: str) -> None:
+    refused = api.post(BULK, json={"operation": operation, "macs": [mac(1), "xyz"]})
+    assert [each["place"] for each in refused.json()["mistakes"]] == ["macs[0]", "macs[1]"]
+    assert_sentences(refused.json()["mistakes"])
 
 
 def test_so_many_mistakes_are_listed_and_all_are_counted(api: httpx.Client) -> None:

@@ -15,7 +15,7 @@ from nac.ids import TenantId
 from nac.imports import writing
 from nac.models import AuditEntry
 from tests.api.v1.conftest import MakeToken
-from tests.api.v1.test_bulk import work
+from tests.api.v1.test_bulk import assert_sentences, work
 from tests.factories.tenancy import ACTOR
 from tests.imports.test_forms import CLIENTS, ISE, NODES, USERS
 
@@ -62,6 +62,7 @@ def test_preview_tells_what_is_wrong_and_the_import_refuses_it(api: httpx.Client
     text = "mac,groups\nxyz,\n00005e005301,nobody-made-it\n"
     told = give(api, "endpoints", text, dry_run=True).json()
     assert [(each["line"], each["field"]) for each in told["mistakes"]] == [(2, "mac"), (3, "groups")]
+    assert_sentences(told["mistakes"])
     refused = give(api, "endpoints", text)
     assert (refused.status_code, refused.json()["code"]) == (422, "rows-refused")
     assert [each["place"] for each in refused.json()["mistakes"]] == ["line 2: mac", "line 3: groups"]
@@ -70,6 +71,23 @@ def test_preview_tells_what_is_wrong_and_the_import_refuses_it(api: httpx.Client
         assert (unreadable.status_code, unreadable.json()["place"]) == (422, place)
     assert give(api, "nothing", "x").status_code == 422
     assert api.get(f"{TENANT}/endpoints").json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("endpoints", "mac,colour,mac\n"),
+        ("endpoints", "name\nPrinter\n"),
+        ("endpoints", "mac,name\n00005e005301\n00005e005302,x,y\n,z\n"),
+        ("endpoints", '{"mac": 5, "groups": "x"}\n[]\n{"colour": 1}\n{'),
+        ("nases", "name,site,behind_nat\none,nowhere,perhaps\n"),
+        ("users", "name,password,disabled\nann,,maybe\n"),
+    ],
+)
+def test_mistakes_of_a_file_are_sentences(api: httpx.Client, form: str, text: str) -> None:
+    told = give(api, form, text, dry_run=True).json()
+    assert told["mistakes"]
+    assert_sentences(told["mistakes"])
 
 
 def test_no_secret_of_a_file_is_told_or_logged(api: httpx.Client, app_engine: Engine, tenant_id: TenantId) -> None:
