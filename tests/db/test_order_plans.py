@@ -1,6 +1,7 @@
 """Orders of large tables are read from an index, behind row-level security: nothing is sorted."""
 
 from datetime import UTC, datetime
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -14,6 +15,7 @@ from nac.db import TenantScope, session_scope
 from nac.db.orders import Orders, Span
 from nac.decisions import service as decisions
 from nac.endpoints import service as endpoints
+from nac.members import repository as members
 from nac.sessions import service as sessions
 from nac.sessions.repository import Key
 from nac.users import service as users
@@ -42,7 +44,12 @@ INSERT INTO audit_log (at, actor, tenant_id, action, target)
 SELECT {_AT}, 'test', t.id, 'endpoint.add', n::text FROM tenants t, generate_series(1, {ROWS}) n;
 INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, started_at, updated_at, identity, terminate_cause, flags)
 SELECT t.id, 'switch', n::text, '', {_AT}, now(), '', '', '{{}}' FROM tenants t, generate_series(1, {ROWS}) n;
-ANALYZE endpoints, users, certificates, audit_log, sessions;
+INSERT INTO people (id, email, name)
+SELECT gen_random_uuid(), 'person-' || n || '@example.com', '' FROM generate_series(1, {ROWS}) n;
+INSERT INTO memberships (id, person_id, tenant_id, role, created_by)
+SELECT gen_random_uuid(), p.id, t.id, 'auditor', 'test' FROM people p, tenants t
+WHERE p.email LIKE CASE t.slug WHEN 'alpha' THEN 'person-%1@example.com' ELSE 'person-%2@example.com' END;
+ANALYZE people, memberships, endpoints, users, certificates, audit_log, sessions;
 """
 
 
@@ -120,6 +127,16 @@ def test_orders_of_many_rows_are_those_of_an_index(explained, alpha: Certified) 
             index = indexes.get(name, indexes["*"]).format(name)
             assert f"using {index}" in plan or f"Backward using {index}" in plan, (span.order.name, plan)
             assert "Sort" not in plan, (span.order.name, plan)
+
+
+def test_members_are_looked_up_and_not_looked_for_among_all_people(explained, alpha: Certified) -> None:
+    owner = Owner(tenant_id=alpha.tenant_id)
+    first = UUID(int=0)
+    for name, span in spans(members.ORDERS, {"id": (first,), "email": ("p", first), "created_at": (MIDDLE, first)}):
+        for text in ("", "son-77"):
+            plan = explained(members.list_page, owner=owner, span=span, text=text, role="")
+            assert "Seq Scan on people" not in plan, (name, plan)
+            assert "pk_people" in plan, (name, plan)
 
 
 def test_logs_and_sessions_are_read_from_either_end(explained, alpha: Certified) -> None:
