@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0067"
-down_revision = "0064"
+down_revision = "0065"
 
 
 def upgrade() -> None:

@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0070"
-down_revision = "0064"
+down_revision = "0069"
 
 
 def upgrade() -> None:
