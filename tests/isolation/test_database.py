@@ -28,6 +28,7 @@ FOR_ALL = {
     "listVendors": "the catalogue",
     "listSnippets": "the catalogue",
     "listRetentionLimits": "the platform's, within which every tenant chooses",
+    "getRetentionLimits": "as above",
     "trustClock": "of the servers' clock; no row of anybody's",
 }
 # No transaction but the platform's enters an account or an MSP (nac.db.enter_person, enter_msp).
