@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.access import Mine
+from api.access import Anyone, Mine
 from tests.isolation.book import Good
 from tests.isolation.calls import Answer
 from tests.isolation.fed import things_of
@@ -69,6 +69,29 @@ def test_what_is_compared_is_told(world: Installation) -> None:
         if any(parameter["name"] == "If-Match" for parameter in operation.get("parameters", ()))
     }
     assert {route.name for route in _compared()} == told
+
+
+def test_what_is_told_to_have_a_state_shows_it(world: Installation, hall: Hall) -> None:
+    wrong, seen = [], 0
+    with hall.open():
+        for operations in world.app.openapi()["paths"].values():
+            route = BY_NAME.get(operations.get("get", {}).get("operationId"))
+            if route is None or isinstance(route.asks, Mine | Anyone):
+                continue
+            told = "ETag" in operations["get"]["responses"].get("200", {}).get("headers", {})
+            asked = route.good.asked(route.path, things_of(world, route))
+            with hall.passing():
+                answer = world.call("GET", headers=_headers(world), **asked)
+            seen += answer.status == 200
+            # Files have one as files do.
+            if (
+                answer.status == 200
+                and told != ("etag" in answer.headers)
+                and "content-disposition" not in answer.headers
+            ):
+                wrong.append((route.name, told))
+    assert not wrong
+    assert seen > 100
 
 
 @pytest.mark.parametrize("noun", [noun for noun, routes in ROUTES.items() if set(routes) & set(_compared())])
