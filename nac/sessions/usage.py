@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Select, Text, cast, func, literal_column, select, union_all
+from sqlalchemy import ColumnElement, Select, Subquery, Text, cast, func, literal_column, select, union_all
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
@@ -16,6 +16,7 @@ from nac.sessions.repository import nas_said
 
 Dimension = Literal["hour", "endpoint", "user", "nas", "site"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+_SUMS = ("sessions", "seconds", "input_octets", "output_octets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +51,45 @@ def list_usage(
     used = union_all(
         _settled(tenant_id, first, until or utc_now()), _unsettled(tenant_id, first, until or utc_now())
     ).subquery()
-    what = {
-        "hour": func.to_char(func.timezone("UTC", used.c.hour), 'YYYY-MM-DD"T"HH24:00:00+00:00'),
-        "endpoint": func.replace(cast(used.c.mac, Text), ":", ""),
+    of_nas = [used.c.nas_id] if by == "nas" else []
+    key = {
+        "hour": used.c.hour,
+        "endpoint": used.c.mac,
         "user": func.lower(used.c.identity),
-        "nas": func.coalesce(Nas.name, nas_said(used.c.nas_key)),
+        "nas": used.c.nas_key,
+        "site": used.c.site_id,
+    }[by].label("key")
+    # Numeric: a few counters at their largest are more than 64 bits hold.
+    sums = [func.sum(used.c[name]).label(name) for name in _SUMS[1:]]
+    sessions = func.count(used.c.session_row.distinct()).label("sessions")
+    # As it is stored: of hundreds of thousands of rows, to give each its name takes longer than to read them.
+    added = select(key, *of_nas, sessions, *sums).group_by(literal_column("1"), *of_nas).subquery()
+    rows = session.execute(_named(tenant_id, by, added).limit(limit))
+    return [Use(str(row[0] or ""), *map(int, row[1:])) for row in rows]
+
+
+def _named(tenant_id: TenantId, by: Dimension, added: Subquery) -> Select[*tuple[Any, ...]]:
+    key = added.c.key
+    totals: list[ColumnElement[Any]] = [added.c[name] for name in _SUMS]
+    if by in ("nas", "site"):
+        # Of one name there may be several: a NAS says more of itself than that, and sites go.
+        totals = [func.sum(each) for each in totals]
+    what = {
+        "hour": func.to_char(func.timezone("UTC", key), 'YYYY-MM-DD"T"HH24:00:00+00:00'),
+        "endpoint": func.replace(cast(key, Text), ":", ""),
+        "user": key,
+        "nas": func.coalesce(Nas.name, nas_said(key)),
         "site": Site.slug,
     }[by]
-    # Numeric: a few counters at their largest are more than 64 bits hold.
-    sums = [func.sum(used.c[name]) for name in ("seconds", "input_octets", "output_octets")]
-    query = (
-        select(what, func.count(used.c.session_row.distinct()), *sums)
-        .select_from(used)
-        # Several NASes may have one name.
-        .group_by(literal_column("1"), *((Nas.id,) if by == "nas" else ()))
-        .order_by(
-            *(() if by == "hour" else ((sums[1] + sums[2]).desc(),)),
-            literal_column("1"),
-        )
-        .limit(limit)
-    )
+    query = select(what, *totals).select_from(added)
     if by == "nas":
-        query = query.outerjoin(Nas, (Nas.tenant_id == tenant_id) & (Nas.id == used.c.nas_id))
+        query = query.outerjoin(Nas, (Nas.tenant_id == tenant_id) & (Nas.id == added.c.nas_id))
+        # Several NASes may have one name.
+        query = query.group_by(literal_column("1"), Nas.id)
     if by == "site":
-        query = query.outerjoin(Site, (Site.tenant_id == tenant_id) & (Site.id == used.c.site_id))
-    return [Use(str(row[0] or ""), row[1], *map(int, row[2:])) for row in session.execute(query)]
+        query = query.outerjoin(Site, (Site.tenant_id == tenant_id) & (Site.id == key)).group_by(literal_column("1"))
+    largest = () if by == "hour" else ((totals[2] + totals[3]).desc(),)
+    return query.order_by(*largest, literal_column("1"))
 
 
 def _settled(tenant_id: TenantId, since: datetime, until: datetime) -> Select[*tuple[Any, ...]]:

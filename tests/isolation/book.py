@@ -149,6 +149,7 @@ GOOD: dict[str, Good] = {
     "extendTrial": Good({"days": 14}),
     # Templates.
     "createTemplate": Good({"slug": "$new_slug"}),
+    "changeTemplate": Good({"name": "$new_name"}, path={"slug": "template"}),
     **dict.fromkeys(
         (
             *(
@@ -182,6 +183,7 @@ GOOD: dict[str, Good] = {
     "changeSite": Good({"time_zone": "Asia/Tokyo", "policy": "$policy"}),
     "removeSite": Good(path={"site": "idle_site"}),
     "createPolicy": Good({"slug": "$new_slug", "name": "$new_name"}),
+    "changePolicy": Good({"name": "$new_name"}),
     "removePolicy": Good(path={"policy": "idle_policy"}),
     "savePolicyDraft": Good(POLICY, query={"comment": "$new_name"}),
     "publishPolicy": Good({}, path={"policy": "drafted_policy"}),
@@ -260,11 +262,12 @@ GOOD: dict[str, Good] = {
     ),
     "importFile": Good(query={"format": "endpoints"}, content="mac,name,groups\n$new_mac,$new_name,$group\n"),
     "addEndpointGroup": Good({"name": "$new_name"}),
-    "changeEndpointGroup": Good({"rule": None}, path={"group": "idle_group_id"}),
+    "changeEndpointGroup": Good({"name": "$new_name", "rule": None}, path={"group": "idle_group_id"}),
     "removeEndpointGroup": Good(path={"group": "idle_group_id"}),
     "setEndpointGroupPassphrase": Good({"passphrase": "correct horse battery"}, path={"group": "group_id"}),
     **dict.fromkeys(("getEndpointGroup", "removeEndpointGroupPassphrase"), Good(path={"group": "group_id"})),
     "addUserGroup": Good({"name": "$new_name"}),
+    "changeUserGroup": Good({"name": "$new_name"}, path={"group": "user_group_id"}),
     **dict.fromkeys(("getUserGroup", "removeUserGroup"), Good(path={"group": "user_group_id"})),
     # Sessions and logs.
     "addCoaRequests": Good({"kind": "disconnect", "mac": "$mac"}),
