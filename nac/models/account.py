@@ -1,7 +1,17 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ARRAY, ForeignKey, ForeignKeyConstraint, Index, Text, UniqueConstraint, column, func, text
+from sqlalchemy import (
+    ARRAY,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Text,
+    UniqueConstraint,
+    func,
+    literal_column,
+    text,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, UpdatedAt, UuidKey
@@ -133,7 +143,7 @@ class SignIn(UuidKey, CreatedAt, Base):
         Index("ix_sign_ins_last_seen_at", "last_seen_at"),
         Index("ix_sign_ins_sign_on_id", "sign_on_id", postgresql_where=text("sign_on_id IS NOT NULL")),
         *(
-            Index(f"ix_sign_ins_{via}", via, "created_at", "id", postgresql_where=column(via).is_not(None))
+            Index(f"ix_sign_ins_{via}", via, "created_at", "id", postgresql_where=literal_column(via).is_not(None))
             for via in ("via_msp_id", "via_tenant_id")
         ),
     )
