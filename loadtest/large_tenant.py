@@ -13,27 +13,38 @@ from uuid import UUID
 from nac.tenant_files.writing import MANIFEST
 
 _ENDPOINTS = "tables/endpoints.jsonl"
+_MEMBERS = "tables/endpoint_group_members.jsonl"
 
 
 def write_large(small: Path, large: Path, endpoints: int) -> None:
-    """The first endpoint of `small`, which has no secrets, comes so many times, with addresses of its own."""
+    """The first endpoint of `small`, which has no secrets, comes so many times, with addresses of its own, and each is
+    in the group that one is in."""
     with zipfile.ZipFile(small) as source, zipfile.ZipFile(large, "w", zipfile.ZIP_DEFLATED) as target:
         manifest = json.loads(source.read(MANIFEST))
-        pattern = json.loads(source.read(_ENDPOINTS).partition(b"\n")[0])
-        digest, size = hashlib.sha256(), 0
         for name in manifest["files"]:
-            if name != _ENDPOINTS:
+            if name not in (_ENDPOINTS, _MEMBERS):
                 target.writestr(name, source.read(name))
                 continue
+            pattern = json.loads(source.read(name).partition(b"\n")[0])
+            digest, size = hashlib.sha256(), 0
             with target.open(name, "w") as file:
                 for number in range(endpoints):
-                    row = pattern | {"id": str(UUID(int=number + 1)), "mac": f"0004{number:08x}"}
-                    line = json.dumps(row | {"name": f"Device {number}"}).encode() + b"\n"
+                    line = json.dumps(pattern | _own(name, number)).encode() + b"\n"
                     file.write(line)
                     digest.update(line)
                     size += len(line)
-        manifest["files"][_ENDPOINTS] = {"rows": endpoints, "bytes": size, "sha256": digest.hexdigest()}
+            manifest["files"][name] = {"rows": endpoints, "bytes": size, "sha256": digest.hexdigest()}
         target.writestr(MANIFEST, json.dumps(manifest))
+
+
+def _own(name: str, number: int) -> dict[str, str]:
+    """What tells this row from the others."""
+    own = str(UUID(int=number + 1))
+    return (
+        {"endpoint_id": own}
+        if name == _MEMBERS
+        else {"id": own, "mac": f"0004{number:08x}", "name": f"Device {number}"}
+    )
 
 
 if __name__ == "__main__":

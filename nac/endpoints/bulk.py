@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.coa_requests import queueing
+from nac.db.growth import note_growth
 from nac.endpoints import repository, work
 from nac.endpoints.service import RandomAddress, require_attributes, require_lasting, require_notes
 from nac.errors import InvalidInput
@@ -232,6 +233,7 @@ def store(
     tell(len(plan.fresh))
     ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=[ids[row.mac] for row in plan.changed])
     trial_limits.require_endpoints(session, tenant_id=tenant_id)
+    note_growth(session, "endpoints")
     _join_groups(session, tenant_id, rows, ids)
     work.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])
     blocked = [row.mac for row in rows if row.status == "blocked"]

@@ -19,6 +19,7 @@ from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import enter_tenant, set_for_transaction
+from nac.db.growth import GROWING, note_growth
 from nac.errors import AlreadyExists, InvalidInput
 from nac.ids import MspId, TenantId
 from nac.models import Tenant
@@ -157,18 +158,20 @@ class _Taker:
             if parents and (count > _MOST_AUTHORITIES or size > _MOST_BYTES_OF_AUTHORITIES):
                 raise TenantFileRefused("It has more of them than a tenant can have.", place=table.name)
             if not parents and (len(waiting) == _ROWS_AT_ONCE or size > _BYTES_AT_ONCE):
-                self._insert(table, waiting)
+                self._insert(shape, waiting)
                 waiting, size = [], 0
         for batch in _by_generation(waiting, parents):
-            self._insert(table, batch)
+            self._insert(shape, batch)
             tell(count)
         if table.name == _LAST:
             self._session.execute(_CHECK)
         return count
 
-    def _insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _insert(self, shape: "_Shape", rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
-            self._session.execute(insert(table).inline(), rows)
+            for referred in GROWING.intersection(shape.references.values()):
+                note_growth(self._session, referred)
+            self._session.execute(insert(shape.table).inline(), rows)
 
     def _values(self, shape: "_Shape", row: Row) -> dict[str, Any]:
         table = shape.table

@@ -242,8 +242,7 @@ def test_mistakes_make_no_token(within: Within, field: Field, given, error) -> N
 
 @pytest.mark.parametrize(("days", "told"), [(-1, "has passed already"), (400, "ends within 366 days, not on")])
 def test_end_of_a_token_that_cannot_be_is_told(within: Within, field: Field, days: int, told: str) -> None:
-    ends = utc_now() + days * DAY
-    given = {"name": "x", "permissions": ["endpoint.read"], "expires_at": ends}
+    given = {"name": "x", "permissions": ["endpoint.read"], "expires_at": utc_now() + days * DAY}
     with within(field.alpha) as session, pytest.raises(InvalidInput, match=told) as refused:
         tokens.make_token(session, **whole(field.alpha), **given)
     assert refused.value.place == "expires_at"
