@@ -2,8 +2,9 @@
 // Passkeys on the pages of signing in. The forms beside them work without it.
 for (const button of document.querySelectorAll("button[data-passkey]")) {
   if (!window.PublicKeyCredential?.parseRequestOptionsFromJSON) continue;
-  const wrong = button.parentElement.querySelector("[role=alert]");
-  button.parentElement.hidden = false;
+  const section = button.closest("section");
+  const wrong = section.querySelector("[role=alert]");
+  section.hidden = false;
   button.addEventListener("click", async () => {
     button.disabled = true;
     wrong.hidden = true;

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import webauthn
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 from webauthn.helpers import bytes_to_base64url
 from webauthn.helpers.exceptions import WebAuthnException
@@ -114,9 +115,15 @@ def add(
         backed_up=made.credential_backed_up,
     )
     if repository.lock_passkey(session, person.id, credential_id) is not None:
-        raise AlreadyExists("This passkey is yours already.", place="credential")
-    session.add(row)
-    session.flush()
+        raise AlreadyExists("This passkey is yours already.", place="credential", remedy="Use it as it is.")
+    try:
+        with session.begin_nested():
+            session.add(row)
+    except IntegrityError as exc:
+        # An authenticator chooses the name: nobody comes by another's by chance.
+        raise AlreadyExists(
+            "This passkey is somebody's already.", place="credential", remedy="Make another one."
+        ) from exc
     audit.append(session, actor=actor, action="passkey.add", target=person.email, after={"name": row.name})
     return row, Factor.PASSKEY if made.user_verified else Factor.SECURITY_KEY
 

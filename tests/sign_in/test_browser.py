@@ -13,8 +13,9 @@ from nac.models import Person
 from tests.api.served import running, settings_of_public
 from tests.ports import free_row
 from tests.postgres import Database
-from tests.sign_in.chromium import Chromium, PageError, chromium
+from tests.sign_in.chromium import Chromium, Page, PageError, chromium
 from tests.sign_in.conftest import EMAIL, PASSWORD
+from tests.waiting import until
 
 PAGE = Path(__file__).with_name("passkeys.html").read_text()
 BY_PASSWORD = f'ask("POST", "/sign-in", {{email: "{EMAIL}", password: "{PASSWORD}"}})'
@@ -88,3 +89,40 @@ def test_browser_shows_a_security_key_as_the_second_factor(browser: Chromium, po
     assert (needed["state"], needed["methods"]) == ("factors-needed", ["passkey"])
     page.run(f'signIn("/sign-in/passkey", {{challenge: "{needed["challenge"]}"}})')
     assert page.run('ask("GET", "/me")')["factors"] == ["password", "security-key"]
+
+
+BUTTON = 'document.querySelector("button[data-passkey]")'
+
+
+def signed_in(page: Page, port: int) -> list[str]:
+    """By what, once the page has gone on."""
+    until(lambda: page.run("location.pathname") == "/", "the page goes on")
+    page.go(f"http://localhost:{port}/page")
+    found = page.run('ask("GET", "/me")')["factors"]
+    page.run('ask("POST", "/sign-out")')
+    return found
+
+
+def test_page_signs_in_by_a_passkey(browser: Chromium, port: int, ann: Person) -> None:
+    page = browser.open(f"http://localhost:{port}/page")
+    key = page.plug_in(transport="internal", verifies=True)
+    page.run(BY_PASSWORD)
+    page.run('register("Laptop")')
+    page.run('ask("POST", "/sign-out")')
+    page.go(f"http://localhost:{port}/sign-in")
+    assert page.run(f"{BUTTON}.checkVisibility()")
+    page.run(f"{BUTTON}.click()")
+    assert signed_in(page, port) == ["passkey"]
+    # As the second step.
+    page.go(f"http://localhost:{port}/sign-in")
+    form = f'form.elements.email.value = "{EMAIL}"; form.elements.password.value = "{PASSWORD}"; form.submit()'
+    page.run(f"const form = document.forms[0]; {form}")
+    until(lambda: page.run(f"{BUTTON}?.dataset.passkey.length > 0"), "the second step")
+    page.run(f"{BUTTON}.click()")
+    assert signed_in(page, port) == ["passkey", "password"]
+    # Whoever cannot unlock it is told on the page, and may try again.
+    page.go(f"http://localhost:{port}/sign-in")
+    page.send("WebAuthn.setUserVerified", authenticatorId=key, isUserVerified=False)
+    page.run(f"{BUTTON}.click()")
+    until(lambda: page.run('document.querySelector("p[role=alert]:not([hidden])")?.textContent'), "what is wrong")
+    assert page.run(f"!{BUTTON}.disabled")

@@ -1,0 +1,88 @@
+"""Passkeys, and answers of authenticators, that are somebody else's."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from nac.models import Person
+from tests.sign_in.authenticator import Authenticator
+from tests.sign_in.conftest import Browser, MakePerson
+from tests.sign_in.test_sign_in import by_passkey, with_passkey
+
+MakeBrowser = Callable[[], Browser]
+BOB = "bob@example.com"
+
+
+@pytest.fixture
+def bob(browser: MakeBrowser, make_person: MakePerson) -> Browser:
+    make_person(BOB)
+    mine = browser()
+    mine.sign_in(BOB)
+    return mine
+
+
+def registering(mine: Browser, key: Authenticator) -> dict[str, object]:
+    asked = mine.good("POST", "/me/passkeys/options")
+    return {"challenge": asked["challenge"], "credential": key.create(asked["options"]), "name": "Key"}
+
+
+def test_name_of_a_credential_of_another_person_is_taken_by_nobody(
+    browser: MakeBrowser, ann: Person, bob: Browser
+) -> None:
+    """An authenticator of the thief's own that gives itself the name of another's."""
+    mine, key, thief = browser(), Authenticator(), Authenticator()
+    mine.sign_in()
+    with_passkey(mine, key)
+    thief.credential_id = key.credential_id
+    refused = bob.ask("POST", "/me/passkeys", registering(bob, thief))
+    told = refused.json()
+    assert (refused.status_code, told["code"], told["place"]) == (409, "already-exists", "credential")
+    assert (told["remedy"], "uq_" in refused.text) == ("Make another one.", False)
+    assert bob.good("GET", "/me/passkeys")["items"] == []
+    # Nor does it sign in as whose it is, and the right one does as before.
+    thief.handle = key.handle
+    assert browser().refused("POST", "/sign-in/passkey", by_passkey(browser(), thief)) == (401, "sign-in-refused")
+    other = browser()
+    other.good("POST", "/sign-in/passkey", by_passkey(other, key))
+    assert other.good("GET", "/me")["email"] == ann.email
+
+
+def test_passkey_of_one_is_no_second_factor_of_another(browser: MakeBrowser, ann: Person, bob: Browser) -> None:
+    mine, anns, bobs = browser(), Authenticator(), Authenticator()
+    mine.sign_in()
+    with_passkey(mine, anns)
+    with_passkey(bob, bobs)
+    for email, key in ((BOB, anns), (ann.email, bobs)):
+        thief = browser()
+        challenge = thief.sign_in(email)["challenge"]
+        assert thief.refused("POST", "/sign-in/passkey", by_passkey(thief, key, challenge)) == (401, "sign-in-refused")
+    # The question that one was asked, answered by the other; and that of a sign-in for one's own account.
+    asked = browser().good("POST", "/sign-in/passkey/options", {"challenge": browser().sign_in(BOB)["challenge"]})
+    body = {"challenge": asked["challenge"], "credential": anns.get(asked["options"])}
+    assert mine.refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused")
+    asked = bob.good("POST", "/me/confirmation/passkey/options")
+    body = {"challenge": asked["challenge"], "credential": anns.get(asked["options"])}
+    assert mine.refused("POST", "/me/confirmation/passkey", body) == (401, "sign-in-refused")
+    assert browser().refused("POST", "/sign-in/passkey", body) == (401, "sign-in-refused")
+
+
+def test_offer_to_one_makes_no_passkey_of_another(browser: MakeBrowser, ann: Person, bob: Browser) -> None:
+    mine = browser()
+    mine.sign_in()
+    body = registering(bob, Authenticator())
+    assert mine.refused("POST", "/me/passkeys", body) == (401, "sign-in-refused")
+    assert mine.good("GET", "/me/passkeys")["items"] == []
+
+
+@pytest.mark.parametrize("is_same_offer", [True, False])
+def test_one_passkey_registered_at_once_is_there_once(browser: MakeBrowser, ann: Person, is_same_offer: bool) -> None:
+    mine, key = browser(), Authenticator()
+    mine.sign_in()
+    first = registering(mine, key)
+    bodies = [first, first if is_same_offer else registering(mine, key)]
+    with ThreadPoolExecutor(2) as pool:
+        found = sorted(pool.map(lambda body: mine.ask("POST", "/me/passkeys", body).status_code, bodies))
+    # 403: it came after the first one, which is a second factor that this sign-in has not shown.
+    assert (found[0], found[1] in (401, 403, 409)) == (201, True), found
+    assert len(mine.good("GET", "/me/passkeys")["items"]) == 1
