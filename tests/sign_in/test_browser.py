@@ -94,10 +94,16 @@ def test_browser_shows_a_security_key_as_the_second_factor(browser: Chromium, po
 BUTTON = 'document.querySelector("button[data-passkey]")'
 
 
+def go(page: Page, port: int, path: str) -> None:
+    """Pages that go on by themselves have told of their end already."""
+    page.go(f"http://localhost:{port}{path}")
+    until(lambda: page.run("[location.pathname, document.readyState]") == [path, "complete"], path)
+
+
 def signed_in(page: Page, port: int) -> list[str]:
     """By what, once the page has gone on."""
     until(lambda: page.run("location.pathname") == "/", "the page goes on")
-    page.go(f"http://localhost:{port}/page")
+    go(page, port, "/page")
     found = page.run('ask("GET", "/me")')["factors"]
     page.run('ask("POST", "/sign-out")')
     return found
@@ -109,19 +115,18 @@ def test_page_signs_in_by_a_passkey(browser: Chromium, port: int, ann: Person) -
     page.run(BY_PASSWORD)
     page.run('register("Laptop")')
     page.run('ask("POST", "/sign-out")')
-    page.go(f"http://localhost:{port}/sign-in")
-    assert page.run(f"{BUTTON}.checkVisibility()")
+    go(page, port, "/sign-in")
     page.run(f"{BUTTON}.click()")
     assert signed_in(page, port) == ["passkey"]
     # As the second step.
-    page.go(f"http://localhost:{port}/sign-in")
+    go(page, port, "/sign-in")
     form = f'form.elements.email.value = "{EMAIL}"; form.elements.password.value = "{PASSWORD}"; form.submit()'
     page.run(f"const form = document.forms[0]; {form}")
-    until(lambda: page.run(f"{BUTTON}?.dataset.passkey.length > 0"), "the second step")
+    until(lambda: page.run(f"{BUTTON}?.dataset.passkey.length > 0 && {BUTTON}.checkVisibility()"), "the second step")
     page.run(f"{BUTTON}.click()")
     assert signed_in(page, port) == ["passkey", "password"]
     # Whoever cannot unlock it is told on the page, and may try again.
-    page.go(f"http://localhost:{port}/sign-in")
+    go(page, port, "/sign-in")
     page.send("WebAuthn.setUserVerified", authenticatorId=key, isUserVerified=False)
     page.run(f"{BUTTON}.click()")
     until(lambda: page.run('document.querySelector("p[role=alert]:not([hidden])")?.textContent'), "what is wrong")
