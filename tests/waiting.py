@@ -9,6 +9,8 @@ T = TypeVar("T")
 # Patience for what takes a second or two on a quiet machine.
 PATIENCE_SECONDS = 40.0
 _PAUSE_SECONDS = 0.03
+# What is waited for long is looked for less often: a look takes a processor that others need.
+_PAUSE_SHARE = 0.05
 
 
 def until(condition: Callable[[], T], what: str, *, seconds: float = PATIENCE_SECONDS) -> T:
@@ -16,7 +18,8 @@ def until(condition: Callable[[], T], what: str, *, seconds: float = PATIENCE_SE
 
     What a process that is just coming back says wrongly (OSError) counts as not yet.
     """
-    deadline = time.monotonic() + seconds
+    begun = time.monotonic()
+    deadline = begun + seconds
     while True:
         trouble = ""
         try:
@@ -26,7 +29,7 @@ def until(condition: Callable[[], T], what: str, *, seconds: float = PATIENCE_SE
         except OSError as exc:
             trouble = f": {exc}"
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}{trouble}"
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(max(_PAUSE_SECONDS, _PAUSE_SHARE * (time.monotonic() - begun)))
 
 
 def next_second() -> None:

@@ -180,8 +180,9 @@ def running_cell(plan: Plan) -> Iterator[StandaloneCell]:
         render(config, generation)
         process.check(generation)
         running = process.start(generation, paths.radiusd_log)
-        at_end.callback(process.stop, running)
         cell = StandaloneCell(paths, config, tenants, config.slots[-1], replica, sealer, running, *tails)
+        # A test may have started another one in its place.
+        at_end.callback(lambda: process.stop(cell.running))
         cell.restore_replica()
         assert probe.serves(LOOPBACK, status_port, STATUS_SECRET, seconds=20), cell.log()
         yield cell

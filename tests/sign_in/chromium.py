@@ -119,8 +119,9 @@ def chromium() -> Iterator[Chromium]:
     read_end, write_end = (fcntl.fcntl(each, fcntl.F_DUPFD, 100) for each in (ours[0], theirs[1]))
     with tempfile.TemporaryDirectory(prefix="admit-chromium-", ignore_cleanup_errors=True) as folder:
         command = ["bash", "-c", f'exec "$0" "$@" 3<&{read_end} 4>&{write_end}', _PROGRAM, *_FLAGS]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen([*command, f"--user-data-dir={folder}"], pass_fds=(read_end, write_end), **quiet)
+        # What it leaves beside its own folder goes with it.
+        own = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": os.environ | {"TMPDIR": folder}}
+        process = subprocess.Popen([*command, f"--user-data-dir={folder}"], pass_fds=(read_end, write_end), **own)
         for each in (ours[0], theirs[1], read_end, write_end):
             os.close(each)
         try:
