@@ -25,19 +25,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.parent == here and item.path.stem in _EXCHANGING)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def database(cluster: Cluster) -> Database:
     return cluster.create_database("cells")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def engines(database: Database) -> Iterator[Engines]:
     engines = Engines(database)
     yield engines
     engines.dispose()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def redis_server() -> Iterator[RedisServer]:
     server = RedisServer()
     server.start()
@@ -45,7 +45,7 @@ def redis_server() -> Iterator[RedisServer]:
     server.remove()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def started_cells(
     database: Database, redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RunningCell, RunningCell]]:

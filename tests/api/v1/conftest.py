@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 
 from api.connections import HttpWithFiles
 from api.main import create_app
+from nac import log_search
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import permissions_at
 from nac.api_tokens import service as tokens
@@ -73,8 +74,11 @@ def api(
     platform: Platform,
     cell_engine: Engine,
     outbound_networks: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[httpx.Client]:
     """As the administrator of the MSP."""
+    # A busy machine would end searches early.
+    monkeypatch.setattr(log_search, "BUDGET_SECONDS", 20.0)
     give_dictionary(cell_engine, platform.cell_id)
     own = {"ADMIT_EXPORT_DIR": str(tmp_path / "exports"), "ADMIT_OUTBOUND_NETWORKS": outbound_networks}
     with served(create_app(settings_of_public(database, tmp_path, **own)), http=HttpWithFiles) as client:
