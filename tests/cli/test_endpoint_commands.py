@@ -174,7 +174,7 @@ def test_what_is_exported_can_be_imported(seen, tmp_path):
     file.write_text(f"mac,name,groups,attribute.floor\n{BROTHER},Printer,printers;all,2\n{AXIS},Camera,,\n")
     refused = seen.run("endpoint", "import", str(file), *OF)
     assert refused.exit_code == 2
-    assert "file: 2 mistakes; nothing was stored\n  line 2: groups: there is no group 'all'" in refused.stderr
+    assert "file: 2 mistakes; nothing was stored\n  line 2: groups: There is no group 'all'" in refused.stderr
     refused = seen.run("endpoint", "import", str(file), *OF, "--json")
     assert refused.exit_code == 2
     told = json.loads(refused.stdout)

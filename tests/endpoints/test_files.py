@@ -70,8 +70,8 @@ def test_file_of_either_form_is_stored_whole(session, who, tenant_id, text):
             [*(f"line 2: {name}" for name in ("mac", "status", "valid_until", "groups")),
              "line 3: mac", "line 3: valid_until"],
         ),
-        ("mac\n001ba9010203\n00-1b-a9-01-02-03\n", ["line 3"]),
-        ("mac,status\n001ba9010203,gone\n00-1b-a9-01-02-03,\n", ["line 2: status", "line 3"]),
+        ("mac\n001ba9010203\n00-1b-a9-01-02-03\n", ["line 3: mac"]),
+        ("mac,status\n001ba9010203,gone\n00-1b-a9-01-02-03,\n", ["line 2: status", "line 3: mac"]),
         ("mac\n02:aa:bb:cc:dd:ee\n", ["line 2: mac"]),
         ("mac,groups\n001ba9010203,a;b\n00408c010203,a\n", ["line 2: groups", "line 2: groups"]),
         ("mac,attribute.Floor No\n001ba9010203,2\n", ["line 2: attributes"]),
@@ -109,7 +109,7 @@ def test_endpoints_that_are_there_are_mistakes_or_updated(session, who, tenant_i
         ENDPOINT_GROUPS.create(session, **who, name=name)
     endpoints.add_endpoint(session, **who, mac="001ba9010203", name="Old", groups=["old"], owner="X")
     text = "mac,name,groups\n001ba9010203,New,printers\n00408c010203,Camera,\n"
-    with pytest.raises(InvalidFile, match=r"line 2: there is an endpoint .* --update"):
+    with pytest.raises(InvalidFile, match=r"line 2: mac: There is an endpoint .* --update"):
         load(session, who, text)
     done = load(session, who, text, update=True)
     assert (done.added, done.changed) == (1, 1)
