@@ -42,7 +42,7 @@ SELECT gen_random_uuid(), a.tenant_id, a.id, decode('01' || lpad(to_hex(n), 8, '
 FROM certificate_authorities a, generate_series(1, {ROWS}) n WHERE a.kind = 'issuing';
 INSERT INTO audit_log (at, actor, tenant_id, action, target)
 SELECT {_AT}, 'test', t.id, 'endpoint.add', n::text FROM tenants t, generate_series(1, {ROWS}) n;
--- A third of a tenant's are at its own site, the others at as many as there are.
+-- A third of a tenant's are at its own site, the others are each at another.
 INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, started_at, updated_at, identity, terminate_cause, flags,
     site_id)
 SELECT t.id, 'switch', n::text, '', {_AT}, now(), '', '', '{{}}', CASE n % 3 WHEN 0 THEN s.id ELSE gen_random_uuid() END

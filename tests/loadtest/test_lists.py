@@ -21,6 +21,8 @@ _SHARE = 0.03
 _LOOKED_THROUGH = 200
 # Three statements may look through as many, and a page has some rows of other tables for each of its own.
 _MOST_ROWS = 2_000
+# Of some 800.
+_MOST_OF_A_SITE = 600
 # What a list of them is: sums over all that there is, or what one view makes of all.
 _OF_ALL = {"listUsage", "listExpiringCertificates", "listPools", "listPoolLeases", "listRotatingNases"}
 
@@ -57,6 +59,10 @@ def test_no_list_reads_more_than_it_may(
         if each.asking.operation not in _OF_ALL and (each.rows > _MOST_ROWS or each.scanned)
     ]
     assert read == []
+    # A page of a site's sessions, in its order: not all that the site has.
+    of_site = [each for each in found if each.asking.operation == "listSessions" and "site" in dict(each.asking.query)]
+    assert of_site
+    assert [(each.asking.name, each.rows) for each in of_site if each.rows > _MOST_OF_A_SITE] == []
 
 
 def test_whose_rows_are_is_asked_of_an_index() -> None:
