@@ -39,7 +39,7 @@ def test_statistics_of_a_table_that_is_being_filled_do_not_mislead(
     fetched: list[int] = []
     looked: list[int] = []
 
-    def look(rows: int) -> None:
+    def look(rows: int, _: int) -> None:
         """As autovacuum, which sees nothing of what is not committed."""
         if rows > _ROWS // 2 and not looked:
             looked.append(rows)

@@ -41,10 +41,10 @@ def pem(certificate: x509.Certificate) -> str:
 def test_own_authorities_are_shown_with_where_their_status_is(api: httpx.Client) -> None:
     items = api.get(AUTHORITIES).json()["items"]
     assert [(each["kind"], each["status"], each["signs_here"]) for each in items] == [
-        ("root", "active", True),
         ("issuing", "active", True),
+        ("root", "active", True),
     ]
-    root, issuing = items
+    issuing, root = items
     assert issuing["issuer"] == root["id"]
     assert issuing["crl_url"] == f"http://127.0.0.1/crl/{issuing['id']}.crl" or issuing["crl_url"].endswith(".crl")
     assert api.get(f"{AUTHORITIES}/issuing").json() == issuing | {"ocsp": None}
