@@ -10,5 +10,5 @@ def take_part(*, is_part: bool) -> None:
     _is_whole = not is_part
 
 
-def examples(number: int) -> int:
-    return number if _is_whole else max(_LEAST, number // _PART)
+def examples(number: int, *, least: int = _LEAST) -> int:
+    return number if _is_whole else max(least, number // _PART)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -15,8 +16,15 @@ _MOST = 60
 
 def killed_at_commit(work: Callable[[], object], *, at: int, when: str) -> bool:
     """Do `work`, with engines of its own, in a process that dies at its commit number `at`; whether it came so far."""
+    with tempfile.TemporaryDirectory(prefix="admit-killed-") as left:
+        return _dies(work, at=at, when=when, left=left)
+
+
+def _dies(work: Callable[[], object], *, at: int, when: str, left: str) -> bool:
     child = os.fork()
     if child == 0:
+        # What it leaves behind goes with it.
+        tempfile.tempdir = left
         commits = count(1)
 
         def look(_: Session) -> None:

@@ -24,6 +24,7 @@ from nac.tenant_files.importing import import_tenant
 from nac.tenant_files.reading import TenantFile
 from nac.tenant_files.writing import write_tenant
 from nac.tenants import service as tenants
+from tests.effort import examples
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform
 from tests.tenant_files.test_round_trip import PASSPHRASE
@@ -100,7 +101,9 @@ def _plain(row: Mapping[str, Any], renamed_by: TenantId | None) -> dict[str, Any
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(24, least=6),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(told=_TENANTS)
 def test_written_taken_in_and_written_again_it_is_the_same(

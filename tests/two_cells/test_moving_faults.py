@@ -161,6 +161,7 @@ def silence(owner_engine):
     return silence
 
 
+@pytest.mark.long
 def test_new_cell_that_dies_is_waited_for_and_left_at_once(cells, subject, tenant, silence) -> None:
     other = cells[1]
     before = tenant.server
@@ -189,6 +190,7 @@ def test_new_cell_that_dies_is_waited_for_and_left_at_once(cells, subject, tenan
     assert not subject.is_admitted(after)
 
 
+@pytest.mark.long
 def test_old_cell_that_does_not_report_is_left_on_purpose_alone(cells, subject, tenant, silence, set_aside) -> None:
     one = cells[0]
     before = tenant.server

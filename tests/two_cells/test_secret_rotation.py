@@ -113,6 +113,7 @@ def test_rotation_goes_on_after_a_crash_and_is_cancelled(cell, add_tenant):
     assert is_answered(alpha.server, tries=3)
 
 
+@pytest.mark.long
 def test_rotation_goes_along_with_a_tenant_that_moves(cell, add_tenant):
     """Begun when the other cell was ready already: the tenant waits until that one takes both secrets, too."""
     alpha = add_tenant()
