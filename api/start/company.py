@@ -26,8 +26,7 @@ class CompanySignOn(NamedTuple):
 
 def company_sign_on(slug: str) -> CompanySignOn:
     """Raises NoSignOnHere, of a name that there is none of as well."""
-    owner = _owner(slug)
-    if owner is not None:
+    for owner in _owners(slug):
         with session_scope(_scope(owner)) as session:
             row = repository.get(session, owner)
         if row is not None:
@@ -42,12 +41,11 @@ def _scope(owner: Owner) -> Scope:
     return TenantScope(owner.tenant_id)
 
 
-def _owner(slug: str) -> Owner | None:
-    """An MSP before a tenant of the same name."""
+def _owners(slug: str) -> list[Owner]:
+    """An MSP before a tenant of the same name, which is meant where the MSP has no provider."""
     if not 1 <= len(slug) <= _LONGEST or "\0" in slug:
-        return None
+        return []
     with session_scope(CredentialScope("")) as session:
-        if (msp := find_msp(session, slug)) is not None:
-            return Owner(msp.msp_id)
-        tenant = find_tenant(session, slug)
-    return None if tenant is None else Owner(tenant_id=tenant.tenant_id)
+        msp, tenant = find_msp(session, slug), find_tenant(session, slug)
+    found = [] if msp is None else [Owner(msp.msp_id)]
+    return found if tenant is None else [*found, Owner(tenant_id=tenant.tenant_id)]

@@ -55,6 +55,7 @@ _CODE = """\
 <button>Go on</button>
 </form>
 """
+_ANEW = '<p><a href="/sign-in">Sign in anew</a></p>\n'
 _LABELS = {"totp": "Code of your authenticator app", "recovery-code": "Or one of your recovery codes"}
 _PASSKEY_ALONE = "<noscript><p>Your second factor is a passkey, which takes a browser with scripts.</p></noscript>"
 
@@ -94,6 +95,8 @@ def second_factor(
         for method in methods
         if method in _LABELS
     ]
+    if not forms and wrong:
+        forms = [wrong_sentence(wrong), _ANEW]
     if "passkey" not in methods:
         return page("Sign in", "".join(forms), status)
     passkey = _PASSKEY.format(challenge=escape(challenge)) + ("" if forms else _PASSKEY_ALONE)

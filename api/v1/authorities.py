@@ -184,7 +184,7 @@ def get_key_store(access: Reads) -> KeyStore:
 def set_key_store(access: Manages, body: KeyStore) -> KeyStore:
     """Keys that exist stay where they are: a rollover makes new ones."""
     with access.change() as change:
-        now = profiles.tenant_settings(change.session, access.tenant_id)
+        now = profiles.tenant_settings(change.session, access.tenant_id, lock=True)
         change.require_match(KeyStore(store=now.key_store))
         profiles.set_key_store(change.session, actor=access.actor, tenant_id=access.tenant_id, store=body.store)
         return change.answer(body)

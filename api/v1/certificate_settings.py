@@ -91,7 +91,7 @@ def get_profile(access: Reads, name: _ProfileName) -> Profile:
 def set_profile(access: Manages, name: _ProfileName, body: ProfileChoice) -> Profile:
     """What is not given is as built in. What is issued already stays as it is."""
     with access.change() as change:
-        change.require_match(_profile(profiles.require_profile(change.session, access.tenant_id, name)))
+        change.require_match(_profile(profiles.require_profile(change.session, access.tenant_id, name, lock=True)))
         chosen = profiles.set_profile(
             change.session,
             actor=access.actor,

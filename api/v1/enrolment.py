@@ -15,6 +15,7 @@ from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.certificates.issuing import ClientProfile
 from nac.clock import utc_now
+from nac.db import hold
 from nac.enrolment import service as enrolment
 from nac.enrolment.repository import ORDERS
 from nac.models import EnrolmentSecret
@@ -170,6 +171,7 @@ def get_renewal(access: Reads) -> RenewalSettings:
 def set_renewal(access: Manages, body: RenewalSettings) -> RenewalSettings:
     with access.change() as change:
         row = tenants.require(change.session, tenant_id=access.tenant_id)
+        hold(change.session, row)
         change.require_match(RenewalSettings(keeps_key=row.renewal_keeps_key))
         tenants.set_renewal(change.session, actor=access.actor, tenant_id=access.tenant_id, keeps_key=body.keeps_key)
         return change.answer(body)

@@ -111,7 +111,7 @@ def refresh(access: Manages, authority: _External) -> Refreshed:
 def set_sources(access: Manages, authority: _External, body: Sources) -> AuthorityInFull:
     """Where the status of certificates of an external authority is fetched."""
     with access.change() as change:
-        row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority)
+        row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority, lock=True)
         change.require_match(in_full(change.session, access, row))
         row = external.set_sources(
             change.session, actor=access.actor, tenant_id=access.tenant_id, which=authority, **body.model_dump()

@@ -12,6 +12,7 @@ from api.remedies import of_the_api
 from api.v1.inputs import Input, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
+from nac.db import hold
 from nac.identities import service as sources
 from nac.identities.repository import ORDERS
 from nac.identities.trying import begin_trial, run_trial
@@ -172,7 +173,7 @@ def test_source(access: Tries, source: _Source, body: Question) -> TestAnswer:
 
 def _require(change: Change, access: Access, name: str) -> None:
     row = sources.require_by_name(change.session, tenant_id=access.tenant_id, name=name)
-    change.session.refresh(row, with_for_update=True)
+    hold(change.session, row)
     change.require_match(_source(row))
 
 

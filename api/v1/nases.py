@@ -12,6 +12,7 @@ from api.change import Change
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
+from nac.db import hold
 from nac.models import Nas as NasRow
 from nac.models import Site
 from nac.nases import service as nases
@@ -180,7 +181,7 @@ def remove_nas(access: Changes, nas: _Key) -> None:
 
 def _require(change: Change, access: Access, key: str) -> UUID:
     row = nases.require_nas(change.session, tenant_id=access.tenant_id, reference=key)
-    change.session.refresh(row, with_for_update=True)
+    hold(change.session, row)
     change.require_match(_detail(change.session, row))
     return row.id
 

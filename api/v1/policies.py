@@ -170,7 +170,7 @@ def get_policy(access: Reads, policy: PolicySlug) -> Policy:
 def change_policy(access: Changes, policy: PolicySlug, body: PolicyChange) -> Policy:
     """Its name; the slug, by which all else names it, stays."""
     with access.change() as change:
-        change.require_match(_read(change.session, access, policy))
+        change.require_match(_read(change.session, access, policy, lock=True))
         who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
         policies.rename_policy(change.session, **who, slug=policy, name=body.name)
         return change.answer(_read(change.session, access, policy))
@@ -180,7 +180,7 @@ def change_policy(access: Changes, policy: PolicySlug, body: PolicyChange) -> Po
 def remove_policy(access: Changes, policy: PolicySlug) -> None:
     """With all its versions; it must decide at no site."""
     with access.change() as change:
-        change.require_match(_read(change.session, access, policy))
+        change.require_match(_read(change.session, access, policy, lock=True))
         policies.remove_policy(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=policy)
         change.answer_nothing()
 
@@ -310,8 +310,8 @@ def get_hits(access: Reads, policy: PolicySlug) -> Hits:
         return Hits(slug=counts.slug, version=counts.version, published_at=counts.published_at, rules=rows)
 
 
-def _read(session: Session, access: Access, slug: str) -> Policy:
-    row = policies.require_by_slug(session, tenant_id=access.tenant_id, slug=slug)
+def _read(session: Session, access: Access, slug: str, *, lock: bool = False) -> Policy:
+    row = policies.require_by_slug(session, tenant_id=access.tenant_id, slug=slug, lock=lock)
     sites = policies.sites_by_policy(session, tenant_id=access.tenant_id, policies=[row])
     return _policy(row, sites.get(row.id, ()))
 

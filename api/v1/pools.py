@@ -13,6 +13,7 @@ from api.change import Change
 from api.v1.inputs import Input, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
+from nac.db import hold
 from nac.mac import display_mac
 from nac.models import PoolAddress
 from nac.pools import service as pools
@@ -211,7 +212,7 @@ def remove_pool(access: Changes, pool: _Pool, site: _Site = "") -> None:
 
 def _require(change: Change, access: Access, name: str, site: str) -> None:
     row = pools.require_pool(change.session, tenant_id=access.tenant_id, name=name, site=site)
-    change.session.refresh(row, with_for_update=True)
+    hold(change.session, row)
     change.require_match(_detail(change.session, access, name, site))
 
 

@@ -207,7 +207,8 @@ def change_settings(access: Changes, body: RedecisionSettingsChange) -> Redecisi
     """What is left out stays as it is."""
     given = body.model_dump(exclude_unset=True)
     with access.change() as change:
-        change.require_match(_settings(redecisions.settings_of(change.session, tenant_id=access.tenant_id)))
+        now = redecisions.settings_of(change.session, tenant_id=access.tenant_id, lock=True)
+        change.require_match(_settings(now))
         made = redecisions.set_settings(change.session, actor=access.actor, tenant_id=access.tenant_id, **given)
         return change.answer(_settings(made))
 

@@ -89,7 +89,7 @@ def set_webhook(access: Manages, body: NewWebhook) -> SetWebhook:
     """Where challenges are sent that are not made here."""
     wanted = WebhookSettings(**body.model_dump(exclude={"networks"}), networks=tuple(body.networks))
     with access.change() as change:
-        before = webhooks.find(change.session, tenant_id=access.tenant_id)
+        before = webhooks.find(change.session, tenant_id=access.tenant_id, lock=True)
         change.require_match(None if before is None else _webhook(before))
         secret = webhooks.set_webhook(
             change.session,
@@ -108,7 +108,7 @@ def set_webhook(access: Manages, body: NewWebhook) -> SetWebhook:
 def remove_webhook(access: Manages) -> None:
     """Challenges that are not made here are refused from now on."""
     with access.change() as change:
-        change.require_match(_webhook(webhooks.require(change.session, tenant_id=access.tenant_id)))
+        change.require_match(_webhook(webhooks.require(change.session, tenant_id=access.tenant_id, lock=True)))
         webhooks.remove_webhook(change.session, actor=access.actor, tenant_id=access.tenant_id)
         change.answer_nothing()
 

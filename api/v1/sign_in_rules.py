@@ -46,7 +46,8 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         """Whoever has not signed in so is refused there from now on. Tokens of programs are not asked. `sign_on_only`
         takes somebody who may manage members and has come in by the provider since it was set up or changed."""
         with access.change() as change:
-            change.require_match(_rules(change.session, rules.get(change.session, owner=access.owner)))
+            now = rules.get(change.session, owner=access.owner, lock=True)
+            change.require_match(_rules(change.session, now))
             row = rules.change(
                 change.session,
                 actor=access.actor,

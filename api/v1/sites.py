@@ -13,6 +13,7 @@ from api.change import Change
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
+from nac.db import hold
 from nac.models import Site as SiteRow
 from nac.policies import service as policies
 from nac.sites import service as sites
@@ -119,7 +120,7 @@ def remove_site(access: Changes, site: _Slug) -> None:
 
 def _require(change: Change, access: Access, slug: str) -> SiteRow:
     row = sites.require_by_slug(change.session, tenant_id=access.tenant_id, slug=slug)
-    change.session.refresh(row, with_for_update=True)
+    hold(change.session, row)
     change.require_match(_site(change.session, access, row))
     return row
 

@@ -177,7 +177,7 @@ def get_template(access: Reads, slug: str) -> Template:
 def change_template(access: Changes, slug: str, body: TemplateChange) -> Template:
     """Its name; the slug stays."""
     with access.change() as change:
-        change.require_match(_template(_require(change.session, access, slug)))
+        change.require_match(_template(_require(change.session, access, slug, lock=True)))
         row = templates.rename_template(
             change.session, actor=access.actor, msp_id=access.msp_id, slug=slug, name=body.name
         )

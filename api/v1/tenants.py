@@ -17,7 +17,7 @@ from nac.accounts.permissions import Level, Permission
 from nac.accounts.places import find_tenant
 from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import enter_platform, enter_tenant
+from nac.db import enter_platform, enter_tenant, hold
 from nac.ids import TenantId
 from nac.methods import Offer, parse_offer
 from nac.models import Tenant as TenantRow
@@ -297,7 +297,7 @@ def restore_tenant(access: Deletes, tenant: _Key) -> WholeTenant:
 
 def _require_match(change: Change, access: Access, tenant_id: TenantId) -> None:
     row = tenants.require(change.session, tenant_id=tenant_id)
-    change.session.refresh(row, with_for_update=True)
+    hold(change.session, row)
     change.require_match(_whole(access, change.session, row))
 
 

@@ -36,16 +36,19 @@ class TenantSettings:
     key_store: KeyStoreChoice
 
 
-def tenant_settings(session: Session, tenant_id: TenantId) -> TenantSettings:
-    row = session.get(CertificateSettings, tenant_id)
+def tenant_settings(session: Session, tenant_id: TenantId, *, lock: bool = False) -> TenantSettings:
+    """`lock` keeps them, and that there are none, until the transaction ends."""
+    if lock:
+        repository.lock_tenant(session, tenant_id)
+    row = session.get(CertificateSettings, tenant_id, populate_existing=lock)
     if row is None:
         return TenantSettings({}, "")
     return TenantSettings(row.profiles, row.key_store)
 
 
-def require_profile(session: Session, tenant_id: TenantId, name: str) -> Profile:
+def require_profile(session: Session, tenant_id: TenantId, name: str, *, lock: bool = False) -> Profile:
     """The profile as the tenant has it. Raises ProfileNotFound, or ProfileRefused for a choice no longer allowed."""
-    return chosen_profile(name, tenant_settings(session, tenant_id).profiles)
+    return chosen_profile(name, tenant_settings(session, tenant_id, lock=lock).profiles)
 
 
 def chosen_profile(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> Profile:
@@ -93,7 +96,8 @@ def _chosen(name: str, choice: Mapping[str, Any]) -> Profile:
 
 def _require_row(session: Session, tenant_id: TenantId) -> CertificateSettings:
     repository.lock_tenant(session, tenant_id)
-    row = session.get(CertificateSettings, tenant_id)
+    # It may have been read before it was locked, and changed in between.
+    row = session.get(CertificateSettings, tenant_id, populate_existing=True)
     if row is None:
         row = CertificateSettings(tenant_id=tenant_id)
         session.add(row)

@@ -25,6 +25,7 @@ from nac.db.session import (
     enter_platform,
     enter_tenant,
     go_on,
+    hold,
     session_scope,
     set_for_transaction,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "enter_platform",
     "enter_tenant",
     "go_on",
+    "hold",
     "make_engine",
     "process_engine",
     "require_current_schema",

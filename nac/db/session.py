@@ -10,7 +10,7 @@ import psycopg
 from psycopg.pq import Escaping, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn
 from sqlalchemy import Connection, Engine, Select, bindparam, column, event, func, select, table
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InvalidRequestError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session, SessionTransaction
 
@@ -126,6 +126,15 @@ def commit_intent(session: Session) -> None:
         session.commit()
     except DBAPIError as exc:
         raise translate(exc) from exc
+
+
+def hold(session: Session, row: object) -> None:
+    """Lock a row that was read until the transaction ends; it is then as it is now. Raises NotFound where it has gone
+    meanwhile."""
+    try:
+        session.refresh(row, with_for_update=True)
+    except InvalidRequestError as exc:
+        raise NotFound("It was removed meanwhile.") from exc
 
 
 def enter_tenant(session: Session, tenant_id: TenantId) -> None:

@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.db import hold
 from nac.db.orders import Span
 from nac.errors import AlreadyExists, Conflict, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
@@ -129,7 +130,7 @@ def set_nas(
     """Change what is given; identifier, address, vendor or `secret` "" take it away. `reference` as `require_nas` takes
     it, the rest as `add_nas` does."""
     found = require_nas(session, tenant_id=tenant_id, reference=reference)
-    session.refresh(found, with_for_update=True)
+    hold(session, found)
     before = describe(found)
     wanted: dict[str, object] = {column: getattr(found, column) for column in _COLUMNS}
     if site_id is not None:
@@ -235,14 +236,16 @@ def describe(nas: Nas) -> dict[str, str | bool | None]:
 def parse_host(text: str) -> str | None:
     """An address as it is stored; None where it is none."""
     try:
-        return str(ipaddress.ip_address(text))
+        found = ipaddress.ip_address(text)
     except ValueError:
         return None
+    # Of one link alone (RFC 4007 11): no column holds it.
+    return None if "%" in text else str(found)
 
 
 def _require_host(text: str) -> str:
     address = parse_host(text.strip())
-    if address is None or "%" in address:
+    if address is None:
         raise InvalidInput(
             f"{text!r} is no IP address of one host.", place="address", remedy="Use one such as 192.0.2.7."
         )

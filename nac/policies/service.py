@@ -266,8 +266,9 @@ def list_versions(
     return repository.list_versions(session, tenant_id, policy.id, span=span or repository.VERSIONS.first(100))
 
 
-def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Policy:
-    policy = repository.get_by_slug(session, tenant_id, slug)
+def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = False) -> Policy:
+    find = repository.lock_by_slug if lock else repository.get_by_slug
+    policy = find(session, tenant_id, slug)
     if policy is None:
         raise _not_found(slug)
     return policy

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db import hold
 from nac.db.orders import Span
 from nac.engine import references
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, Mistakes, NotFound
@@ -192,7 +193,7 @@ def remove_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
     """
     repository.lock_tenant(session, tenant_id)
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site)
-    session.refresh(pool, with_for_update=True)
+    hold(session, pool)
     if pool.site_id is None or repository.get(session, tenant_id, name, None) is None:
         _require_unnamed(session, tenant_id, name)
     repository.keep_only(session, pool, ())

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.errors import InvalidInput
 from nac.ids import TenantId
-from nac.models import RedecisionSettings
+from nac.models import RedecisionSettings, Tenant
 from nac.models.redecision import MODES, RedecisionMode
 
 # So few disconnects never wait for a person: a single device must be off the network when somebody says so.
@@ -45,7 +45,10 @@ class Settings:
         return max(FLOOR, min(self.ceiling_sessions, share))
 
 
-def settings_of(session: Session, *, tenant_id: TenantId) -> Settings:
+def settings_of(session: Session, *, tenant_id: TenantId, lock: bool = False) -> Settings:
+    """`lock` keeps them, and that there are none, until the transaction ends."""
+    if lock:
+        session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     query = select(RedecisionSettings).where(RedecisionSettings.tenant_id == tenant_id)
     row = session.scalar(query.execution_options(populate_existing=True))
     return Settings() if row is None else Settings(**{each.name: getattr(row, each.name) for each in fields(Settings)})
@@ -73,7 +76,7 @@ def set_settings(
     changes = {name: value for name, value in given.items() if value is not None}
     if mistakes := [sentence for name, value in changes.items() if (sentence := _mistake(name, value))]:
         raise InvalidInput(" ".join(mistakes), place=", ".join(changes))
-    before = settings_of(session, tenant_id=tenant_id)
+    before = settings_of(session, tenant_id=tenant_id, lock=True)
     if changes:
         row = insert(RedecisionSettings).values(tenant_id=tenant_id, **changes)
         session.execute(row.on_conflict_do_update(index_elements=["tenant_id"], set_=changes))

@@ -39,6 +39,11 @@ def setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSetting
     return session.get(RetentionSetting, (tenant_id, log))
 
 
+def lock_limits(session: Session, log: str) -> None:
+    """There may be no row to lock."""
+    session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"retention limits {log}", 0))))
+
+
 def lock_setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSetting:
     """The tenant's row for the log, made where there is none."""
     session.execute(insert(RetentionSetting).values(tenant_id=tenant_id, log=log).on_conflict_do_nothing())

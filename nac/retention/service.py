@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -161,8 +161,8 @@ def lock(session: Session, *, tenant_id: TenantId, log: LogName) -> None:
 
 
 def lock_limits(session: Session, *, log: LogName) -> None:
-    """Those of the platform stay until the transaction ends."""
-    session.execute(select(RetentionLimits.log).where(RetentionLimits.log == log).with_for_update())
+    """Those of the platform stay until the transaction ends, also where they are what the product comes with."""
+    repository.lock_limits(session, log)
 
 
 def show_limits(session: Session) -> dict[LogName, Limits]:
@@ -186,6 +186,7 @@ def change_limits(session: Session, *, actor: str, log: str, limits: Limits | No
     Raises InvalidInput.
     """
     name = require_log(log)
+    lock_limits(session, log=name)
     before = plan.load_limits(session)[name]
     if limits is None:
         session.execute(delete(RetentionLimits).where(RetentionLimits.log == name))

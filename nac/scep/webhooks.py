@@ -30,17 +30,17 @@ def get(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: Reach) 
     return Webhook(settings, within, sealer.open(row.secret_sealed, _context(tenant_id)))
 
 
-def find(session: Session, *, tenant_id: TenantId) -> ScepWebhook | None:
+def find(session: Session, *, tenant_id: TenantId, lock: bool = False) -> ScepWebhook | None:
     """As it is stored, its secret sealed."""
-    return repository.get_webhook(session, tenant_id)
+    return repository.get_webhook(session, tenant_id, lock=lock)
 
 
 def settings_of(row: ScepWebhook) -> WebhookSettings:
     return msgspec.convert(row.settings, WebhookSettings)
 
 
-def require(session: Session, *, tenant_id: TenantId) -> ScepWebhook:
-    row = find(session, tenant_id=tenant_id)
+def require(session: Session, *, tenant_id: TenantId, lock: bool = False) -> ScepWebhook:
+    row = find(session, tenant_id=tenant_id, lock=lock)
     if row is None:
         raise ScepWebhookNotFound(
             "The tenant has no SCEP webhook.", place="webhook", remedy="Set one: ./admit scep webhook --url ..."

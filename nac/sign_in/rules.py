@@ -20,8 +20,10 @@ from nac.sign_in.sessions import SignedIn
 from nac.sign_ons import repository as sign_ons
 
 
-def get(session: Session, *, owner: Owner) -> SignInRule:
-    """As it is, or would be where nobody has said anything."""
+def get(session: Session, *, owner: Owner, lock: bool = False) -> SignInRule:
+    """As it is, or would be where nobody has said anything; `lock` keeps it so until the transaction ends."""
+    if lock:
+        sign_ons.lock_owner(session, owner)
     row = session.scalar(select(SignInRule).where(owner.owns(SignInRule)).execution_options(populate_existing=True))
     return row if row is not None else SignInRule(two_factors=False, sign_on_only=False, **owner.columns())
 

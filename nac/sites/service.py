@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db import hold
 from nac.db.orders import Span
 from nac.engine.windows import read_time_zone
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
@@ -122,7 +123,7 @@ def set_site(
 
 def _rename(session: Session, site: Site, name: str) -> None:
     if name != site.name:
-        session.refresh(site, with_for_update=True)
+        hold(session, site)
         _require_unnamed(session, site, place="name")
         site.name = name
 
@@ -159,7 +160,7 @@ def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str
 def remove_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
     """Raises InUse while it is the default site, has NASes, or sessions that go on, or a policy names it alone."""
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
-    session.refresh(site, with_for_update=True)
+    hold(session, site)
     if session.get_one(Tenant, tenant_id).default_site_id == site.id:
         raise InUse(
             f"Site {slug!r} is the default site: NASes that are not registered belong to it.",

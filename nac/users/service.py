@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates.leftovers import require_none_left
+from nac.db import hold
 from nac.db.orders import Span
 from nac.db.seeking import Sought
 from nac.errors import AlreadyExists, InvalidInput, NotFound
@@ -155,7 +156,7 @@ def _describe(session: Session, user: User) -> dict[str, object]:
 def remove_user(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
     """Raises InUse while certificates that were issued to the user are good."""
     user = require_by_name(session, tenant_id=tenant_id, name=name)
-    session.refresh(user, with_for_update=True)
+    hold(session, user)
     require_none_left(
         session, user, remedy=f"Revoke them first: ./admit cert revoke --all-of-user {shlex.quote(user.name)}"
     )

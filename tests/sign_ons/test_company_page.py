@@ -4,8 +4,14 @@ import re
 
 import httpx
 import pytest
+from sqlalchemy import Engine
 
-from tests.sign_ons.conftest import Hostile, SetUp
+from nac.accounts.owners import Owner
+from nac.ids import MspId, TenantId
+from tests.accounts.conftest import Field
+from tests.api.v1.conftest import MakeToken
+from tests.factories.tenancy import Platform, make_tenant
+from tests.sign_ons.conftest import SECRET, Certificates, Hostile, SetUp
 
 
 @pytest.mark.parametrize("name", ["acme", " ACME "])
@@ -28,3 +34,35 @@ def test_who_has_none_is_told_as_who_is_not_there(client: httpx.Client, set_up: 
         told.add((shown.status_code, *re.findall('role="alert">([^<]+)', shown.text)))
     assert len(told) == 1
     assert next(iter(told))[0] == 404
+
+
+def test_tenant_of_the_name_of_an_msp_without_a_provider_is_found(
+    client: httpx.Client,
+    app_engine: Engine,
+    field: Field,
+    make_token: MakeToken,
+    hostile: Hostile,
+    certificates: Certificates,
+) -> None:
+    assert field.acme.msp_id is not None
+    tenant = make_tenant(app_engine, Platform(MspId(field.acme.msp_id), 0), "bolt")
+    body = {
+        "issuer": hostile.issuer,
+        "client_id": "admit",
+        "client_secret": SECRET,
+        "ca_certificate": certificates.authority,
+    }
+    headers = {"Authorization": f"Bearer {make_token(Owner(tenant_id=TenantId(tenant.id)))}"}
+    made = client.put("/v1/tenants/bolt/sign-on", json=body, headers=headers)
+    assert made.status_code == 200, made.text
+    shown = client.get("/sign-in/company", params={"name": "bolt"})
+    assert (shown.status_code, f"/v1/sign-on/{made.json()['id']}/begin" in shown.text) == (200, True)
+
+
+@pytest.mark.parametrize("method", ["totp", "passkey", "nothing"])
+def test_second_factor_that_is_refused_without_its_form_is_told(client: httpx.Client, method: str) -> None:
+    headers = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
+    for given in ({}, {"challenge": "x", "code": "1"}):
+        shown = client.post(f"/sign-in/{method}", data=given, headers=headers)
+        assert shown.status_code >= 400
+        assert re.findall('role="alert">([^<]+)', shown.text), shown.text

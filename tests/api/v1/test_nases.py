@@ -93,3 +93,9 @@ def test_nas_is_found_by_id_identifier_address_and_name(api: httpx.Client) -> No
     for key in ("nothing", "0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10"):
         assert api.get(f"{NASES}/{key}").json()["code"] == "nas-not-found"
     assert api.delete(f"{NASES}/North 1").status_code == 204
+
+
+def test_address_of_one_link_names_no_nas(api: httpx.Client) -> None:
+    for ask in (api.get, api.delete):
+        answer = ask(f"{NASES}/fe80::1%25eth0")
+        assert (answer.status_code, answer.json()["code"]) == (404, "nas-not-found"), answer.text
