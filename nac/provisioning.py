@@ -10,7 +10,7 @@ from nac.certificates.authorities import complete_tenant_authorities, create_ten
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import enter_tenant
-from nac.errors import AlreadyExists, NotFound
+from nac.errors import AlreadyExists, Conflict, NotFound
 from nac.ids import MspId, TenantId
 from nac.models import Tenant
 from nac.tenants import service as tenants
@@ -48,13 +48,15 @@ def provision_tenant(
 
 def finish_tenant(session: Session, *, actor: str, tenant_id: TenantId | None, signing: Signing) -> Tenant | None:
     """A tenant that `provision_tenant` began to make in a process that died, with what was missing of it; None where it
-    is gone. In PlatformScope. Enters the tenant."""
+    is gone. In PlatformScope. Enters the tenant. Raises Conflict while it is being deleted."""
     if tenant_id is None:
         return None
     try:
         enter_tenant(session, tenant_id)
     except NotFound:
         return None
+    if tenants.require(session, tenant_id=tenant_id).status == "deleting":
+        raise Conflict("The tenant that this key has made is being deleted.", remedy="Restore it, or use another key.")
     # The worker may have come to it as well.
     with suppress(AlreadyExists):
         complete_tenant_authorities(session, actor=actor, tenant_id=tenant_id, signing=signing, now=utc_now())

@@ -37,9 +37,9 @@ def require_slug(text: str, *, place: str = "slug") -> str:
 
 
 def require_name(text: str, *, place: str = "name") -> str:
-    """A name for people: printable, not blank."""
+    """A name for people: printable, not blank, and no place in a path (RFC 3986, 5.2.4)."""
     name = text.strip()
-    if not name or len(name) > _NAME_CHARACTERS or not name.isprintable():
+    if name in (".", "..") or not name or len(name) > _NAME_CHARACTERS or not name.isprintable():
         raise InvalidInput(
             f"{text!r} is no name.", place=place, remedy=f"Use 1 to {_NAME_CHARACTERS} printable characters."
         )

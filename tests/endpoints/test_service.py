@@ -75,6 +75,12 @@ def test_group_twice_is_refused(session: Session, who: dict[str, object]) -> Non
         ENDPOINT_GROUPS.create(session, **who, name="printers")
 
 
+@pytest.mark.parametrize("name", [".", "..", " ", "a\nb"])
+def test_group_that_no_path_could_name_is_refused(session: Session, who: dict[str, object], name: str) -> None:
+    with pytest.raises(InvalidInput):
+        ENDPOINT_GROUPS.create(session, **who, name=name)
+
+
 def test_block_and_unblock_leave_one_audit_row_each(session: Session, who: dict[str, object]) -> None:
     endpoints.add_endpoint(session, **who, mac="001122334455")
     for _ in range(2):

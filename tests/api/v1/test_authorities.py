@@ -42,10 +42,10 @@ def test_own_authorities_are_shown_with_where_their_status_is(api: httpx.Client)
     # Both are of one moment: which of them comes first is nobody's to say.
     items = sorted(api.get(AUTHORITIES).json()["items"], key=lambda each: each["kind"], reverse=True)
     assert [(each["kind"], each["status"], each["signs_here"]) for each in items] == [
-        ("issuing", "active", True),
         ("root", "active", True),
+        ("issuing", "active", True),
     ]
-    issuing, root = items
+    root, issuing = items
     assert issuing["issuer"] == root["id"]
     assert issuing["crl_url"] == f"http://127.0.0.1/crl/{issuing['id']}.crl" or issuing["crl_url"].endswith(".crl")
     assert api.get(f"{AUTHORITIES}/issuing").json() == issuing | {"ocsp": None}

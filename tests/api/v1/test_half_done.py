@@ -112,6 +112,24 @@ def test_worker_makes_the_server_certificate_with_the_names_that_were_asked_for(
     raise AssertionError("nothing was begun")
 
 
+def test_key_of_a_tenant_that_is_being_deleted_makes_nothing(
+    roomy: httpx.Client, database: Database, tmp_path: Path, msp_token: str, app_engine: Engine, owner_engine: Engine
+) -> None:
+    for slug in deaths_of_asking(database, tmp_path, msp_token):
+        there = roomy.get(f"/v1/tenants/{slug}")
+        if there.status_code == 200:
+            gone = roomy.delete(f"/v1/msps/acme/tenants/{slug}")
+            assert gone.status_code == 200, gone.text
+            a_minute_later(owner_engine)
+            again = roomy.post("/v1/tenants", json=wanted(slug), headers={"Idempotency-Key": slug})
+            assert (again.status_code, again.json()["code"]) == (409, "conflict")
+            assert "is being deleted" in again.json()["detail"]
+            with session_scope(TenantScope(TenantId(there.json()["id"])), engine=app_engine) as session:
+                assert not session.scalars(AUTHORITIES).all()
+            return
+    raise AssertionError("nothing was begun")
+
+
 @pytest.mark.parametrize("names", [["not a name"], [""], ["radius.example", "*.example..x"], ["x" * 253]])
 def test_name_that_cannot_be_leaves_no_tenant_behind(api: httpx.Client, names: list[str]) -> None:
     refused = api.post("/v1/tenants", json={"msp": "acme", "slug": "hill", "server_names": names})
