@@ -68,6 +68,11 @@ def current_xact(session: Session) -> str:
     return xact
 
 
+def nudge_cells(session: Session) -> None:
+    """Have them look for changes once the transaction has ended."""
+    session.execute(select(func.pg_notify("replica_changes", "")))
+
+
 def is_visible_in_cell(session: Session, tenant_id: TenantId, xact: str) -> bool | None:
     """None where the tenant holds no slot."""
     row = session.execute(

@@ -28,6 +28,8 @@ NO_CELL = CellId(0)
 _SECRET_ALPHABET = string.ascii_letters + string.digits
 _SECRET_LENGTH = 32
 _POLL_SECONDS = 0.05
+# A change that reaches the cell is live by then.
+_NUDGED_AFTER_SECONDS = 0.3
 # Once it takes longer than it should: very many may wait for a cell that is away.
 _LATE_SECONDS, _LATE_POLL_SECONDS = 1.0, 0.25
 # What migration 0001 gives in register_cell. An agent reports every 5 s.
@@ -300,11 +302,16 @@ def wait_until_live(
     Call it after the commit: it opens short transactions of its own.
     """
     began = time.monotonic()
+    nudged = False
     while True:
+        waited = time.monotonic() - began
         with session_scope(scope, engine=engine) as session:
             if is_live(session, tenant_id=tenant_id, xact=xact):
                 return
-        waited = time.monotonic() - began
+            if waited > _NUDGED_AFTER_SECONDS and not nudged:
+                # Of what changes nothing that the cell has, nobody has told it: it would look in its own time.
+                repository.nudge_cells(session)
+                nudged = True
         if waited > timeout_seconds:
             raise NotLiveYet(remedy="Is the agent of the tenant's cell up?")
         time.sleep(_POLL_SECONDS if waited < _LATE_SECONDS else _LATE_POLL_SECONDS)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from nac.engine import PolicyErrors, compile_outcome, compile_policy
 from nac.errors import AdmitError, InvalidInput, Mistakes, SeveralMistakes
 from nac.methods import Offer, parse_offer
 from nac.sites import service as sites
@@ -71,8 +72,8 @@ class InvalidTemplate(InvalidInput):
 
 
 def parse_template(document: object) -> TemplateDocument:
-    """Raises InvalidTemplate, or SeveralMistakes, which name the places. Policies are checked where they are put: what
-    they name, and what its NASes can do, is a tenant's own."""
+    """Raises InvalidTemplate, or SeveralMistakes, which name the places. What a policy names, and what NASes can do,
+    is of each tenant, and looked at there."""
     parsed = read_template(document)
     mistakes = Mistakes()
     for name, rows in _lists(parsed).items():
@@ -81,6 +82,9 @@ def parse_template(document: object) -> TemplateDocument:
     for index, site in enumerate(parsed.sites):
         with mistakes.noted(), _below(f"sites[{index}]"):
             _require_site(site)
+    for index, policy in enumerate(parsed.policies):
+        with mistakes.noted():
+            _require_policy(policy, place=f"policies[{index}].document")
     for check in _SETTINGS_CHECKS:
         with mistakes.noted(), _below("settings"):
             check(parsed.settings)
@@ -147,6 +151,28 @@ def _require_site(site: SiteDocument) -> None:
         require_name(site.name)
     if site.time_zone is not UNSET:
         sites.require_time_zone(site.time_zone)
+    if site.fallback is not UNSET and site.fallback is not None:
+        with _engine():
+            compile_outcome(site.fallback)
+
+
+def _require_policy(policy: PolicyDocument, *, place: str) -> None:
+    with _engine(place):
+        compile_policy(policy.document)
+
+
+@contextmanager
+def _engine(below: str = "") -> Iterator[None]:
+    """What the engine refuses within; `below` is the place of its document."""
+    try:
+        yield
+    except PolicyErrors as exc:
+        raise SeveralMistakes(
+            [
+                InvalidTemplate(mistake.message, place=".".join(filter(None, (below, mistake.place))))
+                for mistake in exc.mistakes
+            ]
+        ) from exc
 
 
 def _require_replay(settings: SettingsDocument) -> None:

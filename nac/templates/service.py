@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from nac.accounts.places import find_tenant
 from nac.audit import service as audit
 from nac.db import enter_tenant
 from nac.db.orders import Span
@@ -161,7 +162,7 @@ def follow(
         return Follower(own, row)
     row.overrides = kept
     session.flush()
-    _audit(session, actor, template, "follow", {"tenant": tenant, "overrides": kept})
+    _audit(session, actor, template, "follow", {"tenant": own.slug, "overrides": kept})
     return Follower(own, row)
 
 
@@ -173,7 +174,7 @@ def release(session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: s
         raise NotFound(f"Tenant {tenant!r} does not follow the template {slug!r}.", place="tenant")
     session.delete(found.row)
     session.flush()
-    _audit(session, actor, template, "release", {"tenant": tenant})
+    _audit(session, actor, template, "release", {"tenant": found.tenant.slug})
 
 
 def list_followers(
@@ -231,11 +232,12 @@ def _require_parts(overrides: Sequence[str]) -> list[str]:
     return sorted(set(overrides))
 
 
-def _require_own(session: Session, msp_id: MspId, slug: str) -> Tenant:
-    tenant = tenants.require_by_slug(session, slug=slug)
-    if tenant.msp_id != msp_id:
-        raise TenantNotFound(f"There is no tenant {slug!r}.", place="tenant")
-    return tenant
+def _require_own(session: Session, msp_id: MspId, key: str) -> Tenant:
+    """By slug or id."""
+    place = find_tenant(session, key)
+    if place is None or place.msp_id != msp_id:
+        raise TenantNotFound(f"There is no tenant {key!r}.", place="tenant")
+    return tenants.require(session, tenant_id=place.tenant_id)
 
 
 def _audit(

@@ -3,6 +3,7 @@ import threading
 import zlib
 from datetime import timedelta
 
+import psycopg
 import pytest
 from sqlalchemy import Engine, Text, cast, func, select, update
 
@@ -189,6 +190,22 @@ def test_waiting_returns_when_the_cell_confirms_and_raises_when_it_does_not(
     agent.start()
     cells.wait_until_live(TenantScope(tenant_id), **wait, timeout_seconds=10)
     agent.join()
+
+
+def test_cells_are_told_of_a_change_that_somebody_waits_for(app_engine: Engine, cell_engine: Engine) -> None:
+    platform = make_platform(app_engine, cell_engine)
+    tenant_id = make_tenant(app_engine, platform, "alpha").id
+    # Nothing of a cell's, so no trigger tells it.
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        xact = cells.current_xact(session)
+    url = app_engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(url, autocommit=True) as listener:
+        listener.execute("LISTEN replica_changes")
+        with pytest.raises(NotLiveYet):
+            cells.wait_until_live(
+                TenantScope(tenant_id), tenant_id=tenant_id, xact=xact, timeout_seconds=0.5, engine=app_engine
+            )
+        assert len(list(listener.notifies(timeout=5, stop_after=1))) == 1
 
 
 def test_liveness_of_tenant_without_cell_is_an_error(app_engine: Engine, cell_engine: Engine) -> None:

@@ -29,6 +29,10 @@ def test_no_days_of_replay_are_what_tenants_have() -> None:
     assert parts_of(parse_template({"settings": {"replay_days": 0}})) == {"settings.replay_days": None}
 
 
+def _policy(fallback: dict[str, str]) -> dict[str, object]:
+    return {"policies": [{"slug": "office", "document": {"rules": [], "fallback": fallback}}]}
+
+
 @pytest.mark.parametrize(
     ("content", "place"),
     [
@@ -51,6 +55,8 @@ def test_no_days_of_replay_are_what_tenants_have() -> None:
         ({"endpoint_groups": ["x "]}, "endpoint_groups[0]"),
         ({"endpoint_groups": [str(number) for number in range(201)]}, "endpoint_groups"),
         ({"policies": [{"slug": "office", "document": {"x": "y" * 1_000_000}}]}, ""),
+        (_policy({"verdict": "maybe"}), "policies[0].document.fallback.verdict"),
+        ({"sites": [{"slug": "main", "fallback": {"verdict": "maybe"}}]}, "sites[0].fallback.verdict"),
     ],
 )
 def test_mistakes_name_their_places(content: object, place: str) -> None:

@@ -110,8 +110,8 @@ def test_one_that_was_stopped_goes_on_or_back(field: Field) -> None:
 
 
 def test_a_tenant_that_cannot_have_it_stops_it_and_stays_whole(field: Field) -> None:
-    """Its own replay gate, say, or a site whose NASes cannot do what the policy answers: here a group's name is bad."""
-    number = field.save(document(10, policies=[{"slug": "office", "document": policy(10) | {"rules": 5}}]))
+    """Its own replay gate, say, or a site whose NASes cannot do what the policy answers: here it has no such group."""
+    number = field.save(document(10, endpoint_groups=["others"]))
     rollout_id = field.roll_out(number)
     field.work()
     found, rows = field.rollout(rollout_id)

@@ -53,4 +53,7 @@ def test_a_version_is_brought_to_a_tenant_and_taken_back(
     assert api.get(rollout).json()["state"] in ("rolling-back", "rolled-back")
     assert [each["id"] for each in api.get(f"{T}/school/rollouts").json()["items"]] == [began.json()["id"]]
     assert api.get(f"{T}/school/versions").json()["items"][0]["comment"] == "First"
-    assert api.delete(f"{T}/school/tenants/alpha").status_code == 204
+    # By its id as well, as tenants are named elsewhere.
+    own = api.get("/v1/tenants/alpha").json()["id"]
+    assert api.put(f"{T}/school/tenants/{own}", json={}).json()["tenant"] == "alpha"
+    assert api.delete(f"{T}/school/tenants/{own}").status_code == 204
