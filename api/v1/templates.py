@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesMsp, ReadsMsp
 from api.change import Change
+from api.remedies import of_the_api
 from api.state import signing_of
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
@@ -26,6 +27,7 @@ router = APIRouter(prefix="/msps/{msp}/templates", tags=["templates"])
 
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
 Changes = Annotated[Access, Depends(ChangesMsp(Permission.TEMPLATE_MANAGE))]
+_TOLD = {"tenant", "state", "detail"}
 _NUMBER = Path(ge=1, le=2**31 - 1)
 _EXAMPLE = {
     "endpoint_groups": ["printers"],
@@ -377,7 +379,7 @@ def _follower(row: templates.Follower) -> Follower:
 
 
 def _rollout(row: RolloutRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in Rollout.model_fields}
+    return {name: getattr(row, name) for name in Rollout.model_fields} | {"detail": of_the_api(row.detail)}
 
 
 def _seen(access: Access) -> frozenset[TenantId] | None:
@@ -391,7 +393,8 @@ def _whole(access: Access, session: Session, row: RolloutRow) -> WholeRollout:
         RolloutTenant(
             tenant=tenant.slug,
             state=cast(Any, each.state),
-            **{name: getattr(each, name) for name in RolloutTenant.model_fields if name not in ("tenant", "state")},
+            **{name: getattr(each, name) for name in RolloutTenant.model_fields if name not in _TOLD},
+            detail=of_the_api(each.detail),
         )
         for each, tenant in repository.rollout_tenants(session, row)
         if only is None or tenant.id in only

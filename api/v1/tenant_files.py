@@ -59,12 +59,13 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Expo
         place = find_tenant(change.session, tenant)
         if place is None or place.msp_id != access.msp_id:
             raise tenants.TenantNotFound("There is no such tenant.", place="tenant")
+        slug = tenants.require(change.session, tenant_id=place.tenant_id).slug
         row = jobs.start(
             change.session,
             actor=access.actor,
             owner=access.owner,
             kind=asked.EXPORT,
-            title=f"All of tenant {tenant} as a file",
+            title=f"All of tenant {slug} as a file",
             input={"tenant_id": str(place.tenant_id), **body.model_dump()},
             needs=(Permission.TENANT_DELETE, *((Permission.SECRET_REVEAL,) if body.passphrase else ())),
             seal=signing_of(request).sealer.seal,

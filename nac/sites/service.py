@@ -109,15 +109,16 @@ def set_site(
         check_at_site(session, site=site, policy_id=None)
     session.flush()
     after = _describe(site)
-    audit.append(
-        session,
-        actor=actor,
-        action="site.set",
-        target=slug,
-        tenant_id=tenant_id,
-        before={key: value for key, value in before.items() if value != after[key]},
-        after={key: value for key, value in after.items() if value != before[key]},
-    )
+    if changed := [key for key in after if after[key] != before[key]]:
+        audit.append(
+            session,
+            actor=actor,
+            action="site.set",
+            target=slug,
+            tenant_id=tenant_id,
+            before={key: before[key] for key in changed},
+            after={key: after[key] for key in changed},
+        )
     return site
 
 

@@ -55,9 +55,10 @@ def run_export(work: Work, *, export_dir: Path, sealer: Sealer) -> Mapping[str, 
             )
             file.flush()
             os.fsync(file.fileno())
-        with work.transaction():
+        rows = sum(written.rows.values())
+        with work.transaction() as session:
             # The job is still this taker's.
-            pass
+            work.hold(session, done=rows, total=rows)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -27,6 +27,10 @@ def test_site_is_added_changed_made_the_default_and_removed(api: httpx.Client) -
     assert api.patch(f"{SITES}/north", json={"name": "Northern"}).json()["name"] == "Northern"
     assert api.patch(f"{SITES}/north", json={"name": ""}).json()["name"] == "north"
     assert api.patch(f"{SITES}/north", json={"fallback": None}).json()["fallback"] is None
+    assert api.patch(f"{SITES}/north", json={"monitor": True}).status_code == 200
+    told = api.get("/v1/tenants/alpha/audit", params={"action": "site.set"}).json()["items"]
+    assert len(told) == 4
+    assert all(each["differences"] for each in told)
     assert api.delete(f"{SITES}/north").json()["code"] == "in-use"
     api.patch(f"{SITES}/main", json={"default": True})
     assert api.delete(f"{SITES}/north").status_code == 204

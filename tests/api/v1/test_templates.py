@@ -53,6 +53,17 @@ def test_a_version_is_brought_to_a_tenant_and_taken_back(
     assert api.get(rollout).json()["state"] in ("rolling-back", "rolled-back")
     assert [each["id"] for each in api.get(f"{T}/school/rollouts").json()["items"]] == [began.json()["id"]]
     assert api.get(f"{T}/school/versions").json()["items"][0]["comment"] == "First"
+    # What a tenant has not is told in the words of the API.
+    when = {"attribute": "endpoint.group", "operator": "equals", "value": "strangers"}
+    rule = {"id": "one", "name": "One", "when": when, "then": {"verdict": "permit"}}
+    guests = {"slug": "guests", "document": {"rules": [rule], "fallback": {"verdict": "deny"}}}
+    assert api.post(f"{T}/school/versions", json={"document": {"policies": [guests]}}).status_code == 201
+    stops = api.post(f"{T}/school/rollouts", json={"version": 2, "stages": [{"share": 100, "minutes": 5}]})
+    assert stops.status_code == 201, stops.text
+    work()
+    stopped = api.get(f"{T}/school/rollouts/{stops.json()['id']}").json()
+    for detail in (stopped["detail"], stopped["tenants"][0]["detail"]):
+        assert "make it first: addEndpointGroup" in detail
     # By its id as well, as tenants are named elsewhere.
     own = api.get("/v1/tenants/alpha").json()["id"]
     assert api.put(f"{T}/school/tenants/{own}", json={}).json()["tenant"] == "alpha"

@@ -51,13 +51,16 @@ def test_tenant_goes_out_as_a_file_and_comes_in_as_another(
 ) -> None:
     monkeypatch.setattr(running, "_TOLD_SECONDS", 0)
     files.post("/v1/tenants/alpha/endpoints", json={"mac": "00:00:5e:00:53:01"})
-    asked_for = files.post("/v1/msps/acme/tenants/alpha/export", json={})
+    own = files.get("/v1/tenants/alpha").json()["id"]
+    asked_for = files.post(f"/v1/msps/acme/tenants/{own}/export", json={})
     assert asked_for.status_code == 202, asked_for.text
     job = asked_for.json()["id"]
     assert files.get(f"{FILES}/{job}").status_code == 404
     work(tmp_path, app_engine, worker_engine)
     done = files.get(f"/v1/msps/acme/jobs/{job}").json()
     assert (done["state"], done["result"]["rows"]["endpoints"]) == ("done", 1), done
+    assert done["done"] == done["total"] == sum(done["result"]["rows"].values())
+    assert done["title"] == "All of tenant alpha as a file"
     got = files.get(f"{FILES}/{job}")
     assert (got.status_code, got.content[:2]) == (200, b"PK")
 
