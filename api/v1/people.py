@@ -124,6 +124,7 @@ def get_person(access: Reads, person_id: UUID) -> PersonDetails:
 def change_person(access: Manages, person_id: UUID, body: PersonChange) -> PersonDetails:
     """Whoever is disabled is signed out, and signs in nowhere. The last operator stays."""
     with access.change() as change:
+        care.lock(change.session, person_id=person_id)
         change.require_match(_details(care.look_at(change.session, person_id=person_id)))
         care.set_status(change.session, actor=access.actor, held=access.held, person_id=person_id, status=body.status)
         return change.answer(_details(care.look_at(change.session, person_id=person_id)))

@@ -76,6 +76,11 @@ def has_account(session: Session, *, email: str) -> bool:
     )
 
 
+def lock(session: Session, *, person_id: UUID) -> None:
+    """Until the transaction ends: who changes the same account waits."""
+    repository.lock(session, person_id)
+
+
 def require(session: Session, *, person_id: UUID) -> Person:
     person = repository.get(session, person_id)
     if person is None:

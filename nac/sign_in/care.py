@@ -34,6 +34,13 @@ class Account:
     memberships: Sequence[Membership]
 
 
+def lock(session: Session, *, person_id: UUID) -> None:
+    """Whether the account is disabled stays until the transaction ends."""
+    # First, as whoever changes members does.
+    members.lock_managers(session, owner=Owner())
+    people.lock(session, person_id=person_id)
+
+
 def look_at(session: Session, *, person_id: UUID) -> Account:
     person = people.require(session, person_id=person_id)
     enter_person(session, person.id)
