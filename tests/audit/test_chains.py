@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
@@ -157,6 +159,16 @@ def test_verifier_of_the_documents_needs_nothing_of_ours(log: Log, tmp_path: Pat
         assert (done.returncode == 0) == good, (name, done.stdout, done.stderr)
         assert (verify(content).findings == []) == good, name
         assert "".join(re.findall(r"^(?:not|entry|the head).*\n", done.stdout, re.MULTILINE)) == told, name
+    # What is whole is signed by the key that was kept, or by another.
+    kept, other = tmp_path / "kept.pem", tmp_path / "other.pem"
+    kept.write_text(json.loads(lines[-1])["public_key"])
+    subject = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
+    other.write_bytes(Ed25519PrivateKey.generate().public_key().public_bytes(*subject))
+    for key, is_known in ((kept, True), (other, False)):
+        command = ["bash", "-euo", "pipefail", "-c", script[1], "verify", tmp_path / "good", key]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode == 0) == is_known, (done.stdout, done.stderr)
+        assert ("signed by another key" in done.stdout) != is_known
 
 
 @given(st.lists(st.text(max_size=60), max_size=6))
