@@ -129,5 +129,12 @@ def configuration(world: Installation, *, always: bool) -> str:
     return "\n".join((*head, *dictionaries, *lines, ""))
 
 
+def as_whom(world: Installation, route: Route, things: dict[str, Any]) -> dict[str, str]:
+    """Headers of an operator of the platform, of a person where the route is about whoever asks."""
+    if isinstance(route.asks, Mine):
+        return {"Cookie": f"admit={things['cookie']}", "Admit-CSRF": things["csrf"]}
+    return {"Authorization": f"Bearer {world.tokens['platform', 'platform-operator']}"}
+
+
 def things_of(world: Installation, route: Route) -> dict[str, Any]:
     return world.things_of(_ASKED_AT[route.level])

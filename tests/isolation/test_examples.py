@@ -8,10 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from api.access import Mine
 from api.described import examples
 from tests.isolation.calls import Answer
-from tests.isolation.fed import things_of
+from tests.isolation.fed import as_whom, things_of
 from tests.isolation.hall import Hall
 from tests.isolation.installation import BY_NAME, Installation, Route
 
@@ -107,11 +106,7 @@ def _send(
         asked.pop("content", None)
         is_json = example.media_type == "application/json"
         asked["body" if is_json else "content"] = example.value if is_json else str(example.value).encode()
-    if isinstance(route.asks, Mine):
-        headers = {"Cookie": f"admit={things['cookie']}", "Admit-CSRF": things["csrf"]}
-    else:
-        headers = {"Authorization": f"Bearer {world.tokens['platform', 'platform-operator']}"}
-    return world.call(route.method, headers=headers, **asked)
+    return world.call(route.method, headers=as_whom(world, route, things), **asked)
 
 
 def _make(world: Installation, steps: Steps) -> None:
