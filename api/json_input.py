@@ -126,7 +126,12 @@ class JsonInput:
         takes = self._takes(scope)
         _require_plain_body(scope)
         body = await read_body(scope, receive, most_octets=takes.most_bytes, seconds=_PATIENCE_SECONDS)
-        if body and self._reads_none(scope):
+        there = self._index.routes_of(scope["path"])
+        asked = [route for route in there if scope["method"] in (route.methods or ())]
+        if there and not asked:
+            # Whatever is in it: that there is no such method is told behind this.
+            return body
+        if body and asked and not any(map(_reads_body, asked)):
             if body.strip() not in _SAYS_NOTHING:
                 raise BodyNotRead(place="body", remedy="Leave it out: all that can be said is in path and query.")
         elif body and takes.json and scope["method"] in _WITH_BODY:
@@ -136,10 +141,6 @@ class JsonInput:
             else:
                 await run_in_threadpool(check_json, body)
         return body
-
-    def _reads_none(self, scope: Scope) -> bool:
-        found = [route for route in self._index.routes_of(scope["path"]) if scope["method"] in (route.methods or ())]
-        return bool(found) and not any(map(_reads_body, found))
 
     def _takes(self, scope: Scope) -> Takes:
         for takes in self._excepted:

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,19 +94,13 @@ def _tail(log: Path | None) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-15:])
 
 
-def free_ports(count: int) -> list[int]:
-    """Free UDP ports of the loopback interface, all held until the last is known so that none comes twice."""
-    with ExitStack() as held:
-        ports = []
-        for _ in range(count):
-            trial = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            trial.bind((LOOPBACK, 0))
-            ports.append(int(trial.getsockname()[1]))
-        return ports
-
-
 # Below the kernel's ephemeral ports (ip(7)).
 _LOW_PORTS = range(20_000, 32_000)
+
+
+def free_ports(count: int) -> list[int]:
+    first = first_of_free_ports(count)
+    return list(range(first, first + count))
 
 
 def first_of_free_ports(count: int) -> int:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,6 +22,7 @@ from radius.agent.materials import Materials, TenantMaterial
 from radius.agent.paths import CellPaths
 from radius.agent.render import CellConfig, NasClient, Slot, Verifier, python_path, render
 from radius.module.settings import ModuleSettings
+from tests.ports import free_row
 from tests.radius.tenants import Authorities, Tenant, der
 
 LOOPBACK = "127.0.0.1"
@@ -161,7 +161,9 @@ def running_cell(plan: Plan) -> Iterator[StandaloneCell]:
         paths = CellPaths(root / "cell")
         paths.prepare()
         at_end.callback(shutil.rmtree, paths.sessions, ignore_errors=True)
-        verifier_port, status_port, *ports = free_ports(2 + 2 * (FREE_SLOT + 1))
+        count = 2 + 2 * (FREE_SLOT + 1)
+        first = free_row(udp=count)
+        verifier_port, status_port, *ports = range(first, first + count)
         tenants = {
             slug: _tenant(root, slug, number, ports[2 * number], ports[2 * number + 1])
             for number, slug in enumerate(plan.slugs)
@@ -274,14 +276,3 @@ def _tenant_slot(tenant: Tenant, paths: CellPaths, placeholder: Path) -> Slot:
             NasClient("own secret", OWN_SECRET_NAS, OWN_SECRET, require_message_authenticator=True),
         ),
     )
-
-
-def free_ports(count: int) -> list[int]:
-    """UDP ports of loopback, all held until the last is known so that none comes twice."""
-    with ExitStack() as held:
-        found = []
-        for _ in range(count):
-            trial = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            trial.bind((LOOPBACK, 0))
-            found.append(trial.getsockname()[1])
-        return found

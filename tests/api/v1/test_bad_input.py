@@ -52,6 +52,14 @@ def test_body_that_says_nothing_is_none(api: httpx.Client, content: bytes, heade
     assert api.request("DELETE", "/v1/nothing", content=b'{"a": 1}', headers=JSON).status_code == 404
 
 
+@pytest.mark.parametrize("content", [b"a,b", b'{"a": NaN}', b"[" * 100])
+@pytest.mark.parametrize("kind", ["application/octet-stream", "application/json", "text/csv"])
+def test_method_that_a_path_has_not_is_told_whatever_the_body_is(api: httpx.Client, content: bytes, kind: str) -> None:
+    for path in ("/v1/tenants/alpha/imports", ENDPOINTS):
+        answer = api.put(path, content=content, headers={"Content-Type": kind})
+        assert (answer.status_code, "POST" in answer.headers["allow"]) == (405, True), answer.text
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "status", "code"),
     [
