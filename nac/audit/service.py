@@ -90,44 +90,21 @@ def _origin_columns(session: Session) -> dict[str, Any]:
     return {"address": origin.address, "request_id": origin.request_id} if origin else {}
 
 
-RowT = TypeVar("RowT", bound=TenantOwned)
+RowT = TypeVar("RowT")
 
 
-@dataclass(frozen=True, slots=True)
-class TenantRecorder:
-    """`append` for what is done with a tenant as a whole."""
-
-    noun: str
-
-    def __call__(
-        self,
-        session: Session,
-        actor: str,
-        tenant: Tenant,
-        verb: str,
-        *,
-        before: Mapping[str, Any] | None = None,
-        after: Mapping[str, Any] | None = None,
-    ) -> None:
-        append(
-            session,
-            actor=actor,
-            action=f"{self.noun}.{verb}",
-            target=tenant.slug,
-            tenant_id=tenant.id,
-            msp_id=tenant.msp_id,
-            before=before,
-            after=after,
-        )
+def _of_row(row: TenantOwned) -> Mapping[str, Any]:
+    return {"tenant_id": row.tenant_id}
 
 
 @dataclass(frozen=True, slots=True)
 class Recorder(Generic[RowT]):
-    """`append` for the rows of one noun of a tenant."""
+    """`append` for the rows of one noun, of a tenant if nothing else is said."""
 
     noun: str
     # What a person calls a row.
     name: Callable[[RowT], str]
+    owner: Callable[[Any], Mapping[str, Any]] = _of_row
 
     def __call__(
         self,
@@ -144,10 +121,15 @@ class Recorder(Generic[RowT]):
             actor=actor,
             action=f"{self.noun}.{verb}",
             target=self.name(row),
-            tenant_id=row.tenant_id,
             before=before,
             after=after,
+            **self.owner(row),
         )
+
+
+def tenant_recorder(noun: str) -> Recorder[Tenant]:
+    """Of what is done with a tenant as a whole."""
+    return Recorder(noun, lambda tenant: tenant.slug, lambda tenant: {"tenant_id": tenant.id, "msp_id": tenant.msp_id})
 
 
 def list_entries(

@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.audit.service import TenantRecorder
+from nac.audit.service import tenant_recorder
 from nac.cells import repository as slots
 from nac.cells import service as cells
 from nac.clock import utc_now
@@ -34,7 +34,7 @@ from nac.tenants.service import RESTORED_ROTATION, TenantNotFound
 SHORTEST, USUAL, LONGEST = timedelta(hours=1), timedelta(days=7), timedelta(days=30)
 # Names in a sentence.
 _MOST_NAMED = 5
-_audit = TenantRecorder("secret")
+_audit = tenant_recorder("secret")
 
 
 class RotationNotFound(NotFound):

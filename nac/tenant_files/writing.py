@@ -11,7 +11,7 @@ from typing import IO, Any
 from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
-from nac.audit.service import TenantRecorder
+from nac.audit.service import tenant_recorder
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db.base import Base
@@ -34,7 +34,7 @@ _PKCS11 = b"pkcs11:"
 
 _Rows = Generator[Mapping[str, Any], None, None]
 
-_audit = TenantRecorder("tenant")
+_audit = tenant_recorder("tenant")
 
 
 @dataclass(slots=True)

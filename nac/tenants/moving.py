@@ -12,7 +12,7 @@ from typing import Literal
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from nac.audit.service import TenantRecorder
+from nac.audit.service import tenant_recorder
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import enter_tenant
@@ -24,7 +24,7 @@ from nac.tenants import service as tenants
 
 MoveState = Literal["prepared", "switched", "finished", "cancelled"]
 
-_audit = TenantRecorder("tenant")
+_audit = tenant_recorder("tenant")
 
 
 class MoveNotFound(NotFound):

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from nac.accounts.grants import Reach
 from nac.accounts.permissions import Level
 from nac.accounts.places import find_msp
-from nac.audit.service import TenantRecorder
+from nac.audit.service import tenant_recorder
 from nac.cells import service as cells
 from nac.certificates.repository import is_complete, list_authorities
 from nac.certificates.status import status_changed
@@ -40,7 +40,7 @@ FAILURE_WINDOW_SECONDS = (1, 3_600)
 # One that comes back has so long before a secret of its ends: nobody changed a NAS over while it was deleted.
 RESTORED_ROTATION = timedelta(days=1)
 
-_audit = TenantRecorder("tenant")
+_audit = tenant_recorder("tenant")
 
 
 class TenantNotFound(NotFound):

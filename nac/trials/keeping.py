@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from nac.audit.service import TenantRecorder
+from nac.audit.service import tenant_recorder
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
@@ -30,7 +30,7 @@ REMINDED_DAYS = (7, 3, 1)
 OVER_GRACE = timedelta(days=1)
 _DAY = timedelta(days=1)
 _MOST_UNFINISHED = 10
-_audit = TenantRecorder("trial")
+_audit = tenant_recorder("trial")
 MOST_DAYS = 365
 
 

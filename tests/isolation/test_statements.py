@@ -1,5 +1,5 @@
-"""How many statements each route sends for a good request, as docs/statements.md says: what begins to ask for each row
-by itself is seen here."""
+"""How many statements each route sends for a good request, as docs/statements.md says: what begins to send more is seen
+here."""
 
 import re
 from pathlib import Path
