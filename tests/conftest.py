@@ -13,7 +13,8 @@ from tests import effort
 from tests.factories.certificates import Certified, certify
 from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.lasting import dispose_of_all
-from tests.postgres import Cluster, Database, Emptier, Engines
+from tests.postgres import Cluster, Database, Engines
+from tests.standing import Standing
 
 # Nothing of what is imported and collected is garbage, and all of it stays: to look for some takes a fifth of the time.
 gc.disable()
@@ -69,17 +70,24 @@ def migrated_database(cluster: Cluster) -> Iterator[Database]:
 
 
 @pytest.fixture(scope="session")
-def emptier(migrated_database: Database) -> Iterator[Emptier]:
-    emptier = Emptier(migrated_database)
-    yield emptier
-    emptier.close()
+def lasting_standing(migrated_database: Database) -> Iterator[Standing]:
+    standing = Standing(migrated_database)
+    standing.empty()
+    yield standing
+    standing.close()
 
 
 @pytest.fixture
-def database(migrated_database: Database, emptier: Emptier) -> Iterator[Database]:
+def database(migrated_database: Database, lasting_standing: Standing) -> Iterator[Database]:
     """The migrated database, empty at the start of the test."""
     yield migrated_database
-    emptier.empty()
+    lasting_standing.empty()
+
+
+@pytest.fixture
+def standing(database: Database, lasting_standing: Standing) -> Standing:
+    """Makes what a test starts from, or lays it down again."""
+    return lasting_standing
 
 
 @pytest.fixture(scope="session")
@@ -110,15 +118,19 @@ def owner_engine(database: Database, engines: Engines) -> Engine:
 
 
 @pytest.fixture
-def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
-    return make_platform(app_engine, cell_engine)
+def platform(standing: Standing, app_engine: Engine, cell_engine: Engine) -> Platform:
+    return standing(make_platform, app_engine, cell_engine)
+
+
+def make_certified(app_engine: Engine, platform: Platform, slug: str) -> Certified:
+    return certify(app_engine, make_tenant(app_engine, platform, slug).id)
 
 
 @pytest.fixture
-def alpha(app_engine: Engine, platform: Platform) -> Certified:
-    return certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
+def alpha(standing: Standing, app_engine: Engine, platform: Platform) -> Certified:
+    return standing(make_certified, app_engine, platform, "alpha")
 
 
 @pytest.fixture
-def bravo(app_engine: Engine, platform: Platform) -> Certified:
-    return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
+def bravo(standing: Standing, app_engine: Engine, platform: Platform) -> Certified:
+    return standing(make_certified, app_engine, platform, "bravo")

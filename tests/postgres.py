@@ -17,16 +17,6 @@ from nac.db.migrating import upgrade_schema
 
 _DATABASE = "admit"
 _ROLES_SQL = Path(__file__).parents[1] / "migrations" / "roles.sql"
-# A function of the session, so that each deletion is planned once.
-_EMPTY_SQL = """
-DO $$ BEGIN EXECUTE (
-    SELECT 'CREATE FUNCTION pg_temp.empty() RETURNS void LANGUAGE plpgsql AS $body$ BEGIN '
-        || string_agg(format('DELETE FROM %I;', relname), ' ') || ' END $body$'
-    FROM pg_class
-    WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
-        AND NOT relispartition AND relname <> 'alembic_version'
-); END $$
-"""
 
 
 @dataclass(frozen=True)
@@ -163,34 +153,3 @@ class Engines:
     def dispose(self) -> None:
         for engine in (self.app, self.cell, self.worker, self.owner):
             engine.dispose()
-
-
-class Emptier:
-    """Deletes every row but the schema's version; triggers and foreign keys rest meanwhile.
-
-    Its connection stays open: a new one has to learn of every table first, which takes longer than many a test.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._connection: psycopg.Connection | None = None
-
-    def empty(self) -> None:
-        try:
-            self._deleting().execute("SELECT pg_temp.empty()")
-        except psycopg.OperationalError:
-            # The test has had the server started again.
-            self.close()
-            self._deleting().execute("SELECT pg_temp.empty()")
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _deleting(self) -> psycopg.Connection:
-        if self._connection is None:
-            self._connection = psycopg.connect(self._database.superuser_url, autocommit=True)
-            self._connection.execute("SET session_replication_role = replica")
-            self._connection.execute(_EMPTY_SQL)
-        return self._connection
