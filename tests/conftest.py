@@ -14,7 +14,7 @@ from tests.factories.certificates import Certified, certify
 from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.lasting import dispose_of_all
 from tests.postgres import Cluster, Database, Engines
-from tests.standing import Standing
+from tests.standing import Standing, laid_again
 
 # Nothing of what is imported and collected is garbage, and all of it stays: to look for some takes a fifth of the time.
 gc.disable()
@@ -118,19 +118,18 @@ def owner_engine(database: Database, engines: Engines) -> Engine:
 
 
 @pytest.fixture
-def platform(standing: Standing, app_engine: Engine, cell_engine: Engine) -> Platform:
-    return standing(make_platform, app_engine, cell_engine)
-
-
-def make_certified(app_engine: Engine, platform: Platform, slug: str) -> Certified:
-    return certify(app_engine, make_tenant(app_engine, platform, slug).id)
+@laid_again
+def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
+    return make_platform(app_engine, cell_engine)
 
 
 @pytest.fixture
-def alpha(standing: Standing, app_engine: Engine, platform: Platform) -> Certified:
-    return standing(make_certified, app_engine, platform, "alpha")
+@laid_again
+def alpha(app_engine: Engine, platform: Platform) -> Certified:
+    return certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
 
 
 @pytest.fixture
-def bravo(standing: Standing, app_engine: Engine, platform: Platform) -> Certified:
-    return standing(make_certified, app_engine, platform, "bravo")
+@laid_again
+def bravo(app_engine: Engine, platform: Platform) -> Certified:
+    return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)

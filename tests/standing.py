@@ -1,4 +1,4 @@
-"""What most tests start from, made by the services once and laid down again as rows: the services take ten times as long.
+"""What most tests start from, made once by the services and laid down again as rows, in a tenth of the time.
 
 A state of the database is the list of what was made of an empty one, one after the other. Where the database is in
 a state that was seen before, and nothing has been written since, what is made next would be the same again. So it is
@@ -6,8 +6,10 @@ kept as the rows of the tables that it changed. No trigger runs for them: who wa
 by the services.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
@@ -76,12 +78,16 @@ class Standing:
         self._be(())
 
     def __call__(self, make: Callable[..., T], *given: Any, **named: Any) -> T:
-        """`make(...)`, or its rows and the value that it had. What is made is the same for the same arguments beside engines."""
-        rest = [value for value in given if not isinstance(value, Engine)]
+        """`make(...)`, or its rows and the value that it had.
+
+        What it makes has to be the same for arguments that read the same, engines aside.
+        """
+        arguments = (*enumerate(given), *named.items())
+        rest = [(name, value) for name, value in arguments if not isinstance(value, Engine)]
         before = self._state if self._is_untouched() else None
         if before is None:
             return make(*given, **named)
-        state = (*before, f"{make.__module__}.{make.__qualname__} {rest} {named}")
+        state = (*before, f"{make.__module__}.{make.__qualname__} {rest}")
         if state in self._kept:
             return self._lay(state)
         value = make(*given, **named)
@@ -132,7 +138,9 @@ class Standing:
 
     def _prints(self) -> Prints:
         """Of the tables that have rows."""
-        each = sql.SQL("SELECT {name}, md5(string_agg(t::text, ',' ORDER BY t::text)) FROM {table} t HAVING count(*) > 0")
+        each = sql.SQL(
+            "SELECT {name}, md5(string_agg(t::text, ',' ORDER BY t::text)) FROM {table} t HAVING count(*) > 0"
+        )
         union = sql.SQL(" UNION ALL ").join(
             each.format(name=sql.Literal(table), table=sql.Identifier(table)) for table in self._columns
         )
@@ -150,3 +158,16 @@ class Standing:
             steps = [sql.SQL("DELETE FROM {};").format(sql.Identifier(table)) for table in self._columns]
             self._define(sql.Identifier("empty"), steps, "NULL")
         return self._open
+
+
+def laid_again(fixture: Callable[..., T]) -> Callable[..., T]:
+    """What such a fixture makes is laid down where it was made before."""
+    signature = inspect.signature(fixture)
+    standing = inspect.Parameter("standing", inspect.Parameter.KEYWORD_ONLY)
+
+    @wraps(fixture)
+    def laid(*, standing: Standing, **given: Any) -> T:
+        return standing(fixture, **given)
+
+    laid.__signature__ = signature.replace(parameters=[*signature.parameters.values(), standing])  # type: ignore[attr-defined]
+    return laid

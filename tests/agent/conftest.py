@@ -25,6 +25,7 @@ from tests.agent.pool_world import World
 from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.postgres import Database
 from tests.replica.contents import everything, view_of
+from tests.standing import Standing, laid_again
 
 
 @dataclass
@@ -77,6 +78,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
+@laid_again
 def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
     return make_platform(app_engine, cell_engine, slots=4)
 
@@ -89,6 +91,8 @@ def owner(database: Database, platform: Platform) -> Iterator[psycopg.Connection
 
 @pytest.fixture
 def make(app_engine: Engine, platform: Platform, owner: psycopg.Connection):
+    """Told to who waits for changes."""
+
     def make(slug: str) -> Tenant:
         tenant = make_tenant(app_engine, platform, slug)
         (slot,) = owner.execute("SELECT number FROM slots WHERE tenant_id = %s", (tenant.id,)).fetchone()
@@ -98,8 +102,8 @@ def make(app_engine: Engine, platform: Platform, owner: psycopg.Connection):
 
 
 @pytest.fixture
-def alpha(make) -> Tenant:
-    return make("alpha")
+def alpha(standing: Standing, make) -> Tenant:
+    return standing(make, "alpha")
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from tests.api.served import served, settings_of_public
 from tests.factories.certificates import SIGNING, Certified, certify
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
+from tests.standing import laid_again
 
 
 @pytest.fixture
@@ -56,6 +57,7 @@ def publish_all(engine: Engine, *, now: datetime | None = None) -> None:
 
 
 @pytest.fixture
+@laid_again
 def alpha(app_engine: Engine, worker_engine: Engine, platform: Platform) -> Certified:
     alpha = certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
     publish_all(worker_engine)
@@ -63,6 +65,7 @@ def alpha(app_engine: Engine, worker_engine: Engine, platform: Platform) -> Cert
 
 
 @pytest.fixture
+@laid_again
 def bravo(app_engine: Engine, worker_engine: Engine, platform: Platform) -> Certified:
     bravo = certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
     publish_all(worker_engine)

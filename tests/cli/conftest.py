@@ -12,11 +12,12 @@ from sqlalchemy.orm import Session
 
 from cli.main import admit
 from nac.models import Cell
-from nac.secrets import MasterKeyFile, Sealer
+from tests.factories.certificates import SEALER, write_master_key
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
 from tests.lasting import lasting_engine
 from tests.postgres import Database
+from tests.standing import Standing
 
 
 class Admit:
@@ -32,14 +33,15 @@ class Admit:
 
 
 @pytest.fixture
-def cli(database: Database, cell_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Admit:
+def cli(
+    database: Database, standing: Standing, cell_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Admit:
     for name in [name for name in os.environ if name.startswith("ADMIT_")]:
         monkeypatch.delenv(name)
-    key = MasterKeyFile.create(tmp_path / "master.key")
     values = {
         "ADMIT_VAR_DIR": str(tmp_path),
         "ADMIT_DATABASE_URL": database.app_url,
-        "ADMIT_MASTER_KEY_FILE": str(tmp_path / "master.key"),
+        "ADMIT_MASTER_KEY_FILE": str(write_master_key(tmp_path)),
     }
     for name, value in values.items():
         monkeypatch.setenv(name, value)
@@ -49,21 +51,25 @@ def cli(database: Database, cell_engine: Engine, tmp_path: Path, monkeypatch: py
     # No cell confirms anything here; one look is enough.
     monkeypatch.setattr("cli.domain._LIVE_SECONDS", 0)
     monkeypatch.setattr("cli.domain.make_engine", lasting_engine)
-    make_cell(cell_engine, slots=2, seal_with=Sealer(key).seal)
+    standing(make_cell, cell_engine, slots=2, seal_with=SEALER.seal)
     return Admit()
 
 
+def make_alpha() -> None:
+    Admit().json("msp", "create", "acme")
+    Admit().json("tenant", "create", "alpha")
+
+
 @pytest.fixture
-def alpha(cli: Admit) -> Admit:
-    cli.json("msp", "create", "acme")
-    cli.json("tenant", "create", "alpha")
+def alpha(standing: Standing, cli: Admit) -> Admit:
+    standing(make_alpha)
     return cli
 
 
 @pytest.fixture
-def with_dictionary(alpha: Admit, owner_engine: Engine, cell_engine: Engine) -> Admit:
+def with_dictionary(alpha: Admit, standing: Standing, owner_engine: Engine, cell_engine: Engine) -> Admit:
     """Alpha in a cell that has told what its radiusd knows, without which no reply is checked."""
     with Session(owner_engine) as session:
         cell_id = session.scalars(select(Cell.id)).one()
-    give_dictionary(cell_engine, cell_id)
+    standing(give_dictionary, cell_engine, cell_id)
     return alpha

@@ -8,6 +8,7 @@ import pytest
 
 from nac.ids import CellId, TenantId
 from tests.factories.tenancy import make_cell, make_platform, make_tenant
+from tests.standing import laid_again
 
 # What a cell writes, as the agent of cell A would for `cell` and `tenant`.
 WRITES = {
@@ -61,6 +62,7 @@ class Cells:
 
 
 @pytest.fixture
+@laid_again
 def two(app_engine, cell_engine) -> Cells:
     platform = make_platform(app_engine, cell_engine, slots=1)
     tenant_of_a = make_tenant(app_engine, platform, "alpha").id

@@ -13,6 +13,7 @@ from nac.endpoints.enrichment import enrich
 from nac.ids import TenantId
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant
 from tests.postgres import Database
+from tests.standing import laid_again
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Two:
 
 
 @pytest.fixture
+@laid_again
 def two(app_engine: Engine, cell_engine: Engine) -> Two:
     platform = make_platform(app_engine, cell_engine)
     return Two(make_tenant(app_engine, platform, "alpha").id, make_tenant(app_engine, platform, "bravo").id)

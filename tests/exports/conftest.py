@@ -1,6 +1,5 @@
 """A tenant with rows that are hard to write beside another's, and a worker that goes on with one job at a time."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -18,7 +17,8 @@ from nac.exports.files import Folder
 from nac.ids import TenantId
 from nac.models import ExportJob
 from tests.factories.rows import make_row
-from tests.factories.tenancy import ACTOR, make_platform, make_tenant
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.standing import laid_again
 
 DAY = timedelta(days=1)
 NASTY = (
@@ -98,12 +98,16 @@ class Exports:
 
 
 @pytest.fixture
+@laid_again
+def tenants(app_engine: Engine, platform: Platform) -> list[TenantId]:
+    return [make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo")]
+
+
+@pytest.fixture
 def exports(
-    owner_engine: Engine, app_engine: Engine, worker_engine: Engine, cell_engine: Engine, tmp_path: Path
-) -> Iterator[Exports]:
-    platform = make_platform(app_engine, cell_engine)
-    alpha, bravo = (make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo"))
-    return Exports(owner_engine, app_engine, worker_engine, Folder(tmp_path / "exports"), alpha, bravo)
+    owner_engine: Engine, app_engine: Engine, worker_engine: Engine, tenants: list[TenantId], tmp_path: Path
+) -> Exports:
+    return Exports(owner_engine, app_engine, worker_engine, Folder(tmp_path / "exports"), *tenants)
 
 
 def of_day(at: datetime) -> date:

@@ -23,6 +23,7 @@ from nac.outbound.reach import Reach
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
+from tests.standing import laid_again
 
 LOOPBACK = Reach.parse("127.0.0.0/8")
 # What a feed is added with where no connection is made.
@@ -85,11 +86,13 @@ def tenancy(database: Database, app: Engine, worker: Engine, platform: Platform,
 
 
 @pytest.fixture
+@laid_again
 def acme(database: Database, app_engine: Engine, worker_engine: Engine, platform: Platform) -> Tenancy:
     return tenancy(database, app_engine, worker_engine, platform, "acme-office")
 
 
 @pytest.fixture
+@laid_again
 def other(database: Database, app_engine: Engine, worker_engine: Engine, platform: Platform) -> Tenancy:
     return tenancy(database, app_engine, worker_engine, platform, "other")
 

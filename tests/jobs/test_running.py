@@ -18,6 +18,7 @@ from nac.jobs.running import Cancelled, GoOn, Handler, OneTransaction, SeveralTr
 from nac.models import AuditEntry, Job, Site
 from nac.sites import service as sites
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.standing import laid_again
 
 Start = Callable[..., UUID]
 
@@ -33,6 +34,7 @@ def unseal(sealed: bytes, context: str) -> bytes:
 
 
 @pytest.fixture
+@laid_again
 def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
     return TenantId(make_tenant(app_engine, platform, "alpha").id)
 

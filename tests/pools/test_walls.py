@@ -10,11 +10,13 @@ from nac.pools.service import Options, PoolNotFound, add_pool, list_leases, list
 from radius.agent import pool_leases
 from radius.agent.driver import driver_connection
 from tests.factories.tenancy import ACTOR, make_cell, make_platform, make_tenant
+from tests.standing import laid_again
 
 ANNA = "02a0c0000001"
 
 
 @pytest.fixture
+@laid_again
 def two(app_engine: Engine, cell_engine: Engine):
     """Two tenants with a pool of the same name and the same addresses each, in cells of their own."""
     platform = make_platform(app_engine, cell_engine, slots=1)

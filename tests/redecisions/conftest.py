@@ -26,6 +26,7 @@ from tests.agent.rows import add_endpoint, add_nas, add_policy, add_site, add_us
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant
 from tests.policies.conftest import upload as upload
+from tests.standing import laid_again
 
 _OUTCOME = (
     *("permitted", "reason", "detail", "rule_id", "rule_name", "policy_version", "vlan", "verdict", "monitored"),
@@ -206,6 +207,7 @@ class Net:
 
 
 @pytest.fixture
+@laid_again
 def platform(app_engine, cell_engine):
     return make_platform(app_engine, cell_engine, slots=4)
 
@@ -224,9 +226,9 @@ def replica(platform, cell_engine, tmp_path):
 
 
 @pytest.fixture
-def net_of(app_engine, platform, owner, replica, engines, tmp_path):
+def net_of(standing, app_engine, platform, owner, replica, engines, tmp_path):
     def net_of(slug):
-        made = make_tenant(app_engine, platform, slug)
+        made = standing(make_tenant, app_engine, platform, slug)
         (slot,) = owner.execute("SELECT number FROM slots WHERE tenant_id = %s", (made.id,)).fetchone()
         return Net(Tenant(made.id, made.number, slot), owner, replica, engines, platform.cell_id, tmp_path)
 

@@ -22,8 +22,9 @@ from nac.retention.deleting import Window
 from nac.retention.enforcing import Enforced, enforce
 from nac.retention.plan import midnight
 from tests.factories.rows import make_row
-from tests.factories.tenancy import make_platform, make_tenant
+from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
+from tests.standing import laid_again
 
 DAY = timedelta(days=1)
 ALWAYS = Window(time(0), time.max)
@@ -162,16 +163,20 @@ class Logs:
 
 
 @pytest.fixture
+@laid_again
+def tenants(app_engine: Engine, platform: Platform) -> dict[str, TenantId]:
+    return {slug: make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo", "carol")}
+
+
+@pytest.fixture
 def logs(
     database: Database,
     owner_engine: Engine,
     app_engine: Engine,
     worker_engine: Engine,
-    cell_engine: Engine,
+    tenants: dict[str, TenantId],
     tmp_path: Path,
 ) -> Iterator[Logs]:
-    platform = make_platform(app_engine, cell_engine)
-    tenants = {slug: make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo", "carol")}
     made = Logs(database, owner_engine, app_engine, worker_engine, tenants, utc_now(), tmp_path / "exports")
     yesterday = made.ago(1)
     yield made

@@ -21,6 +21,7 @@ from tests.api.served import served, settings_of_public
 from tests.api.v1.conftest import make_token  # noqa: F401 -- fixtures
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
+from tests.standing import Standing
 
 EMAIL, PASSWORD = "ann@example.com", "correct horse battery"
 
@@ -102,5 +103,5 @@ def make_person(app_engine: Engine) -> MakePerson:
 
 
 @pytest.fixture
-def ann(make_person: MakePerson) -> Person:
-    return make_person()
+def ann(standing: Standing, make_person: MakePerson) -> Person:
+    return standing(make_person)

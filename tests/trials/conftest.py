@@ -21,6 +21,7 @@ from tests.factories.certificates import SIGNING
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
 from tests.postgres import Database
+from tests.standing import laid_again
 
 ANN = {"email": "ann@acme.example", "organisation": "Acme <School> Söhne"}
 PASSWORD = "a few words of ann"
@@ -59,6 +60,7 @@ def mails(worker_engine: Engine) -> Mails:
 
 
 @pytest.fixture
+@laid_again
 def cell(cell_engine: Engine) -> None:
     """One that has registered and died: policies can be written, nothing answers."""
     give_dictionary(cell_engine, make_cell(cell_engine, slots=4, seal_with=SIGNING.sealer.seal))

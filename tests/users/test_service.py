@@ -12,11 +12,13 @@ from nac.ids import TenantId
 from nac.users import service as users
 from nac.users.passwords import is_password, nt_hash
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
+from tests.standing import laid_again
 
 PASSWORD = "correct horse"
 
 
 @pytest.fixture
+@laid_again
 def tenant_id(app_engine: Engine, cell_engine: Engine) -> TenantId:
     return make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id
 

@@ -17,6 +17,7 @@ from tests.certificates.publisher import Publisher, publishing
 from tests.certificates.uploads import authority, pem
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
 from tests.pki.lists import make_crl
+from tests.standing import laid_again
 from worker.jobs import authorities
 
 NOW = utc_now().replace(microsecond=0)
@@ -24,6 +25,7 @@ CORPORATE = authority("Corp CA", NOW)
 
 
 @pytest.fixture
+@laid_again
 def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
     return make_platform(app_engine, cell_engine)
 

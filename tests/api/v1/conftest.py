@@ -22,11 +22,13 @@ from tests.factories.certificates import Certified, certify
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
+from tests.standing import Standing, laid_again
 
 MakeToken = Callable[..., str]
 
 
 @pytest.fixture
+@laid_again
 def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
     return TenantId(make_tenant(app_engine, platform, "alpha").id)
 
@@ -55,8 +57,8 @@ def make_token(app_engine: Engine) -> MakeToken:
 
 
 @pytest.fixture
-def msp_token(make_token: MakeToken, platform: Platform) -> str:
-    return make_token(Owner(platform.msp_id))
+def msp_token(standing: Standing, make_token: MakeToken, platform: Platform) -> str:
+    return standing(make_token, Owner(platform.msp_id))
 
 
 @pytest.fixture
@@ -68,6 +70,7 @@ def outbound_networks() -> str:
 @pytest.fixture
 def api(
     database: Database,
+    standing: Standing,
     tmp_path: Path,
     msp_token: str,
     tenant_id: TenantId,
@@ -79,7 +82,7 @@ def api(
     """As the administrator of the MSP."""
     # A busy machine would end searches early.
     monkeypatch.setattr(log_search, "BUDGET_SECONDS", 20.0)
-    give_dictionary(cell_engine, platform.cell_id)
+    standing(give_dictionary, cell_engine, platform.cell_id)
     own = {"ADMIT_EXPORT_DIR": str(tmp_path / "exports"), "ADMIT_OUTBOUND_NETWORKS": outbound_networks}
     with served(create_app(settings_of_public(database, tmp_path, **own)), http=HttpWithFiles) as client:
         client.headers["Authorization"] = f"Bearer {msp_token}"
@@ -87,6 +90,7 @@ def api(
 
 
 @pytest.fixture
+@laid_again
 def alpha(app_engine: Engine, tenant_id: TenantId) -> Certified:
     """The tenant has its authorities."""
     return certify(app_engine, tenant_id)
