@@ -4,6 +4,7 @@ Stands before all routes of an application. A path that one of them has word for
 another's parameter (OpenAPI 3.1 4.8.8.2); what is found nowhere here is left to the routes behind.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -20,11 +21,15 @@ class _Node:
     routes: list[Route] = field(default_factory=list)
 
     def below(self, segment: str) -> "_Node":
-        if not segment.startswith("{"):
-            return self.named.setdefault(segment, _Node())
-        if self.any is None:
-            self.any = _Node()
-        return self.any
+        found = self.any if segment.startswith("{") else self.named.get(segment)
+        if found is not None:
+            return found
+        made = _Node()
+        if segment.startswith("{"):
+            self.any = made
+        else:
+            self.named[segment] = made
+        return made
 
     def found(self, segments: Sequence[str]) -> Iterator[list[Route]]:
         """Those of each node that the path leads to, words before parameters."""
@@ -41,10 +46,9 @@ class RouteIndex(BaseRoute):
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._root = _Node()
         for route in routes:
-            # Others' parameters may hold a slash, or be a part of a segment.
-            if isinstance(route, Route) and all(map(_is_plain, route.path.split("/"))):
+            if isinstance(route, Route) and (segments := _plain_segments(route.path)):
                 node = self._root
-                for segment in route.path.split("/"):
+                for segment in segments:
                     node = node.below(segment)
                 node.routes.append(route)
 
@@ -67,7 +71,11 @@ class RouteIndex(BaseRoute):
         await scope["route"].handle(scope, receive, send)
 
 
-def _is_plain(segment: str) -> bool:
-    """A word, or one parameter of any text without a slash."""
-    inner = segment[1:-1] if segment.startswith("{") and segment.endswith("}") else segment
-    return not set(inner) & set("{}:")
+# A word, or one parameter of any text without a slash.
+_PLAIN = re.compile(r"[^{}:/]*|\{[^{}:/]+\}")
+
+
+def _plain_segments(path: str) -> list[str]:
+    """None where a parameter may hold a slash, or is a part of a segment."""
+    segments = path.split("/")
+    return segments if all(map(_PLAIN.fullmatch, segments)) else []
