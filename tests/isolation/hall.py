@@ -7,6 +7,7 @@ All happens on one connection, in one transaction that is rolled back; sessions 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, event, text
@@ -129,14 +130,21 @@ _OWNERS = {
 }
 
 
-def rows_of(connection: Connection, table: str) -> Rows:
-    """A digest of each owner's rows."""
-    columns = set(
-        connection.scalars(
-            text("SELECT attname FROM pg_attribute WHERE attrelid = CAST(:name AS regclass) AND attnum > 0"),
-            {"name": table},
+@cache
+def _columns(connection: Connection) -> dict[str, list[str]]:
+    """Of each table."""
+    found = connection.execute(
+        text(
+            "SELECT oid::regclass::text, array_agg(attname::text) FROM pg_class JOIN pg_attribute ON attrelid = oid"
+            " WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND attnum > 0 GROUP BY 1"
         )
     )
+    return {row[0]: row[1] for row in found}
+
+
+def rows_of(connection: Connection, table: str) -> Rows:
+    """A digest of each owner's rows."""
+    columns = _columns(connection)[table]
     of = [f"t.{name}::text" for name in ("tenant_id", "msp_id") if name in columns]
     owner = _OWNERS.get(table, f"coalesce({', '.join(of)}, '')" if of else "''")
     found = connection.execute(

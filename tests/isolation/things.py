@@ -98,8 +98,9 @@ def named(slug: str, number: int) -> dict[str, Any]:
     }
 
 
+@cache
 def nobodys() -> dict[str, Any]:
-    """Such as belong to nobody, under each name that somebody's thing has."""
+    """Such as belong to nobody, under each name that somebody's thing has. Not to be changed."""
     ids = (
         *(
             "member_id",
