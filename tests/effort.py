@@ -1,6 +1,6 @@
 """How many made-up examples a property is tried with: all of them in a run with the marker `long`, else a part."""
 
-_PART, _LEAST = 4, 10
+_PART, _LEAST = 8, 8
 _is_whole = True
 
 

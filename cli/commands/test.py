@@ -15,9 +15,9 @@ from cli.packages import NEEDED_BY_TESTS
 from cli.progress import Progress
 
 _PYTHON = (sys.executable, "-P", "-m")
-# Two more than the smallest machine has cores, since tests wait for much of what they have started. Each
+# Three more than the smallest machine has cores, since tests wait for much of what they have started. Each
 # starts its own PostgreSQL and radiusd.
-_PROCESSES = "4"
+_PROCESSES = "5"
 # Whole files at a time, because their tests share a radiusd; in the order in which tests/conftest.py puts them.
 _SIDE_BY_SIDE = ("-n", _PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "40")
 # Where the rows of the fault table are that want the machine to themselves.

@@ -1,9 +1,11 @@
 """Calls of an API over HTTP, with a token; what it refuses is an error of ours with the API's own words."""
 
 import json
+import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
@@ -58,7 +60,8 @@ class Api:
 
     def _client(self) -> httpx.Client:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=_SECONDS, trust_env=False)
+        verify = _authorities()
+        return httpx.Client(base_url=self.url, headers=headers, timeout=_SECONDS, trust_env=False, verify=verify)
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
@@ -68,6 +71,12 @@ class Api:
             raise ApiUnreachable(f"{self.url} does not answer: {exc}.", remedy="Is it up, and is --url right?") from exc
         except httpx.InvalidURL as exc:
             raise InvalidInput(f"{self.url!r} is no URL.", place="--url") from exc
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Who is trusted; to read all of them takes longer than many a call."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 @dataclass(slots=True)

@@ -42,10 +42,16 @@ def token_file(app_engine: Engine, platform: Platform, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def app(migrated_database: Database, tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
+    """That makes its description once."""
+    return create_app(settings_of_public(migrated_database, tmp_path_factory.mktemp("api")))
+
+
 @pytest.fixture
-def api(database: Database, app_engine: Engine, platform: Platform, token_file: Path, tmp_path: Path) -> Iterator[Api]:
+def api(app: FastAPI, app_engine: Engine, platform: Platform, token_file: Path) -> Iterator[Api]:
     make_tenant(app_engine, platform, "alpha")
-    with served_on_port(create_app(settings_of_public(database, tmp_path))) as url:
+    with served_on_port(app) as url:
         given = ("api", "--url", url, "--token-file", str(token_file))
         yield lambda *arguments, text="": CliRunner().invoke(admit, (*given, *arguments), input=text)
 
