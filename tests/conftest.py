@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +16,9 @@ from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.lasting import dispose_of_all
 from tests.postgres import Cluster, Database, Engines
 from tests.standing import Standing, laid_again
+
+if TYPE_CHECKING:
+    from tests.faults.instance import Instance
 
 # Nothing of what is imported and collected is garbage, and all of it stays: to look for some takes a fifth of the time.
 gc.disable()
@@ -33,8 +37,9 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("admit")
 
 
-# What all files of such a folder share takes up to 15 seconds of a processor to start and to stop.
-_SHARING = ("tests/faults", "tests/installed", "tests/isolation", "tests/two_cells", "tests/wired")
+# What all files of such folders share takes up to 15 seconds of a processor to start and to stop.
+_SHARING = {folder: folder for folder in ("tests/faults", "tests/isolation", "tests/two_cells", "tests/wired")}
+_SHARING["tests/installed"] = "tests/faults"
 
 
 class WholeFiles(LoadFileScheduling):
@@ -42,7 +47,7 @@ class WholeFiles(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         folder = nodeid.partition("::")[0].rpartition("/")[0]
-        return folder if folder in _SHARING else super()._split_scope(nodeid)
+        return _SHARING.get(folder) or super()._split_scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles | None:
@@ -133,3 +138,18 @@ def alpha(app_engine: Engine, platform: Platform) -> Certified:
 @laid_again
 def bravo(app_engine: Engine, platform: Platform) -> Certified:
     return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
+
+
+@pytest.fixture(scope="session")
+def started_instance() -> Iterator["Instance"]:
+    """A whole Admit, started as a person does. It may be broken: `instance` of the folders is well."""
+    # Of few tests, and dear to import.
+    from tests.faults.instance import CELL_DISK_BYTES, Instance
+
+    instance = Instance()
+    try:
+        instance.give_cell_its_own_disk(CELL_DISK_BYTES)
+        instance.up()
+        yield instance
+    finally:
+        instance.close()

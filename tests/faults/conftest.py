@@ -3,7 +3,7 @@
 Rows that measure want the machine to themselves (marker `alone`); the others run beside all other tests.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,6 @@ from tests.faults.instance import Instance
 from tests.faults.load import Load
 
 _DEVICES = 20
-# Minutes of load without PostgreSQL fit.
-CELL_DISK_BYTES = 256 << 20
 _MEASURING = {"load", "note"}
 _notes: list[str] = []
 
@@ -42,23 +40,10 @@ def note() -> Callable[[str, float | int], None]:
     )
 
 
-@pytest.fixture(scope="package")
-def started_instance() -> Iterator[Instance]:
-    instance = Instance()
-    try:
-        instance.give_cell_its_own_disk(CELL_DISK_BYTES)
-        instance.up()
-        yield instance
-    finally:
-        instance.close()
-
-
 @pytest.fixture
 def instance(started_instance: Instance) -> Instance:
     """The running instance, well at the start of the test whatever the one before it did."""
-    if started_instance.complaints():
-        started_instance.up()
-    started_instance.wait_until_well()
+    started_instance.ensure_well()
     return started_instance
 
 

@@ -30,6 +30,8 @@ from tests.waiting import until
 
 PROCESSES = ("postgres", "redis", "agent", "api", "public", "enrolment", "worker")
 SLOTS = 10
+# Minutes of load without PostgreSQL fit.
+CELL_DISK_BYTES = 256 << 20
 
 
 class Instance:
@@ -83,6 +85,11 @@ class Instance:
     def up(self) -> None:
         done = self.try_up()
         assert done.returncode == 0, f"./admit up: {done.stdout}{done.stderr}\n{self.last_lines()}"
+
+    def ensure_well(self) -> None:
+        if self.complaints():
+            self.up()
+        self.wait_until_well()
 
     def close(self) -> None:
         """Ends every process and removes every file; AssertionError where a process is left."""

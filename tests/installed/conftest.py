@@ -1,6 +1,4 @@
-"""One whole Admit for all files of this folder, each with tenants of its own."""
-
-from collections.abc import Iterator
+"""The whole Admit that the fault table has, with tenants of each file's own in it."""
 
 import pytest
 
@@ -8,10 +6,6 @@ from tests.faults.instance import Instance
 
 
 @pytest.fixture(scope="package")
-def instance() -> Iterator[Instance]:
-    instance = Instance()
-    try:
-        instance.up()
-        yield instance
-    finally:
-        instance.close()
+def instance(started_instance: Instance) -> Instance:
+    started_instance.ensure_well()
+    return started_instance
