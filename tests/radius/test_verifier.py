@@ -65,7 +65,9 @@ def test_slot_is_that_of_the_port_whatever_the_packet_calls_itself(cell, verifie
         for line in (f"NAS-Identifier=slot_{cell.bravo.slot}", 'Proxy-State=0x01, NAS-Identifier="x"'):
             reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="x"', line)
             assert reply.code == "Access-Accept"
-    assert [slot for slot, _, _ in running.asked] == [cell.alpha.slot] * 2
+    # More than twice where an answer took so long that radclient asked again.
+    assert len(running.asked) >= 2
+    assert {slot for slot, _, _ in running.asked} == {cell.alpha.slot}
 
 
 def test_user_whose_groups_no_rule_admits_is_denied_by_policy(cell, verifier):

@@ -42,14 +42,19 @@ class Watch:
         until(lambda: len(self.events) >= number, f"{number} events: {self.events} {self.notes}")
 
     def end(self):
-        """Ctrl-C; returns the exit status."""
+        """Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
-        status = self.process.wait(20)
+        try:
+            status = self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            # It tells where it is (PYTHONFAULTHANDLER).
+            self.process.send_signal(signal.SIGABRT)
+            status = self.process.wait(20)
         for reader in self._readers:
             reader.join()
+        assert status == 0, "".join(self.notes)
         self.process.stdout.close()
         self.process.stderr.close()
-        return status
 
 
 def environment_of(cell, redis):
@@ -63,7 +68,7 @@ def environment_of(cell, redis):
     layout = {"run": str(cell.folder), "postgres": str(cell.folder), "database_account": None, "account": None}
     (cell.folder / "layout.json").write_text(json.dumps(layout))
     (cell.folder / "admit.env").touch()
-    return kept | {f"ADMIT_{name}": value for name, value in given.items()}
+    return kept | {f"ADMIT_{name}": value for name, value in given.items()} | {"PYTHONFAULTHANDLER": "1"}
 
 
 def test_watcher_sees_what_devices_do(cell, add_tenant, database, redis_server):
@@ -102,7 +107,8 @@ def test_watcher_sees_what_devices_do(cell, add_tenant, database, redis_server):
         (now,) = owner.execute("SELECT now()").fetchone()
         stored = "SELECT shipped_until > %s FROM cells"
         until(lambda: owner.execute(stored, (now,)).fetchone() == (True,), "the cell tells what is stored")
-    assert [watch.end() for watch in watches] == [0, 0]
+    for watch in watches:
+        watch.end()
     told = [json.loads(line) for line in watches[0].events[:3]]
     assert sorted(each["admit"]["kind"] for each in told) == ["accounting", "authentication", "authentication"]
     assert {each["client"]["mac"] for each in told} == {"02-AA-00-00-00-01", "02-AA-00-00-00-02"}
