@@ -1,12 +1,15 @@
 """What applications that hand out certificates keep beside their requests, and how a request comes by it."""
 
+from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 from fastapi import FastAPI, Request
 
+from api.kept_answers import KeptAnswers
 from nac.certificates.signing import Signing
 from nac.db import CONNECTIONS_MOST
 from nac.enrolment.limiter import GuessLimiter
+from nac.sessions.usage import Use
 from nac.settings import Settings
 
 
@@ -36,6 +39,7 @@ def guesses_of(request: Request) -> GuessLimiter:
 
 def prepare_reading(app: FastAPI) -> None:
     """Threads of api.quick_reads: each takes a connection to the database, of which there are no more."""
+    app.state.kept_usage = KeptAnswers[Sequence[Use]]()
 
     def start() -> None:
         app.state.reading_threads = ThreadPoolExecutor(CONNECTIONS_MOST, thread_name_prefix="read")
@@ -51,3 +55,8 @@ def prepare_reading(app: FastAPI) -> None:
 def reading_threads_of(request: Request) -> Executor | None:
     threads: Executor | None = request.app.state.reading_threads
     return threads
+
+
+def kept_usage_of(request: Request) -> KeptAnswers[Sequence[Use]]:
+    kept: KeptAnswers[Sequence[Use]] = request.app.state.kept_usage
+    return kept

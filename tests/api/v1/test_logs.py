@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from api import kept_answers
 from nac import log_search
 from nac.clock import utc_now
 from nac.db.base import Base
@@ -161,3 +162,16 @@ def test_usage_is_summed_up_by_what_is_asked(api: httpx.Client, write) -> None:
         told = api.get(f"{TENANT}/usage", params={"by": by}).json()["items"]
         assert told == [{"what": what, "sessions": 2, "seconds": 120, "input_octets": 10, "output_octets": 14}]
     assert api.get(f"{TENANT}/usage", params={"by": "colour"}).status_code == 422
+
+
+@pytest.mark.parametrize("takes_long", [True, False])
+def test_usage_that_takes_long_tells_of_when_it_is(api: httpx.Client, write, monkeypatch, takes_long: bool) -> None:
+    monkeypatch.setattr(kept_answers, "_LONG_SECONDS", -1 if takes_long else 60)
+    monkeypatch.setattr(kept_answers, "_TIMES", 1_000_000)
+    told = []
+    for row in (1, 2):
+        write("usage_hours", session_row=row, seconds=60, input_octets=5, output_octets=7)
+        told.append(api.get(f"{TENANT}/usage").json())
+    assert told[0]["as_of"] <= told[1]["as_of"]
+    assert (told[0] == told[1]) == takes_long
+    assert api.get(f"{TENANT}/usage", params={"limit": 5}).json()["items"][0]["sessions"] == 2
