@@ -64,14 +64,17 @@ class NotSignedIn(AdmitError):
 
 
 @contextmanager
-def reading(request: Request, scope: Scope) -> Iterator[Session]:
+def reading(request: Request, scope: Scope, *, by_key: bool = False) -> Iterator[Session]:
     """A transaction in this scope: the request's own, where one is kept that has looked who asks. A second beside it
-    would be a second connection of a thread, and as many threads as connections would wait for each other."""
-    with take(request.scope, scope) as session:
+    would be a second connection of a thread, and as many threads as connections would wait for each other.
+
+    `by_key`: it looks up what few rows have in common, by an index.
+    """
+    with take(request.scope, scope, by_key=by_key) as session:
         if session is not None:
             yield session
             return
-    with session_scope(scope) as session:
+    with session_scope(scope, by_key=by_key) as session:
         yield session
 
 
@@ -244,8 +247,9 @@ class Access:
         return signing_of(self.asked.request)
 
     @contextmanager
-    def read(self) -> Iterator[Session]:
-        with reading(self.asked.request, self.scope) as session:
+    def read(self, *, by_key: bool = False) -> Iterator[Session]:
+        """`by_key` as of `reading`."""
+        with reading(self.asked.request, self.scope, by_key=by_key) as session:
             yield session
 
     @contextmanager

@@ -4,12 +4,16 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 
 from fastapi import APIRouter, FastAPI
+from fastapi.telemetry import TelemetryConfig
 
 from api import health
 from api.errors import install_error_handlers
 from api.routes import add_routes
 from nac.db import make_engine, use_engine
 from nac.settings import Settings
+
+# Each request would look in the environment whether somebody wants to be told of it.
+_UNTOLD: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 
 
 def make_application(
@@ -26,6 +30,8 @@ def make_application(
         application_name=name,
         settings=database_settings,
         wait_seconds=settings.api_database_wait_seconds,
+        # To open one takes as long as ten look-ups, and requests come and go.
+        keeps_all=True,
     )
     client = health.connect_redis(settings.redis_url)
 
@@ -44,7 +50,13 @@ def make_application(
     # The interactive pages load scripts from other sites; /openapi.json is `api.description_route`'s.
     # A path with a slash too many is none of ours: the redirect would go to whatever host the request names.
     app = FastAPI(
-        title=title, lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False
+        title=title,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        telemetry=_UNTOLD,
     )
     app.state.settings = settings
     app.state.for_strangers = for_strangers

@@ -40,13 +40,13 @@ def keep(asgi: Asgi, session: Session, opened: ExitStack) -> None:
 
 
 @contextmanager
-def take(asgi: Asgi, scope: Scope) -> Iterator[Session | None]:
-    """The kept session, in this scope; it ends with the block. None where there is none."""
+def take(asgi: Asgi, scope: Scope, *, by_key: bool) -> Iterator[Session | None]:
+    """The kept session, in this scope; it ends with the block. None where there is none. `by_key` as of `go_on`."""
     kept: _Kept | None = asgi.get(_KEPT)
     if kept is None or kept.session is None:
         yield None
         return
     session, kept.session = kept.session, None
     with kept.pop_all():
-        go_on(session, scope)
+        go_on(session, scope, by_key=by_key)
         yield session

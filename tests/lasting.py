@@ -20,12 +20,13 @@ def lasting_engine(
     application_name: str = "admit",
     settings: Sequence[str] = (),
     wait_seconds: float = 30,
+    keeps_all: bool = False,
 ) -> Engine:
     """In place of `make_engine`: the same one for the same arguments; who disposes of it gives nothing up."""
-    key = url, pool_size, application_name, wait_seconds, *settings
+    key = url, pool_size, application_name, wait_seconds, keeps_all, *settings
     if key not in _engines:
         given = {"pool_size": pool_size, "application_name": application_name, "settings": settings}
-        engine = make_engine(url, wait_seconds=wait_seconds, **given)
+        engine = make_engine(url, wait_seconds=wait_seconds, keeps_all=keeps_all, **given)
         engine.dispose = lambda close=True: None
         _engines[key] = engine
     return _engines[key]

@@ -91,7 +91,8 @@ def list_sessions(
     """Live ones, the newest first; behind them those that ended, the one that ended last first. With
     `sort=started_at` all of that from its end: live ones alone begin with the one that is there longest."""
     after = _key(paging.after())
-    with access.read() as session:
+    by_key = not ended and sessions.is_by_key(mac=mac, user=user, nas=nas, address=address)
+    with access.read(by_key=by_key) as session:
         rows = sessions.list_sessions(
             session,
             tenant_id=access.tenant_id,

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Literal
 from uuid import UUID
 
@@ -170,11 +171,17 @@ _Row = ApiToken | Row[*tuple[Any, ...]]
 
 def _left(row: _Row, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Permission]:
     """Of what it was given that which its maker still has; what a later version has no name for gives nothing."""
-    given = frozenset(_PERMISSIONS[name] for name in row.permissions if name in _PERMISSIONS)
+    given = _given(tuple(row.permissions))
     if behind is None:
         return given
     held = (members.held_by(Owner(row.msp_id, row.tenant_id), **each) for each in behind)
     return given & frozenset[Permission]().union(*held)
+
+
+@lru_cache
+def _given(names: tuple[str, ...]) -> frozenset[Permission]:
+    """Many tokens have the same, and each request asks."""
+    return frozenset(_PERMISSIONS[name] for name in names if name in _PERMISSIONS)
 
 
 def _maker_of(row: _Row) -> Maker | None:

@@ -3,8 +3,10 @@
 import select
 from collections.abc import Sequence
 from time import monotonic
+from typing import Any
 
 import psycopg
+from psycopg import Column
 from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError
@@ -17,6 +19,8 @@ _FRESH_SECONDS = 0.5
 _POOL = 5
 # Of one engine, where nothing else is said.
 CONNECTIONS_MOST = 2 * _POOL
+_MOST_DESCRIBED = 2_000
+_described: dict[tuple[object, ...], list[Column] | None] = {}
 _default: Engine | None = None
 
 
@@ -27,11 +31,12 @@ def make_engine(
     application_name: str = "admit",
     settings: Sequence[str] = (),
     wait_seconds: float = 30,
+    keeps_all: bool = False,
 ) -> Engine:
     """An engine for `url` ("postgresql://role@/database?host=/path/to/socket/directory"); nothing connects yet.
 
-    `settings` of PostgreSQL ("name=value") hold for each connection. Where all of the pool are in use, one is
-    waited for so long.
+    `settings` of PostgreSQL ("name=value") hold for each connection. Twice `pool_size` may be open; where all of them
+    are in use, one is waited for so long. Half of them are kept, or with `keeps_all` each that was ever opened.
     """
     parsed = make_url(url)
     if parsed.get_backend_name() != "postgresql":
@@ -40,20 +45,44 @@ def make_engine(
         )
     engine = create_engine(
         parsed.set(drivername="postgresql+psycopg"),
-        pool_size=pool_size,
-        max_overflow=pool_size,
+        pool_size=2 * pool_size if keeps_all else pool_size,
+        max_overflow=0 if keeps_all else pool_size,
+        # What was used last knows statements and tables, and need not be asked whether it is still there.
+        pool_use_lifo=True,
         pool_timeout=wait_seconds,
         native_inet_types=False,
         connect_args={
             "application_name": application_name,
             "connect_timeout": 5,
             "options": _options(parsed, settings),
+            "cursor_factory": _Cursor,
         },
     )
     _ping_after_idling(engine)
     # Rows that are inserted together go in one statement for a thousand, and so do those that triggers add.
     engine.dialect.use_insertmanyvalues_wo_returning = True
     return engine
+
+
+class _Cursor(psycopg.Cursor[Any]):
+    """SQLAlchemy asks after each statement which columns its rows have, and the driver makes an object of each: it is
+    the same for all of a kind."""
+
+    @property
+    def description(self) -> list[Column] | None:
+        result = self.pgresult
+        if result is None or not result.nfields:
+            return super().description
+        kinds = tuple(
+            (result.fname(n), result.ftype(n), result.fmod(n), result.fsize(n)) for n in range(result.nfields)
+        )
+        found = _described.get(kinds)
+        if found is None:
+            found = super().description
+            if len(_described) >= _MOST_DESCRIBED:
+                _described.clear()
+            _described[kinds] = found
+        return found
 
 
 def _ping_after_idling(engine: Engine) -> None:

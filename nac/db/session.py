@@ -72,9 +72,12 @@ def _sent(connection: PGconn, settings: Mapping[str, str | None], *, begins: boo
         return False
 
 
-def _plans(scope: Scope) -> dict[str, str]:
-    """Who asks is looked up by a key, the same for each request: planned once for a connection, also where all else is
-    planned for its values."""
+def _plans(scope: Scope, by_key: bool) -> dict[str, str]:
+    """What is looked up by a key, as who asks is, is found in one way whatever the key: planned once for a connection,
+    also where all else is planned for its values, which takes several times as long as to look. Such a plan stays while
+    a table grows."""
+    if by_key:
+        return {"plan_cache_mode": "auto", "enable_seqscan": "off"}
     return {"plan_cache_mode": "auto"} if isinstance(scope, CredentialScope) else {}
 
 
@@ -84,17 +87,20 @@ def set_for_transaction(session: Session, **settings: str) -> None:
 
 
 @contextmanager
-def session_scope(scope: Scope, *, engine: Engine | None = None, is_snapshot: bool = False) -> Iterator[Session]:
+def session_scope(
+    scope: Scope, *, engine: Engine | None = None, is_snapshot: bool = False, by_key: bool = False
+) -> Iterator[Session]:
     """A session whose transactions see the rows of `scope`; commits at exit, rolls back on any error.
 
-    Driver errors leave as errors of `nac.errors`. `is_snapshot`: all that it reads is of one moment.
+    Driver errors leave as errors of `nac.errors`. `is_snapshot`: all that it reads is of one moment. `by_key`: it looks
+    up what few rows have in common, by an index.
     """
     chosen = engine or process_engine()
     if is_snapshot:
         chosen = chosen.execution_options(isolation_level="REPEATABLE READ")
     try:
         with Session(chosen, expire_on_commit=False, info={"scope": scope}) as session:
-            session.info[_SETTINGS] = scope.settings() | _plans(scope)
+            session.info[_SETTINGS] = scope.settings() | _plans(scope, by_key)
             _begin(session)
             yield session
             session.commit()
@@ -188,12 +194,12 @@ def become_person(session: Session, person_id: UUID) -> None:
     _apply(session.connection(), session.info[_SETTINGS])
 
 
-def go_on(session: Session, scope: Scope) -> None:
+def go_on(session: Session, scope: Scope, *, by_key: bool = False) -> None:
     """Let a transaction that has looked at somebody's credential go on with what the edge has found that one may see.
-    Nothing of the credential's is seen any more."""
+    Nothing of the credential's is seen any more. `by_key` as of `session_scope`."""
     if not isinstance(session.info.get("scope"), CredentialScope):
         raise ScopeViolation("Only what has looked at a credential goes on.")
     session.expunge_all()
     before = session.info[_SETTINGS]
-    session.info["scope"], session.info[_SETTINGS] = scope, scope.settings()
-    _set(session.connection(), dict.fromkeys(before) | scope.settings())
+    session.info["scope"], session.info[_SETTINGS] = scope, scope.settings() | _plans(scope, by_key)
+    _set(session.connection(), dict.fromkeys(before) | session.info[_SETTINGS])

@@ -41,7 +41,7 @@ class RadiusSession(Base):
         UniqueConstraint("tenant_id", "nas_key", "session_id", "mac_key", "started_at", name="uq_sessions_identity"),
         _index("live", "tenant_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
         _index("live_mac", "tenant_id", "mac", where=_LIVE),
-        _index("live_identity", "tenant_id", "identity_key", where=_LIVE),
+        _index("live_identity", "tenant_id", "identity_key", text("started_at DESC"), text("id DESC"), where=_LIVE),
         _index("live_framed_ip", "tenant_id", "framed_ip", where=_LIVE),
         _index("live_site", "tenant_id", "site_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
         _index("live_nas", "tenant_id", "nas_id", text("started_at DESC"), text("id DESC"), where=_LIVE),

@@ -107,6 +107,11 @@ def list_sessions(
     return [_shown(each) for each in found]
 
 
+def is_by_key(*, mac: str, user: str, nas: str, address: str) -> bool:
+    """Whether an index has those that are live in their order, or few of them, whatever is asked for."""
+    return bool(mac or user or nas or (address and "/" not in address))
+
+
 def _find(
     session: Session,
     tenant_id: TenantId,

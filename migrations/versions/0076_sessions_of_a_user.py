@@ -1,0 +1,14 @@
+"""Live sessions of a user in the order in which they are listed."""
+
+from migrations.pieces import run_pieces
+
+revision = "0076"
+down_revision = "0070"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")
