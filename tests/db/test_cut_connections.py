@@ -59,6 +59,23 @@ def test_connections_that_were_cut_a_moment_ago_cost_no_request(engine: Engine, 
         assert list(pool.map(lambda _: ask(engine), range(8))) == [1] * 8
 
 
+@pytest.mark.parametrize(("keeps_all", "left"), [(True, 4), (False, 2)])
+def test_connections_that_many_needed_at_once_are_kept_where_that_is_wanted(
+    database: Database, keeps_all: bool, left: int
+) -> None:
+    engine = make_engine(database.app_url, pool_size=2, application_name=_NAME, keeps_all=keeps_all)
+    barrier = Barrier(4)
+
+    def at_once(_: int) -> None:
+        with session_scope(CredentialScope(""), engine=engine):
+            barrier.wait(20)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(at_once, range(4)))
+    assert engine.pool.checkedin() == left
+    engine.dispose()
+
+
 def test_cut_that_the_pool_has_not_seen_is_made_good_before_anything_was_done(
     engine: Engine, cut: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

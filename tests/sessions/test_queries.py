@@ -9,7 +9,7 @@ from sqlalchemy import event, text
 
 from loadtest.carrier.preload import INTERIM_SECONDS, LONGEST_SECONDS, NASES_PER_SITE, preload
 from loadtest.carrier.queries import KINDS, ask
-from nac.db import TenantScope, driver_connection, session_scope
+from nac.db import TenantScope, driver_connection, make_engine, session_scope
 from nac.errors import NotFound
 from nac.models import EndedSession
 from nac.sessions import service as sessions
@@ -85,6 +85,38 @@ def test_each_question_reaches_an_index(crowds, app_engine):
             plan = [line for (line,) in driver_connection(session).execute(f"EXPLAIN {statement}", parameters)]
         assert {index for index in indexes if any(index in line for line in plan)} == indexes, plan
         assert not any("Seq Scan on sessions" in line for line in plan)
+
+
+@pytest.fixture
+def api_engine(database):
+    """Its connections plan as those of the API do."""
+    engine = make_engine(database.app_url, settings=("plan_cache_mode=force_custom_plan",))
+    yield engine
+    engine.dispose()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_looked_up_by_a_key_is_planned_once_and_reads_no_more_than_is_found(crowds, api_engine, database, kind):
+    """Also where one user name is that of all."""
+    [crowd, *_] = crowds
+    wanted = wanted_of(crowd, kind, 5)
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        if kind == "user":
+            wanted = {"user": "anonymous"}
+            connection.execute("UPDATE sessions SET identity = 'anonymous' WHERE tenant_id = %s", (crowd.tenant_id,))
+        connection.execute("VACUUM ANALYZE sessions")
+    assert sessions.is_by_key(**{"mac": "", "user": "", "nas": "", "address": ""} | wanted)
+    read = []
+    with session_scope(TenantScope(crowd.tenant_id), engine=api_engine, by_key=True) as session:
+        ask = driver_connection(session).execute
+        for _ in range(20):
+            found = sessions.list_sessions(session, tenant_id=crowd.tenant_id, limit=20, **wanted)
+            rows = "SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'sessions'"
+            read.append(ask(rows).fetchone())
+        plans = "SELECT max(generic_plans) FROM pg_prepared_statements WHERE statement LIKE '%FROM sessions%'"
+        assert ask(plans).fetchone()[0] > 0
+    assert found
+    assert [after - before for before, after in zip(*read[-2:], strict=True)] == [0, len(found)]
 
 
 ENDED = {
