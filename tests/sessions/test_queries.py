@@ -95,7 +95,7 @@ def api_engine(database):
     engine.dispose()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "ipv6"])
 def test_what_is_looked_up_by_a_key_is_planned_once_and_reads_no_more_than_is_found(crowds, api_engine, database, kind):
     """Also where one user name is that of all."""
     [crowd, *_] = crowds
