@@ -249,6 +249,8 @@ class Access:
     @contextmanager
     def read(self, *, by_key: bool = False) -> Iterator[Session]:
         """`by_key` as of `reading`."""
+        if self.asked.request.method not in ("GET", "HEAD"):
+            require_nothing_to_compare(self.asked.request)
         with reading(self.asked.request, self.scope, by_key=by_key) as session:
             yield session
 
@@ -437,4 +439,6 @@ class Anyone:
         self.reason = reason
 
     async def __call__(self, request: Request) -> None:
+        if request.method != "GET":
+            require_nothing_to_compare(request)
         require_known_query(request)

@@ -107,6 +107,11 @@ class Change:
     # Of a change that commits in between: what was made when it was asked for first, by a process that died.
     made_id: UUID | None = None
 
+    @property
+    def compares(self) -> bool:
+        """Whether its asker says of which state it is. What takes long is locked from the start only then."""
+        return "if-match" in self.request.headers
+
     def note_made(self, made_id: UUID) -> None:
         """Before a commit in between."""
         if self.named is not None:

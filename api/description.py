@@ -83,6 +83,9 @@ def _complete(document: dict[str, Any], routes: Mapping[tuple[str, str], Told]) 
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             told = routes[path, method]
+            if "requestBody" in operation:
+                # Said also where it is as it would be without.
+                operation["requestBody"].setdefault("required", False)
             for status in _refusals(path, method, operation):
                 if status == HTTPStatus.UNPROCESSABLE_ENTITY or str(status) not in operation["responses"]:
                     operation["responses"][str(status)] = {"$ref": f"#/components/responses/Refused{status}"}

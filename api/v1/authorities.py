@@ -12,6 +12,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change
 from api.v1.certificates import PEM, Done
 from api.v1.inputs import Input
 from api.v1.paging import Ordered, Page, sorted_by
@@ -208,14 +209,16 @@ def export_root_key(access: Manages, body: Passphrase) -> ExportedKey:
 def forget_root_key(access: Manages) -> Authority:
     """Keep no copy here: the root is offline from now on. No issuing authority can be signed, all else goes on."""
     with access.change() as change:
+        _require_match(change, access, "root")
         root = offline.forget_root_key(change.session, actor=access.actor, tenant_id=access.tenant_id)
-        return change.answer(shown(access, root, None))
+        return change.answer(shown(access, root, None), state=in_full(change.session, access, root))
 
 
 @router.post("/root/import-key", operation_id="importRootKey")
 def import_root_key(access: Manages, body: RootKey) -> Authority:
     """Bring the root's key back, to sign an issuing authority with it."""
     with access.change() as change:
+        _require_match(change, access, "root")
         root = offline.import_root_key(
             change.session,
             actor=access.actor,
@@ -224,7 +227,7 @@ def import_root_key(access: Manages, body: RootKey) -> Authority:
             passphrase=body.passphrase,
             signing=access.signing,
         )
-        return change.answer(shown(access, root, None))
+        return change.answer(shown(access, root, None), state=in_full(change.session, access, root))
 
 
 @router.get("/{authority}", operation_id="getAuthority")
@@ -255,6 +258,7 @@ def revoke_authority(access: Manages, authority: Which, body: AuthorityRevocatio
     certificate or through a tunnel until there is another (a rollover).
     """
     with access.change() as change:
+        seen = _require_match(change, access, authority)
         done = revoking.revoke_authority(
             change.session,
             actor=access.actor,
@@ -263,7 +267,14 @@ def revoke_authority(access: Manages, authority: Which, body: AuthorityRevocatio
             now=utc_now(),
             reason=body.reason,
         )
-        return change.answer(Done(**asdict(done)))
+        row = certificates.require_authority(change.session, tenant_id=access.tenant_id, which=str(seen.id))
+        return change.answer(Done(**asdict(done)), state=in_full(change.session, access, row))
+
+
+def _require_match(change: Change, access: Access, which: str) -> CertificateAuthority:
+    row = certificates.require_authority(change.session, tenant_id=access.tenant_id, which=which, lock=True)
+    change.require_match(in_full(change.session, access, row))
+    return row
 
 
 def in_full(session: Session, access: Access, row: CertificateAuthority) -> AuthorityInFull:

@@ -146,15 +146,19 @@ def issue_server(access: Manages, body: NewServerCertificate) -> ShownCertificat
 def present(access: Manages, serial: Serial) -> ShownCertificate:
     """Show devices this one from now on, in place of the one that they see now."""
     with access.change() as change:
+        wanted = certificates.parse_serial(serial)
+        row = renewal.lock_server(change.session, tenant_id=access.tenant_id, serial=wanted)
+        change.require_match(in_full(change.session, row))
         before = renewal.shown_last(change.session, tenant_id=access.tenant_id)
         row = renewal.present_now(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
-            serial=certificates.parse_serial(serial),
+            serial=wanted,
             now=utc_now(),
         )
-        return change.answer(_shown(in_full(change.session, row), renewal.names_gone(before, row)))
+        shown = in_full(change.session, row)
+        return change.answer(_shown(shown, renewal.names_gone(before, row)), state=shown)
 
 
 def _shown(certificate: CertificateInFull, gone: NamesGone | None) -> ShownCertificate:

@@ -202,6 +202,7 @@ def revoke(access: Revokes, serial: Serial, body: Revocation) -> CertificateInFu
     What renewed it is revoked with it, unless the reason is superseded.
     """
     with access.change() as change:
+        _require_match(change, access, serial)
         row = certificates.revoke(
             change.session,
             actor=access.actor,
@@ -217,6 +218,7 @@ def revoke(access: Revokes, serial: Serial, body: Revocation) -> CertificateInFu
 def suspend(access: Revokes, serial: Serial) -> CertificateInFull:
     """Nobody is admitted with it until it is reinstated. What renewed it stays good."""
     with access.change() as change:
+        _require_match(change, access, serial)
         row = certificates.suspend(
             change.session, actor=access.actor, tenant_id=access.tenant_id, serial=serial, now=utc_now()
         )
@@ -227,8 +229,14 @@ def suspend(access: Revokes, serial: Serial) -> CertificateInFull:
 def reinstate(access: Revokes, serial: Serial) -> CertificateInFull:
     """Ends a suspension; a revocation never ends."""
     with access.change() as change:
+        _require_match(change, access, serial)
         row = certificates.reinstate(change.session, actor=access.actor, tenant_id=access.tenant_id, serial=serial)
         return change.answer(in_full(change.session, row))
+
+
+def _require_match(change: Change, access: Access, serial: str) -> None:
+    row = certificates.require_by_serial(change.session, tenant_id=access.tenant_id, serial=serial, lock=True)
+    change.require_match(in_full(change.session, row))
 
 
 def _request(body: Handing) -> SigningRequest | None:

@@ -167,6 +167,7 @@ def remove_endpoint(access: Changes, mac: _Mac) -> None:
 def block_endpoint(access: Changes, mac: _Mac) -> Endpoint:
     """Rejected whatever the policy says; live sessions are asked off the network."""
     with access.change() as change:
+        _require_match(change, access, mac)
         row = endpoints.block_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
         return change.answer(read_endpoint(change.session, access, row.mac))
 
@@ -174,6 +175,7 @@ def block_endpoint(access: Changes, mac: _Mac) -> Endpoint:
 @router.post("/{mac}/unblock", operation_id="unblockEndpoint")
 def unblock_endpoint(access: Unblocks, mac: _Mac) -> Endpoint:
     with access.change() as change:
+        _require_match(change, access, mac)
         row = endpoints.unblock_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
         return change.answer(read_endpoint(change.session, access, row.mac))
 

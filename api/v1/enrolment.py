@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Observed
 from api.v1.certificate_settings import Manages
 from api.v1.certificate_shapes import Sans
 from api.v1.inputs import Input, Text
@@ -32,7 +33,7 @@ Issues = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_ISSUE))]
 _LIFE = Field(7 * 86_400, ge=1, le=365 * 86_400, description="How long it is good.")
 
 
-class Secret(BaseModel):
+class Secret(Observed):
     """The secret itself is not stored."""
 
     id: str
@@ -50,6 +51,10 @@ class Secret(BaseModel):
     expires_at: datetime
     last_used_at: datetime | None
     created_by: str
+
+    def observed(self) -> set[str]:
+        used = {"uses", "last_used_at"}
+        return used if self.status == "revoked" else used | {"status"}
 
 
 class MadeLink(Secret):
@@ -155,6 +160,8 @@ def make_secret(access: Issues, body: NewSecret) -> MadeSecret:
 def revoke_secret(access: Issues, secret: SecretName) -> Secret:
     """It gives out nothing more; what it gave out stays good."""
     with access.change() as change:
+        now = enrolment.require_secret(change.session, tenant_id=access.tenant_id, name=secret, lock=True)
+        change.require_match(_secret(now))
         row = enrolment.revoke_secret(change.session, actor=access.actor, tenant_id=access.tenant_id, name=secret)
         return change.answer(_secret(row))
 

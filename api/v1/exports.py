@@ -9,6 +9,7 @@ from fastapi.responses import FileResponse
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change, Observed
 from api.v1.inputs import Input
 from api.v1.keys import Moment, RowId
 from api.v1.paging import Ordered, Page, sorted_by
@@ -36,7 +37,7 @@ class ExportFile(BaseModel):
     sha256: str
 
 
-class Export(BaseModel):
+class Export(Observed):
     id: int
     log: str
     format: ExportFormat
@@ -60,6 +61,11 @@ class Export(BaseModel):
     ended_at: datetime | None
     # Of one before deletion: since when its files are the only copy.
     rows_gone_at: datetime | None
+
+    def observed(self) -> set[str]:
+        """Until it ends the worker begins it, brings it on and tries it again."""
+        brought = {"state", "percent", "rows", "bytes", "files", "sha256", "error", "failures", "started_at"}
+        return brought if self.state in ("queued", "running") else set()
 
 
 class NewExport(Input):
@@ -132,6 +138,7 @@ def download_export_file(request: Request, access: Reads, export: RowId, file: _
 def cancel_export(access: Changes, export: RowId) -> Export:
     """End it before it is done; its files go."""
     with access.change() as change:
+        _require_match(change, access, export)
         job = exports.cancel(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
         return change.answer(_export(job))
 
@@ -140,6 +147,7 @@ def cancel_export(access: Changes, export: RowId) -> Export:
 def retry_export(access: Changes, export: RowId) -> Export:
     """Go on at once with one that failed."""
     with access.change() as change:
+        _require_match(change, access, export)
         job = exports.retry(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
         return change.answer(_export(job))
 
@@ -148,10 +156,14 @@ def retry_export(access: Changes, export: RowId) -> Export:
 def remove_export(access: Changes, export: RowId) -> Export:
     """Do not keep its files until their time is over; the row stays."""
     with access.change() as change:
-        now = exports.get_job(change.session, tenant_id=access.tenant_id, job_id=export, lock=True)
-        change.require_match(_export(now))
+        _require_match(change, access, export)
         job = exports.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
         return change.answer(_export(job))
+
+
+def _require_match(change: Change, access: Access, job_id: int) -> None:
+    job = exports.get_job(change.session, tenant_id=access.tenant_id, job_id=job_id, lock=True)
+    change.require_match(_export(job))
 
 
 def _path(request: Request, job: ExportJob, file: str) -> FilePath:

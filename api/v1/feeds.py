@@ -49,7 +49,9 @@ class Feed(Observed):
     lost: int
 
     def observed(self) -> set[str]:
-        return set(type(self).model_fields) - _CHOSEN
+        # That it is paused somebody has said, what it is else is seen.
+        chosen = _CHOSEN | {"state"} if self.state == "paused" else _CHOSEN
+        return set(type(self).model_fields) - chosen
 
 
 class WholeFeed(Feed):
@@ -206,6 +208,7 @@ def test_feed(request: Request, access: Tries, feed: _Name) -> Tested:
 def pause_feed(access: Changes, feed: _Name, body: Pause) -> WholeFeed:
     """Send nothing until it is resumed; what happens meanwhile is kept for a week."""
     with access.change() as change:
+        _require_match(change, access, feed)
         row = feeds.pause(
             change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed, because=body.because
         )
@@ -216,6 +219,7 @@ def pause_feed(access: Changes, feed: _Name, body: Pause) -> WholeFeed:
 def resume_feed(access: Changes, feed: _Name) -> WholeFeed:
     """Go on where it stands; one that fails is tried at once."""
     with access.change() as change:
+        _require_match(change, access, feed)
         row = feeds.resume(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed, now=utc_now())
         return _answer(change, row)
 
@@ -225,6 +229,7 @@ def replay_feed(access: Changes, feed: _Name, body: Replay) -> WholeFeed:
     """Send once more what the logs hold of this time, with the same ids."""
     now = utc_now()
     with access.change() as change:
+        _require_match(change, access, feed)
         row = feeds.replay(
             change.session,
             actor=access.actor,
@@ -245,18 +250,25 @@ def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Rot
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": feed}
     who["sealer"] = signing_of(request).sealer
     with access.change() as change:
+        _require_match(change, access, feed)
         if body.client_certificate:
             feeds.change_client_certificate(
                 change.session, **who, certificate=body.client_certificate, key=body.client_key
             )
-            return change.answer(Rotated(secret=None))
-        keep = timedelta(seconds=body.keep_seconds)
-        return change.answer(Rotated(secret=feeds.rotate_secret(change.session, **who, keep=keep, now=utc_now())))
+            secret = None
+        else:
+            keep = timedelta(seconds=body.keep_seconds)
+            secret = feeds.rotate_secret(change.session, **who, keep=keep, now=utc_now())
+        return change.answer(Rotated(secret=secret), state=_locked(change, access, feed))
 
 
 def _require_match(change: Change, access: Access, feed: str) -> None:
+    change.require_match(_locked(change, access, feed))
+
+
+def _locked(change: Change, access: Access, feed: str) -> WholeFeed:
     row = feeds.require(change.session, tenant_id=access.tenant_id, slug=feed, lock=True)
-    change.require_match(WholeFeed(**_whole(change.session, row)))
+    return WholeFeed(**_whole(change.session, row))
 
 
 def _answer(change: Change, row: FeedRow) -> WholeFeed:

@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from api.access import Access, Requires
+from api.change import Change, Observed
 from api.remedies import told_by_the_api
 from api.v1.owners import of_every_owner
 from api.v1.paging import Ordered, Page, sorted_by
@@ -22,7 +23,7 @@ router = APIRouter(tags=["jobs"])
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
-class Job(BaseModel):
+class Job(Observed):
     id: UUID
     kind: str = Field(examples=["endpoints.import"])
     title: str
@@ -40,6 +41,11 @@ class Job(BaseModel):
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+
+    def observed(self) -> set[str]:
+        """Until it ends the worker begins it, brings it on and tries it again."""
+        is_open = self.state in ("queued", "running")
+        return {"state", "done", "total", "problem", "started_at"} if is_open else set()
 
 
 def shown(row: JobRow) -> Job:
@@ -93,6 +99,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     def cancel_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
         """One that runs ends at its next step."""
         with access.change() as change:
+            _require_match(change, access, job_id)
             row = jobs.cancel(change.session, actor=access.actor, owner=access.owner, job_id=job_id)
             return change.answer(shown(row))
 
@@ -100,8 +107,13 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     def retry_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
         """One that failed, from where it was. That takes the permissions that it took to begin it as well."""
         with access.change() as change:
+            _require_match(change, access, job_id)
             row = jobs.retry(change.session, actor=access.actor, owner=access.owner, job_id=job_id, held=access.held)
             return change.answer(shown(row))
+
+
+def _require_match(change: Change, access: Access, job_id: UUID) -> None:
+    change.require_match(shown(jobs.require(change.session, owner=access.owner, job_id=job_id, lock=True)))
 
 
 for each in of_every_owner(Permission.JOB_READ, Permission.JOB_MANAGE):

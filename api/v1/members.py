@@ -83,6 +83,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     def invite_member(access: Annotated[Access, manage], member_id: UUID) -> None:
         """Once more: a mail that says where to sign in, with a new link for who has no password yet."""
         with access.change() as change:
+            _require_match(change, access, member_id)
             row = members.require_member(change.session, owner=access.owner, membership_id=member_id)
             account_mails.invite(change.session, actor=access.actor, owner=access.owner, email=row.person.email)
             change.answer_nothing()

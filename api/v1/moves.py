@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesPlatform, ReadsPlatform, ReadsTenant
-from api.change import Change
+from api.change import Change, Observed
 from api.state import settings_of, signing_of
 from api.v1.inputs import Input
 from nac.accounts.permissions import Permission
@@ -52,11 +52,14 @@ class OwnMove(BaseModel):
     ended_at: datetime | None
 
 
-class Move(OwnMove):
+class Move(OwnMove, Observed):
     from_cell: str
     to_cell: str
     # Whether it can be switched or finished.
     ready: bool
+
+    def observed(self) -> set[str]:
+        return {"ready"}
 
 
 class NewMove(Input):
@@ -96,6 +99,7 @@ def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: NewMo
     with access.change() as change:
         sealer = signing_of(request).sealer
         tenant_id = _enter(change.session, access)
+        _require_match(change, access, tenant_id)
         status = moving.prepare_move(
             change.session, actor=access.actor, tenant_id=tenant_id, cell=body.cell, sealer=sealer
         )
@@ -113,6 +117,7 @@ def switch_move(
     with access.change() as change:
         sealer = signing_of(request).sealer
         tenant_id = _enter(change.session, access)
+        _require_match(change, access, tenant_id)
         status = moving.switch_move(
             change.session, actor=access.actor, tenant_id=tenant_id, sealer=sealer, although_silent=although_silent
         )
@@ -124,6 +129,7 @@ def finish_move(access: Manages, tenant: _Tenant) -> Move:
     """The slot of before goes back to its cell."""
     with access.change() as change:
         tenant_id = _enter(change.session, access)
+        _require_match(change, access, tenant_id)
         status = moving.finish_move(change.session, actor=access.actor, tenant_id=tenant_id)
         return _answer(access, change, tenant_id, status)
 
@@ -133,8 +139,14 @@ def cancel_move(access: Manages, tenant: _Tenant) -> Move:
     """As it was before: a tenant that was switched goes back at once."""
     with access.change() as change:
         tenant_id = _enter(change.session, access)
+        _require_match(change, access, tenant_id)
         status = moving.cancel_move(change.session, actor=access.actor, tenant_id=tenant_id)
         return _answer(access, change, tenant_id, status)
+
+
+def _require_match(change: Change, access: Access, tenant_id: TenantId) -> None:
+    last = moving.lock_last(change.session, tenant_id=tenant_id)
+    change.require_match(None if last is None else _move(access, last))
 
 
 def _answer(access: Access, change: Change, tenant_id: TenantId, status: MoveStatus) -> Move:

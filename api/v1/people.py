@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
+from api.change import Change
 from api.state import settings_of
 from api.v1.inputs import Input
 from api.v1.paging import Ordered, Page, sorted_by
@@ -124,8 +125,7 @@ def get_person(access: Reads, person_id: UUID) -> PersonDetails:
 def change_person(access: Manages, person_id: UUID, body: PersonChange) -> PersonDetails:
     """Whoever is disabled is signed out, and signs in nowhere. The last operator stays."""
     with access.change() as change:
-        care.lock(change.session, person_id=person_id)
-        change.require_match(_details(care.look_at(change.session, person_id=person_id)))
+        _require_match(change, person_id)
         care.set_status(change.session, actor=access.actor, held=access.held, person_id=person_id, status=body.status)
         return change.answer(_details(care.look_at(change.session, person_id=person_id)))
 
@@ -151,13 +151,20 @@ def make_password_link(access: Manages, person_id: UUID, body: LinkWanted) -> Pe
     """With which the person sets a password, once; those of before are good no more. It takes all permissions that the
     person has, wherever that is."""
     with access.change() as change:
+        _require_match(change, person_id)
         made = care.make_link(change.session, actor=access.actor, held=access.held, person_id=person_id)
         letters = Letters(settings_of(access.asked.request).portal_url, access.sealer.seal)
         if body.mail:
             letters.send_link(change.session, made)
-            return change.answer(PersonLink(expires_at=made.expires_at, url=None, token=None))
-        url = letters.link_of(made)
-        return change.answer(PersonLink(expires_at=made.expires_at, url=url, token=made.text))
+            link = PersonLink(expires_at=made.expires_at, url=None, token=None)
+        else:
+            link = PersonLink(expires_at=made.expires_at, url=letters.link_of(made), token=made.text)
+        return change.answer(link, state=_details(care.look_at(change.session, person_id=person_id)))
+
+
+def _require_match(change: Change, person_id: UUID) -> None:
+    care.lock(change.session, person_id=person_id)
+    change.require_match(_details(care.look_at(change.session, person_id=person_id)))
 
 
 def _person(row: PersonRow) -> Person:

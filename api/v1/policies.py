@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.bodies import BodyTooLarge
-from api.change import HasChanged
+from api.change import Change, HasChanged
 from api.v1.inputs import Comment, Input, Name, Slug
 from api.v1.jobs import Job, accepted
 from api.v1.paging import Ordered, Page, sorted_by
@@ -262,6 +262,7 @@ def publish_policy(access: Publishes, response: Response, policy: PolicySlug, bo
     job publishes (202), and is refused in the same way.
     """
     with access.change() as change:
+        _require_match(change, access, policy)
         if publishing_takes_long(change.session, tenant_id=access.tenant_id):
             row = jobs.start(
                 change.session,
@@ -282,13 +283,14 @@ def publish_policy(access: Publishes, response: Response, policy: PolicySlug, bo
             number=body.version,
             acknowledge=body.acknowledge,
         )
-        return change.answer(version_of(version))
+        return change.answer(version_of(version), state=_read(change.session, access, policy))
 
 
 @router.post("/{policy}/roll-back", operation_id="rollBackPolicy")
 def roll_back(access: Publishes, policy: PolicySlug, body: RollBack) -> Version:
     """Put an earlier version back in force, as a new version. Its tests must pass; no replay is asked for."""
     with access.change() as change:
+        _require_match(change, access, policy)
         row = policies.roll_back_policy(
             change.session,
             actor=access.actor,
@@ -298,7 +300,7 @@ def roll_back(access: Publishes, policy: PolicySlug, body: RollBack) -> Version:
             comment=body.comment,
         )
         change.session.refresh(row)
-        return change.answer(version_of(row))
+        return change.answer(version_of(row), state=_read(change.session, access, policy))
 
 
 @router.get("/{policy}/hits", operation_id="getPolicyHits")
@@ -308,6 +310,11 @@ def get_hits(access: Reads, policy: PolicySlug) -> Hits:
         counts = count_hits(session, tenant_id=access.tenant_id, slug=policy)
         rows = [RuleHits.model_validate(row) for row in hit_rows(counts)]
         return Hits(slug=counts.slug, version=counts.version, published_at=counts.published_at, rules=rows)
+
+
+def _require_match(change: Change, access: Access, slug: str) -> None:
+    """A replay before publishing takes a minute, in which nobody waits who need not."""
+    change.require_match(_read(change.session, access, slug, lock=change.compares))
 
 
 def _read(session: Session, access: Access, slug: str, *, lock: bool = False) -> Policy:

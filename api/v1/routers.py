@@ -4,6 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
+from api.bodies_left_out import letting_bodies_out
 from api.quick_reads import quickened
 from api.routes import routes_below
 from api.v1 import (
@@ -78,4 +79,4 @@ V1: Final[tuple[APIRouter, ...]] = (
     *(noun.router for noun in (*_LOGS, audit, *_TRIALS, jobs, platform)),
 )
 
-ROUTES: Final = tuple(quickened(routes_below("/v1", *V1)))
+ROUTES: Final = tuple(quickened(letting_bodies_out(routes_below("/v1", *V1))))

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change, Observed
 from api.v1.inputs import Input
 from api.v1.paging import Page, Paging
 from nac.accounts.permissions import Permission
@@ -41,10 +42,6 @@ class Ending(Input):
     leave_behind: bool = False
 
 
-# Nothing has to be said.
-_ENDING = Ending.model_validate({})
-
-
 class Counts(BaseModel):
     """NASes by what they were heard with. `back`: with the new one, and since then with the old one."""
 
@@ -54,7 +51,7 @@ class Counts(BaseModel):
     back: int = 0
 
 
-class Rotation(BaseModel):
+class Rotation(Observed):
     # Name of the NAS whose own secret it is; null for the tenant's.
     nas: str | None
     # preparing: the new one does not work yet. open: both work. overdue: past its end, and waits for a person.
@@ -67,6 +64,10 @@ class Rotation(BaseModel):
     nases: Counts
     # What a person does, in this order.
     plan: list[str]
+
+    def observed(self) -> set[str]:
+        """When it ended, and thereby that it did, somebody has said."""
+        return {"state", "opened_at", "nases", "plan"}
 
 
 class RotatingNas(BaseModel):
@@ -88,6 +89,7 @@ def begin_rotation(access: Rotates, body: NewRotation) -> Rotation:
     """From when it is `open` both secrets work, each NAS with the one that it has. What the new one is tells
     revealRadiusSecret, with `next`."""
     with access.change() as change:
+        _require_match(change, access, body.nas)
         status = rotations.begin(
             change.session,
             actor=access.actor,
@@ -126,9 +128,10 @@ def list_nases(
 
 
 @router.post("/finish", operation_id="finishSecretRotation")
-def finish_rotation(access: Rotates, body: Ending = _ENDING) -> Rotation:
+def finish_rotation(access: Rotates, body: Ending) -> Rotation:
     """The new secret alone, from now on."""
     with access.change() as change:
+        _require_match(change, access, body.nas)
         status = rotations.finish(
             change.session,
             actor=access.actor,
@@ -140,11 +143,17 @@ def finish_rotation(access: Rotates, body: Ending = _ENDING) -> Rotation:
 
 
 @router.post("/cancel", operation_id="cancelSecretRotation")
-def cancel_rotation(access: Rotates, body: Ending = _ENDING) -> Rotation:
+def cancel_rotation(access: Rotates, body: Ending) -> Rotation:
     """The old secret alone, as before."""
     with access.change() as change:
+        _require_match(change, access, body.nas)
         status = rotations.cancel(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
         return change.answer(_shown(status))
+
+
+def _require_match(change: Change, access: Access, nas: str) -> None:
+    last = rotations.lock_last(change.session, tenant_id=access.tenant_id, nas=nas)
+    change.require_match(None if last is None else _shown(last))
 
 
 def _shown(status: Status) -> Rotation:

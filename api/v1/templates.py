@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesMsp, ReadsMsp
-from api.change import Change
+from api.change import Change, Observed
 from api.remedies import of_the_api
 from api.state import signing_of
 from api.v1.inputs import Input, Name, Slug
@@ -145,8 +145,12 @@ class Rollout(BaseModel):
     ended_at: datetime | None
 
 
-class WholeRollout(Rollout):
+class WholeRollout(Rollout, Observed):
     tenants: list[RolloutTenant]
+
+    def observed(self) -> set[str]:
+        """While it is under way its job brings it on."""
+        return {"stage", "tenants", "detail"} if self.state in ("running", "rolling-back") else set()
 
 
 @router.get("", operation_id="listTemplates")
@@ -209,6 +213,7 @@ def list_versions(
 def save_version(access: Changes, slug: str, body: NewVersion) -> WholeVersion:
     """As the newest one; no tenant has it until it is rolled out."""
     with access.change() as change:
+        change.require_match(_template(_require(change.session, access, slug, lock=True)))
         row = templates.save_version(
             change.session,
             actor=access.actor,
@@ -217,7 +222,8 @@ def save_version(access: Changes, slug: str, body: NewVersion) -> WholeVersion:
             document=body.document,
             comment=body.comment,
         )
-        return change.answer(WholeVersion.model_validate(_version(row)))
+        state = _template(_require(change.session, access, slug))
+        return change.answer(WholeVersion.model_validate(_version(row)), state=state)
 
 
 @router.get("/{slug}/versions/{number}", operation_id="getTemplateVersion")
@@ -310,7 +316,7 @@ def get_rollout(access: Reads, slug: str, rollout_id: UUID) -> WholeRollout:
 def stop_rollout(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
     """Tenants that have the version keep it."""
     with access.change() as change:
-        _require_rollout(change.session, access, slug, rollout_id)
+        _require_rollout_match(change, access, slug, rollout_id)
         row = rollouts.stop(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id)
         return change.answer(_whole(access, change.session, row))
 
@@ -319,7 +325,7 @@ def stop_rollout(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
 def go_on(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
     """One that was stopped; its stage is watched anew from now."""
     with access.change() as change:
-        _require_rollout(change.session, access, slug, rollout_id)
+        _require_rollout_match(change, access, slug, rollout_id)
         seal = signing_of(access.asked.request).sealer.seal
         row = rollouts.go_on(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id, seal=seal)
         return change.answer(_whole(access, change.session, row))
@@ -329,7 +335,7 @@ def go_on(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
 def roll_back(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
     """Give the tenants back what they had, of parts that nobody has changed since."""
     with access.change() as change:
-        _require_rollout(change.session, access, slug, rollout_id)
+        _require_rollout_match(change, access, slug, rollout_id)
         seal = signing_of(access.asked.request).sealer.seal
         row = rollouts.roll_back(
             change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id, seal=seal
@@ -346,10 +352,17 @@ def _require_match(change: Change, access: Access, slug: str, tenant: str) -> No
     change.require_match(None if found is None else _follower(found))
 
 
-def _require_rollout(session: Session, access: Access, slug: str, rollout_id: UUID) -> RolloutRow:
+def _require_rollout_match(change: Change, access: Access, slug: str, rollout_id: UUID) -> None:
+    row = _require_rollout(change.session, access, slug, rollout_id, lock=True)
+    change.require_match(_whole(access, change.session, row))
+
+
+def _require_rollout(
+    session: Session, access: Access, slug: str, rollout_id: UUID, *, lock: bool = False
+) -> RolloutRow:
     """Of this template."""
     template = _require(session, access, slug)
-    row = rollouts.require_rollout(session, msp_id=access.msp_id, rollout_id=rollout_id)
+    row = rollouts.require_rollout(session, msp_id=access.msp_id, rollout_id=rollout_id, lock=lock)
     if row.template_id != template.id:
         raise rollouts.RolloutNotFound("There is no such roll-out.", place="rollout")
     return row

@@ -5,9 +5,10 @@ from typing import Annotated, cast
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
+from api.change import Change, Observed
 from api.sign_up.desk import desk_of
 from api.v1.inputs import Input
 from api.v1.paging import Ordered, Page, sorted_by
@@ -25,7 +26,7 @@ Reads = Annotated[Access, Depends(ReadsPlatform(Permission.MSP_READ))]
 Changes = Annotated[Access, Depends(ChangesPlatform(Permission.MSP_CREATE))]
 
 
-class Trial(BaseModel):
+class Trial(Observed):
     tenant_id: UUID
     organisation: str
     email: str
@@ -38,6 +39,9 @@ class Trial(BaseModel):
     # Since when it has more authentications than it may; null while it has not.
     over_since: datetime | None
     created_at: datetime
+
+    def observed(self) -> set[str]:
+        return {"over_since"}
 
 
 class Conversion(Input):
@@ -72,6 +76,7 @@ def get_trial(access: Reads, tenant_id: UUID) -> Trial:
 def convert_trial(request: Request, access: Changes, tenant_id: UUID, body: Conversion) -> Trial:
     """The tenant stays, without the limits and the end of a trial. Ports, secret and rules stay as they are."""
     with access.change() as change:
+        _require_match(change, tenant_id)
         row = keeping.convert(
             change.session, desk_of(request), actor=access.actor, tenant_id=TenantId(tenant_id), msp=body.msp
         )
@@ -82,8 +87,13 @@ def convert_trial(request: Request, access: Changes, tenant_id: UUID, body: Conv
 def extend_trial(access: Changes, tenant_id: UUID, body: Extension) -> Trial:
     """From its end on or, where it has ended, from now; what its end has suspended goes on."""
     with access.change() as change:
+        _require_match(change, tenant_id)
         row = keeping.extend(change.session, actor=access.actor, tenant_id=TenantId(tenant_id), days=body.days)
         return change.answer(_trial(row))
+
+
+def _require_match(change: Change, tenant_id: UUID) -> None:
+    change.require_match(_trial(trials.require_trial(change.session, tenant_id=TenantId(tenant_id), lock=True)))
 
 
 def _trial(row: TrialRow) -> Trial:

@@ -130,8 +130,10 @@ def own_authorities(session: Session, *, tenant_id: TenantId) -> list[x509.Certi
     ]
 
 
-def require_authority(session: Session, *, tenant_id: TenantId, which: str) -> CertificateAuthority:
-    """By id, or the newest active one of a kind: "root", "issuing"."""
+def require_authority(session: Session, *, tenant_id: TenantId, which: str, lock: bool = False) -> CertificateAuthority:
+    """By id, or the newest active one of a kind: "root", "issuing". `lock` keeps all of the tenant as they are."""
+    if lock:
+        repository.lock_tenant(session, tenant_id)
     for authority in repository.list_authorities(session, tenant_id):
         if which == str(authority.id) or (which == authority.kind and authority.status == "active"):
             return authority

@@ -22,6 +22,7 @@ from nac.models import Certificate, CertificateAuthority, Tenant
 _LEAD_MOST = timedelta(days=45)
 # A certificate that would gain less is not worth a change.
 _GAIN_LEAST = timedelta(hours=1)
+_NO_SERVER = "This is no valid server certificate."
 _ISSUE = "Issue another: ./admit cert issue --profile server"
 
 
@@ -99,12 +100,20 @@ def carry_out(session: Session, plan: RenewalPlan, *, actor: str, signing: Signi
     return row
 
 
-def present_now(session: Session, *, actor: str, tenant_id: TenantId, serial: bytes, now: datetime) -> Certificate:
-    """The cell shows this server certificate from now on, in place of whichever it shows or was to show."""
+def lock_server(session: Session, *, tenant_id: TenantId, serial: bytes) -> Certificate:
+    """A server's certificate; it is as it is, and shown or not, until the transaction ends."""
     repository.lock_tenant(session, tenant_id)
     row = repository.get_by_serial(session, tenant_id, serial, lock=True)
-    if row is None or row.profile != SERVER_PROFILE or row.status != "valid" or row.key_sealed is None:
-        raise CertificateStatusConflict("This is no valid server certificate.", place="serial")
+    if row is None or row.profile != SERVER_PROFILE:
+        raise CertificateStatusConflict(_NO_SERVER, place="serial")
+    return row
+
+
+def present_now(session: Session, *, actor: str, tenant_id: TenantId, serial: bytes, now: datetime) -> Certificate:
+    """The cell shows this server certificate from now on, in place of whichever it shows or was to show."""
+    row = lock_server(session, tenant_id=tenant_id, serial=serial)
+    if row.status != "valid" or row.key_sealed is None:
+        raise CertificateStatusConflict(_NO_SERVER, place="serial")
     if row.not_after <= now:
         raise CertificateStatusConflict(f"It ended on {row.not_after:%Y-%m-%d}.", place="serial", remedy=_ISSUE)
     before = row.present_from

@@ -115,9 +115,9 @@ def reinstate(session: Session, *, actor: str, tenant_id: TenantId, serial: str)
     return _change(session, actor, row, "reinstate", "valid", reason="", since=None)
 
 
-def require_by_serial(session: Session, *, tenant_id: TenantId, serial: str) -> Certificate:
+def require_by_serial(session: Session, *, tenant_id: TenantId, serial: str, lock: bool = False) -> Certificate:
     """By the serial number's hex digits, colons allowed as other tools print them."""
-    return _require(session, tenant_id, serial, lock=False)
+    return _require(session, tenant_id, serial, lock=lock)
 
 
 def renewals_of(session: Session, certificate: Certificate) -> Sequence[Certificate]:

@@ -259,9 +259,7 @@ def authorities_beyond(session: Session, known: Collection[UUID]) -> Sequence[tu
 
 def revoke_secret(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> EnrolmentSecret:
     """It gives out nothing more; what it gave out stays good. Revoking again changes nothing."""
-    row = repository.lock_by_name(session, tenant_id, name)
-    if row is None:
-        raise _not_found(name)
+    row = require_secret(session, tenant_id=tenant_id, name=name, lock=True)
     if row.revoked_at is None:
         row.revoked_at = utc_now()
         session.flush()
@@ -269,9 +267,9 @@ def revoke_secret(session: Session, *, actor: str, tenant_id: TenantId, name: st
     return row
 
 
-def require_secret(session: Session, *, tenant_id: TenantId, name: str) -> EnrolmentSecret:
+def require_secret(session: Session, *, tenant_id: TenantId, name: str, lock: bool = False) -> EnrolmentSecret:
     """By public id or name. Raises EnrolmentSecretNotFound."""
-    row = repository.get_by_name(session, tenant_id, name)
+    row = (repository.lock_by_name if lock else repository.get_by_name)(session, tenant_id, name)
     if row is None:
         raise _not_found(name)
     return row

@@ -130,11 +130,22 @@ def cancel(session: Session, *, actor: str, tenant_id: TenantId, nas: str = "", 
 
 def require_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> Status:
     """Of the last rotation. In any scope that sees the tenant."""
+    status = _find_last(session, tenant_id, nas)
+    if status is None:
+        raise RotationNotFound(place="rotation")
+    return status
+
+
+def lock_last(session: Session, *, tenant_id: TenantId, nas: str = "") -> Status | None:
+    """The same, None where there was none; none begins or ends until the transaction does."""
+    _enter(session, tenant_id)
+    return _find_last(session, tenant_id, nas)
+
+
+def _find_last(session: Session, tenant_id: TenantId, nas: str) -> Status | None:
     found = _find(session, tenant_id, nas)
     rotation = repository.find_last(session, tenant_id, found.id if found else None)
-    if rotation is None:
-        raise RotationNotFound(place="rotation")
-    return _status(session, rotation, found)
+    return None if rotation is None else _status(session, rotation, found)
 
 
 def list_page(

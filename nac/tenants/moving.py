@@ -143,15 +143,23 @@ def cancel_move(session: Session, *, actor: str, tenant_id: TenantId) -> MoveSta
 
 def require_move(session: Session, *, tenant_id: TenantId) -> MoveStatus:
     """The last one of the tenant. In any scope that sees it; cells are named as far as they are seen."""
-    move = session.scalar(
-        select(TenantMove)
-        .where(TenantMove.tenant_id == tenant_id)
-        .order_by(TenantMove.created_at.desc(), TenantMove.id)
-        .limit(1)
-    )
+    move = _find_last(session, tenant_id)
     if move is None:
         raise MoveNotFound(place="move")
-    return _describe(session, move)
+    return move
+
+
+def lock_last(session: Session, *, tenant_id: TenantId) -> MoveStatus | None:
+    """The same, None where there was none; it stays the last, and as it is, until the transaction ends."""
+    _enter(session, tenant_id)
+    return _find_last(session, tenant_id)
+
+
+def _find_last(session: Session, tenant_id: TenantId) -> MoveStatus | None:
+    query = select(TenantMove).where(TenantMove.tenant_id == tenant_id)
+    query = query.order_by(TenantMove.created_at.desc(), TenantMove.id).limit(1)
+    move = session.scalar(query.execution_options(populate_existing=True))
+    return None if move is None else _describe(session, move)
 
 
 def _enter(session: Session, tenant_id: TenantId) -> Tenant:

@@ -1,5 +1,6 @@
 """What changes a thing that is shown by itself compares it with `If-Match`: each of these routes, from the table."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -7,13 +8,21 @@ import pytest
 from api.access import Anyone, Mine
 from tests.isolation.book import Good
 from tests.isolation.calls import Answer
-from tests.isolation.fed import things_of
+from tests.isolation.fed import as_whom, things_of
 from tests.isolation.hall import Hall
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
 
 _CHANGES = {"PUT", "PATCH", "DELETE"}
-# What is changed there is shown nowhere by itself.
+# Of those that change or act, with the reason.
 _UNCOMPARED = {
+    "asks, and changes nothing that is shown": {
+        *("testFeed", "testIdentitySource", "previewRetention", "exportRootKey", "refreshAuthority"),
+        *("checkPolicy", "replayPolicy", "simulatePolicy", "testPolicy"),
+    },
+    "makes another, and commits in between: what it was made of is not locked until its end": {"renewCertificate"},
+    "makes something of the tenant's or the MSP's own": {
+        *("importFile", "importTenant", "issueServerCertificate", "makeEnrolmentLink"),
+    },
     "adds to what others have told": {"setEndpointPosture"},
     "ends what is only listed": {
         *("revokeTenantToken", "revokeMspToken", "revokePlatformToken"),
@@ -32,17 +41,46 @@ _SHOWN_BY = {
     "suspendMsp": "getMsp",
     "resumeMsp": "getMsp",
     "resetRetentionLimits": "getRetentionLimits",
+    "saveTemplateVersion": "getTemplate",
+    "presentServerCertificate": "getCertificate",
+    **dict.fromkeys(("exportRootKey", "forgetRootKey", "importRootKey"), "getAuthority"),
     "followTemplate": "",
     "releaseFromTemplate": "",
 }
 
 
-def _compared() -> list[Route]:
+# Of the path, where another thing is meant than the same route's thing elsewhere.
+_ROOT = {"authority": "root"}
+
+
+def _operations(world: Installation) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, operations in world.app.openapi()["paths"].items():
+        for method, operation in operations.items():
+            yield path, method, operation
+
+
+def _compared(world: Installation) -> set[str]:
+    """Whatever changes something, and each POST of what is shown by itself, or below it."""
     own = {name for names in _UNCOMPARED.values() for name in names}
-    routes = [route for route in BY_NAME.values() if route.method in _CHANGES and not isinstance(route.asks, Mine)]
-    return [route for route in routes if route.name not in own] + [
-        BY_NAME[name] for name in _SHOWN_BY if BY_NAME[name].method == "POST"
-    ]
+    shown = {path for path, method, operation in _operations(world) if method == "get" and _has_state(operation)}
+    found = set(_SHOWN_BY)
+    for route in BY_NAME.values():
+        path = f"/v1{route.path}"
+        above = path if _is_read(route.path) else path.rpartition("/")[0]
+        if not isinstance(route.asks, Mine) and (
+            route.method in _CHANGES or (route.method == "POST" and above in shown)
+        ):
+            found.add(route.name)
+    assert own <= found
+    return found - own
+
+
+def _is_read(path: str) -> bool:
+    return any(route.method == "GET" and route.path == path for route in BY_NAME.values())
+
+
+def _has_state(operation: dict[str, Any]) -> bool:
+    return "ETag" in operation["responses"].get("200", {}).get("headers", {})
 
 
 def _headers(world: Installation, **more: str) -> dict[str, str]:
@@ -57,18 +95,20 @@ def _shown(world: Installation, route: Route, things: dict[str, Any]) -> Answer 
     if route.name in _SHOWN_BY:
         if not (reader := _SHOWN_BY[route.name]):
             return None
+        things = things | _ROOT if "/root/" in path else things
         path = Good(path=route.good.path).asked(BY_NAME[reader].path, things)["path"]
+    elif route.method == "POST" and not _is_read(route.path):
+        path = path.rpartition("/")[0]
     return world.call("GET", path, headers=_headers(world), query=query)
 
 
 def test_what_is_compared_is_told(world: Installation) -> None:
     told = {
         operation["operationId"]
-        for operations in world.app.openapi()["paths"].values()
-        for operation in operations.values()
+        for _, _, operation in _operations(world)
         if any(parameter["name"] == "If-Match" for parameter in operation.get("parameters", ()))
     }
-    assert {route.name for route in _compared()} == told
+    assert _compared(world) == told
 
 
 def test_what_is_told_to_have_a_state_shows_it(world: Installation, hall: Hall) -> None:
@@ -78,7 +118,7 @@ def test_what_is_told_to_have_a_state_shows_it(world: Installation, hall: Hall) 
             route = BY_NAME.get(operations.get("get", {}).get("operationId"))
             if route is None or isinstance(route.asks, Mine | Anyone):
                 continue
-            told = "ETag" in operations["get"]["responses"].get("200", {}).get("headers", {})
+            told = _has_state(operations["get"])
             asked = route.good.asked(route.path, things_of(world, route))
             with hall.passing():
                 answer = world.call("GET", headers=_headers(world), **asked)
@@ -94,9 +134,27 @@ def test_what_is_told_to_have_a_state_shows_it(world: Installation, hall: Hall) 
     assert seen > 100
 
 
-@pytest.mark.parametrize("noun", [noun for noun, routes in ROUTES.items() if set(routes) & set(_compared())])
+@pytest.mark.parametrize("noun", ROUTES)
+def test_what_compares_nothing_is_not_done_with_if_match(world: Installation, hall: Hall, noun: str) -> None:
+    compared = _compared(world)
+    for route in (each for each in ROUTES[noun] if each.method != "GET" and each.name not in compared):
+        things = things_of(world, route)
+        asked = route.good.asked(route.path, things)
+        with hall.open():
+            headers = as_whom(world, route, things)
+            with hall.passing():
+                refused = world.call(route.method, headers=headers | {"If-Match": '"other"'}, **asked)
+            if refused.status != 412:
+                plain = world.call(route.method, headers=headers, **asked)
+                assert refused.status == plain.status >= 400, (route, refused.text)
+            else:
+                assert refused.json["code"] == "cannot-compare", (route, refused.text)
+
+
+@pytest.mark.parametrize("noun", ROUTES)
 def test_change_of_another_state_is_not_made(world: Installation, hall: Hall, noun: str) -> None:
-    for route in (each for each in ROUTES[noun] if each in _compared()):
+    compared = _compared(world)
+    for route in (each for each in ROUTES[noun] if each.name in compared):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)
         with hall.open():
@@ -105,7 +163,7 @@ def test_change_of_another_state_is_not_made(world: Installation, hall: Hall, no
             assert (refused.status, refused.json.get("code")) == (412, "has-changed"), (route, refused.text)
             with hall.passing():
                 plain = world.call(route.method, headers=_headers(world), **asked)
-            if (shown := _shown(world, route, things)) is None:
+            if (shown := _shown(world, route, things)) is None or shown.status == 404:
                 continue
             tag = shown.headers["etag"]
             answer = world.call(route.method, headers=_headers(world, **{"If-Match": tag}), **asked)

@@ -23,6 +23,12 @@ _MAKES = {
     f"{ALPHA}/nases/sw-1": (f"{ALPHA}/nases", {"name": "North", "identifier": "sw-1"}),
     f"{ALPHA}/sites/branch": (f"{ALPHA}/sites", {"slug": "branch"}),
     f"{ALPHA}/pools/devices": (f"{ALPHA}/pools", {"name": "devices", "ranges": ["10.1.0.0/29"]}),
+    f"{ALPHA}/endpoints/00:00:5e:00:53:01": (f"{ALPHA}/endpoints", {"mac": "00:00:5e:00:53:01"}),
+    f"{ALPHA}/enrolment-secrets/mdm": (f"{ALPHA}/enrolment-secrets", {"name": "mdm"}),
+    f"{ALPHA}/feeds/siem": (
+        f"{ALPHA}/feeds",
+        {"kind": "webhook", "name": "siem", "settings": {"url": "https://siem.example/admit"}},
+    ),
     f"{ALPHA}/users/ann": (f"{ALPHA}/users", {"name": "ann", "password": "correct horse battery"}),
 }
 
@@ -48,6 +54,17 @@ def make(api: httpx.Client, path: str) -> None:
         where, body = _MAKES[path]
         made = api.post(where, json=body)
         assert made.status_code == 201, made.text
+
+
+def _go_on_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has compared waits for the other one, as far as that comes."""
+    wait, compare = meet(), Change.require_match
+
+    def require_match(change: Change, current: BaseModel | None) -> None:
+        compare(change, current)
+        wait()
+
+    monkeypatch.setattr(Change, "require_match", require_match)
 
 
 def limits(days: int) -> dict[str, int]:
@@ -83,18 +100,38 @@ def test_one_of_two_that_have_seen_the_same_is_made(
     if path == LIMITS:
         api.headers["Authorization"] = f"Bearer {make_token(Owner())}"
     tag = api.get(path).headers["etag"]
-    wait, compare = meet(), Change.require_match
-
-    def require_match(change: Change, current: BaseModel | None) -> None:
-        compare(change, current)
-        wait()
-
-    monkeypatch.setattr(Change, "require_match", require_match)
+    _go_on_together(monkeypatch)
     answers = at_once(lambda which: api.request(method, path, json=bodies[which], headers={"If-Match": tag}))
     assert [answer.status_code for answer in answers] == [200, 412], [answer.text for answer in answers]
 
 
-@pytest.mark.parametrize("path", [path for path in _MAKES if "templates" not in path and "policies" not in path])
+@pytest.mark.parametrize(
+    ("path", "act", "body"),
+    [
+        (f"{ALPHA}/endpoints/00:00:5e:00:53:01", "block", None),
+        (f"{ALPHA}/feeds/siem", "pause", {"because": "It moves."}),
+        (f"{ALPHA}/policies/office", "publish", None),
+        (f"{ALPHA}/enrolment-secrets/mdm", "revoke", None),
+    ],
+)
+def test_one_of_two_that_act_on_what_they_have_seen_is_made(
+    api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str, act: str, body: dict[str, Any] | None
+) -> None:
+    make(api, path)
+    if act == "publish":
+        assert api.put(f"{path}/draft", json={"rules": [], "fallback": {"verdict": "deny"}}).status_code == 200
+    tag = api.get(path).headers["etag"]
+    _go_on_together(monkeypatch)
+    answers = at_once(lambda _: api.post(f"{path}/{act}", json=body, headers={"If-Match": tag}))
+    assert [answer.status_code for answer in answers] == [200, 412], [answer.text for answer in answers]
+    assert answers[1].json()["code"] == "has-changed"
+    # The answer has the state of what was acted on.
+    assert answers[0].headers["etag"].partition("-")[0] == api.get(path).headers["etag"].partition("-")[0]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in _MAKES if path.split("/")[-2] in ("nases", "sites", "pools", "users")]
+)
 def test_what_is_removed_twice_at_once_is_gone_for_the_second(
     api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:

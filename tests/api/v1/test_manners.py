@@ -125,11 +125,15 @@ def test_change_of_what_has_changed_is_refused(api: httpx.Client) -> None:
 def test_a_change_that_compares_nothing_is_not_made_with_if_match(api: httpx.Client) -> None:
     tag = api.post(ENDPOINTS, json={"mac": PRINTER}).headers["etag"]
     path = f"{ENDPOINTS}/{PRINTER}"
+    new = {"mac": "00:00:5e:00:53:02"}
     for given in (tag, '"x"'):
-        refused = api.post(f"{path}/block", headers={"If-Match": given})
+        refused = api.post(ENDPOINTS, json=new, headers={"If-Match": given})
         assert (refused.status_code, refused.json()["code"]) == (412, "cannot-compare")
+    assert api.get(f"{ENDPOINTS}/{new['mac']}").status_code == 404
+    assert api.post(ENDPOINTS, json=new, headers={"If-Match": "*"}).status_code == 201
+    assert api.post(f"{path}/block", headers={"If-Match": '"x"'}).json()["code"] == "has-changed"
     assert api.get(path).json()["status"] == "active"
-    assert api.post(f"{path}/block", headers={"If-Match": "*"}).status_code == 200
+    assert api.post(f"{path}/block", headers={"If-Match": tag}).status_code == 200
 
 
 def test_answer_of_a_change_that_is_told_again_tells_what_the_cell_has_come_to_since(

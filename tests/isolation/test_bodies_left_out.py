@@ -1,0 +1,52 @@
+"""A body in which nothing has to be said may be left out: of each such operation, from the description."""
+
+from typing import Any
+
+import pytest
+
+from tests.isolation.fed import as_whom, things_of
+from tests.isolation.hall import Hall
+from tests.isolation.installation import BY_NAME, ROUTES, Installation
+
+
+def _bodies(world: Installation) -> dict[str, dict[str, Any]]:
+    """Of each POST, by its name."""
+    return {
+        operations["post"]["operationId"]: operations["post"]["requestBody"]
+        for operations in world.app.openapi()["paths"].values()
+        if "requestBody" in operations.get("post", {})
+    }
+
+
+def _says_nothing(world: Installation, body: dict[str, Any]) -> bool:
+    """Whether `{}` is of its form."""
+    schema = body["content"].get("application/json", {}).get("schema", {})
+    name = schema.get("$ref", "").rpartition("/")[2]
+    return bool(name) and not world.app.openapi()["components"]["schemas"][name].get("required")
+
+
+def test_what_may_be_left_out_is_told(world: Installation) -> None:
+    bodies = _bodies(world)
+    told = {name for name, body in bodies.items() if body["required"] is False}
+    # Null is another way to say nothing there.
+    assert told == {name for name, body in bodies.items() if _says_nothing(world, body)} | {"revealRadiusSecret"}
+    assert len(told) > 20
+
+
+@pytest.mark.parametrize("noun", ROUTES)
+def test_who_sends_no_body_is_answered_as_who_sends_an_empty_one(world: Installation, hall: Hall, noun: str) -> None:
+    told = {name for name, body in _bodies(world).items() if body["required"] is False}
+    for route in (each for each in ROUTES[noun] if each.name in told):
+        things = things_of(world, route)
+        asked = {name: part for name, part in route.good.asked(route.path, things).items() if name != "body"}
+        answers = []
+        for body in ({}, {"body": {}}):
+            with hall.open():
+                answers.append(world.call(route.method, headers=as_whom(world, route, things), **asked, **body))
+        left, empty = answers
+        assert left.status == empty.status, (route, left.text, empty.text)
+        assert left.status < 500, (route, left.text)
+        if left.status >= 400:
+            assert left.json == empty.json, (route, left.text, empty.text)
+            assert left.json.get("place") != "body", (route, left.text)
+    assert told <= BY_NAME.keys()
