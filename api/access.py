@@ -128,6 +128,16 @@ class Asked:
         with reading(self.request, scope) as session:
             yield session, reach
 
+    @contextmanager
+    def among_msps(self, permission: Permission) -> Iterator[tuple[Session, frozenset[MspId] | None]]:
+        """A transaction that sees the MSPs that the asker has the permission on, and which these are; None for all.
+        Raises SecondFactorNeeded where the platform wants one."""
+        only = self.principal.msps(permission)
+        if only is None:
+            self.require_second_factor()
+        with reading(self.request, self.own_scope if only is not None else PlatformScope()) as session:
+            yield session, only
+
     def require_second_factor(self) -> None:
         if self.needs_second_factor:
             raise SecondFactorNeeded(remedy="Sign in with two factors; GET /v1/me tells which you have.")

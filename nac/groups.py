@@ -19,10 +19,10 @@ from nac.db.quotas import count_alone
 from nac.db.sets import among
 from nac.db.texts import has_part
 from nac.engine.references import ReferenceKind
-from nac.errors import AlreadyExists, Conflict, NotFound
+from nac.errors import AlreadyExists, Conflict, InUse, NotFound
 from nac.ids import TenantId
 from nac.models import EndpointGroup, EndpointGroupMember, UserGroup, UserGroupMember
-from nac.policies.referring import require_unreferenced
+from nac.policies.referring import require_renamable, require_unreferenced
 from nac.validation import parse_id, require_name
 
 # Of one noun of a tenant, and of these at once.
@@ -96,15 +96,17 @@ class Groups(Generic[GroupT]):
             )
 
     def rename(self, session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str) -> GroupT:
-        """Its members stay. Raises InUse while a policy in force or a draft names it: those are never rewritten, what
-        decides is what somebody has looked at and published."""
+        """Its members stay. Raises InUse while a policy in force or a draft names it, or would decide otherwise by a
+        part of its name: those are never rewritten, what decides is what somebody has looked at and published. So it
+        does while the tenant follows a template that has the group: a roll-out would make it anew, without members."""
         group = self.require(session, tenant_id=tenant_id, name=name)
         new_name = require_name(new_name)
         if new_name == name:
             return group
         if self._get(session, tenant_id, new_name) is not None:
             raise AlreadyExists(f"There is a group {new_name!r} already.", place="name")
-        require_unreferenced(session, tenant_id=tenant_id, kind=self.kind, name=name, place="name")
+        require_renamable(session, tenant_id=tenant_id, kind=self.kind, name=name, new_name=new_name, place="name")
+        self._require_of_no_template(session, name)
         group.name = new_name
         session.flush()
         audit.append(
@@ -117,6 +119,15 @@ class Groups(Generic[GroupT]):
             after={"name": new_name},
         )
         return group
+
+    def _require_of_no_template(self, session: Session, name: str) -> None:
+        kind = self.kind.removesuffix("-group")
+        if session.scalar(select(func.template_has_group(kind, name))):
+            raise InUse(
+                f"The template that the tenant follows has the group {name!r}.",
+                place="name",
+                remedy=f"Have a version without it rolled out, or group:{kind}/{name} made an override of the tenant.",
+            )
 
     def remove(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
         """Its members stay, without it. Raises InUse while a policy in force or a draft names it."""

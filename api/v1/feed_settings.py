@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from api.v1.inputs import Input
+from api.v1.inputs import Input, Slug
 
 _Words = tuple[Annotated[str, Field(max_length=100)], ...]
 _Kinds = Annotated[_Words, Field(max_length=50, examples=[["authentication"]])]
@@ -53,6 +53,8 @@ class SyslogGiven(_Shared):
 class FeedSettingsChange(_Shared):
     """Of a webhook or of syslog. Certificate and key of a client are changed by rotate-secret."""
 
+    # Of the feed; null is as left out.
+    name: Slug | None = None
     url: _Url | None = None
     batch: _Batch | None = None
     headers: _Headers | None = None

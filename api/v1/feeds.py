@@ -163,14 +163,19 @@ def get_feed(access: Reads, feed: _Name) -> WholeFeed:
 def change_feed(request: Request, access: Changes, feed: _Name, body: FeedSettingsChange) -> WholeFeed:
     """What is left out stays as it is, null is as usual again. What waits is sent by the new settings, at once."""
     given = given_settings(body)
+    name = given.pop("name", None)
     reset = [name for name, value in given.items() if value is None]
     with access.change() as change:
         _require_match(change, access, feed)
+        who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
+        if name is not None:
+            row = feeds.rename(change.session, **who, slug=feed, new_slug=name)
+            if not given:
+                return _answer(change, row)
         row = feeds.change(
             change.session,
-            actor=access.actor,
-            tenant_id=access.tenant_id,
-            slug=feed,
+            **who,
+            slug=name or feed,
             changes={name: value for name, value in given.items() if value is not None},
             reset=reset,
             sealer=signing_of(request).sealer,

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
-from api.access import Access, ChangesMsp, ChangesPlatform, OperatesMsp, ReadsMsp, ReadsPlatform
+from api.access import Access, Asked, ChangesMsp, ChangesPlatform, Mine, OperatesMsp, ReadsMsp
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
@@ -20,7 +20,6 @@ router = APIRouter(prefix="/msps", tags=["msps"])
 
 _Status = Literal["active", "suspended"]
 
-Lists = Annotated[Access, Depends(ReadsPlatform(Permission.MSP_READ))]
 Creates = Annotated[Access, Depends(ChangesPlatform(Permission.MSP_CREATE))]
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.MSP_READ))]
 Suspends = Annotated[Access, Depends(OperatesMsp(Permission.MSP_SUSPEND))]
@@ -56,14 +55,22 @@ class MspSuspension(Input):
 
 @router.get("", operation_id="listMsps")
 def list_msps(
-    access: Lists,
+    asked: Annotated[Asked, Depends(Mine())],
     paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
     status: Annotated[list[_Status] | None, Query()] = None,
 ) -> Page[Msp]:
-    """By slug; for who runs the platform."""
-    with access.read() as session:
-        rows = msps.list_msps(session, span=paging.span, text=text, statuses=status or ())
+    """Those that the asker may read: all for who runs the platform, own ones for their people and tokens, none for
+    others. What asks for two factors is left out for who has shown one."""
+    with asked.among_msps(Permission.MSP_READ) as (session, only):
+        rows = msps.list_seen(
+            session,
+            only=only,
+            span=paging.span,
+            text=text,
+            statuses=status or (),
+            has_two_factors=asked.signed_in is None or asked.signed_in.has_two,
+        )
         return paging.ordered(rows, _msp)
 
 

@@ -13,7 +13,6 @@ from api.change import Change
 from api.v1.inputs import Input, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
-from nac.db import hold
 from nac.mac import display_mac
 from nac.models import PoolAddress
 from nac.pools import service as pools
@@ -87,6 +86,8 @@ class NewPool(PoolOptions):
 
 
 class PoolChange(PoolOptions):
+    # Not while a policy or a site's fallback names it.
+    name: Slug | None = None
     # In place of all it has.
     ranges: _Ranges | None = None
     exclusions: _Ranges | None = None
@@ -187,12 +188,13 @@ def change_pool(access: Changes, pool: _Pool, body: PoolChange, site: _Site = ""
     """What is left out stays as it is. Devices keep addresses that leave the pool until they are gone themselves."""
     with access.change() as change:
         _require(change, access, pool, site)
+        which: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "site": site}
+        if body.name is not None:
+            pool = pools.rename_pool(change.session, **which, name=pool, new_name=body.name).name
         pools.set_pool(
             change.session,
-            actor=access.actor,
-            tenant_id=access.tenant_id,
+            **which,
             name=pool,
-            site=site,
             ranges=body.ranges,
             exclusions=body.exclusions,
             options=body.options(),
@@ -211,8 +213,7 @@ def remove_pool(access: Changes, pool: _Pool, site: _Site = "") -> None:
 
 
 def _require(change: Change, access: Access, name: str, site: str) -> None:
-    row = pools.require_pool(change.session, tenant_id=access.tenant_id, name=name, site=site)
-    hold(change.session, row)
+    pools.lock_pool(change.session, tenant_id=access.tenant_id, name=name, site=site)
     change.require_match(_detail(change.session, access, name, site))
 
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import Change, Observed
@@ -28,6 +29,8 @@ Changes = Annotated[Access, Depends(ChangesPlatform(Permission.MSP_CREATE))]
 
 class Trial(Observed):
     tenant_id: UUID
+    # Slug of it.
+    tenant: str
     organisation: str
     email: str
     state: TrialState
@@ -63,13 +66,14 @@ def list_trials(
     """Converted ones as well."""
     with access.read() as session:
         rows = trials.list_trials(session, span=paging.span, text=text, states=state or ())
-        return paging.ordered(rows, _trial)
+        slugs = trials.slugs_of(session, rows)
+        return paging.ordered(rows, lambda row: _shown(row, slugs[row.tenant_id]))
 
 
 @router.get("/{tenant_id}", operation_id="getTrial")
 def get_trial(access: Reads, tenant_id: UUID) -> Trial:
     with access.read() as session:
-        return access.shown(_trial(trials.require_trial(session, tenant_id=TenantId(tenant_id))))
+        return access.shown(_trial(session, trials.require_trial(session, tenant_id=TenantId(tenant_id))))
 
 
 @router.post("/{tenant_id}/convert", operation_id="convertTrial")
@@ -80,7 +84,7 @@ def convert_trial(request: Request, access: Changes, tenant_id: UUID, body: Conv
         row = keeping.convert(
             change.session, desk_of(request), actor=access.actor, tenant_id=TenantId(tenant_id), msp=body.msp
         )
-        return change.answer(_trial(row))
+        return change.answer(_trial(change.session, row))
 
 
 @router.post("/{tenant_id}/extend", operation_id="extendTrial")
@@ -89,16 +93,22 @@ def extend_trial(access: Changes, tenant_id: UUID, body: Extension) -> Trial:
     with access.change() as change:
         _require_match(change, tenant_id)
         row = keeping.extend(change.session, actor=access.actor, tenant_id=TenantId(tenant_id), days=body.days)
-        return change.answer(_trial(row))
+        return change.answer(_trial(change.session, row))
 
 
 def _require_match(change: Change, tenant_id: UUID) -> None:
-    change.require_match(_trial(trials.require_trial(change.session, tenant_id=TenantId(tenant_id), lock=True)))
+    row = trials.require_trial(change.session, tenant_id=TenantId(tenant_id), lock=True)
+    change.require_match(_trial(change.session, row))
 
 
-def _trial(row: TrialRow) -> Trial:
+def _trial(session: Session, row: TrialRow) -> Trial:
+    return _shown(row, trials.slugs_of(session, [row])[row.tenant_id])
+
+
+def _shown(row: TrialRow, slug: str) -> Trial:
     return Trial(
         tenant_id=row.tenant_id,
+        tenant=slug,
         organisation=row.organisation,
         email=row.email,
         state=cast(TrialState, row.state),

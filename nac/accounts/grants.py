@@ -131,6 +131,13 @@ class Principal:
         found = {grant.msp_id for grant in self.grants if grant.tenant_id is None}
         return found.pop() if len(found) == 1 else None
 
+    def msps(self, permission: Permission) -> frozenset[MspId] | None:
+        """Those that it has the permission on, were none of them suspended; None for all."""
+        if permission in self.on_platform():
+            return None
+        own = {each.msp_id for each in self.grants if each.level is Level.MSP and each.msp_id is not None}
+        return frozenset(each for each in own if permission in self.on_msp(MspPlace(each)))
+
     def reach(self, permission: Permission) -> Reach:
         """The tenants that it has the permission on; a suspended MSP's people reach nothing by its grants."""
         grants = [each for each in self.grants if permission in each.permissions]

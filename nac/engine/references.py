@@ -1,17 +1,21 @@
 """The names that a policy refers to, so that the service can refuse a policy that names a group nobody made."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from nac.engine.attributes import CATALOGUE
 from nac.engine.mistakes import at_index, at_key
+from nac.engine.operators import compile_value, operators_of
 from nac.vendors import POOL_KEYS
 
-ReferenceKind = Literal["endpoint-group", "user-group", "site", "nas", "pool"]
+ReferenceKind = Literal["endpoint-group", "user-group", "site", "nas", "identity-source", "pool"]
 _KINDS: dict[str, ReferenceKind] = {
     "endpoint.group": "endpoint-group",
     "user.group": "user-group",
     "site.name": "site",
     "nas.name": "nas",
+    "user.source": "identity-source",
 }
 
 
@@ -29,16 +33,45 @@ def references(document: object) -> tuple[Reference, ...]:
     Works on any document, a wrong one too, so that its mistakes and its dangling names go into one answer.
     """
     found: list[Reference] = []
+    for value, place in _objects(document):
+        found.extend(_of_comparison(value, place))
+        found.extend(_of_results(value, place))
+    return tuple(found)
+
+
+def tells_apart(document: object, kind: ReferenceKind, name: str, other: str) -> bool:
+    """Whether a comparison of the document holds for one of two names of this kind alone: one of a part of a name, a
+    pattern, or one that goes by no case."""
+    attribute = next(attribute for attribute, of in _KINDS.items() if of == kind)
+    return any(
+        _holds(value, attribute, name) != _holds(value, attribute, other)
+        for value, _ in _objects(document)
+        if value.get("attribute") == attribute
+    )
+
+
+def _holds(comparison: dict[str, object], attribute: str, name: str) -> bool:
+    """Of one that is not as it must be: no."""
+    operator, folded = comparison.get("operator"), comparison.get("ignore_case") is True
+    if not isinstance(operator, str) or operator not in operators_of(CATALOGUE[attribute]) or operator == "exists":
+        return False
+    try:
+        compiled = compile_value(CATALOGUE[attribute], operator, comparison.get("value"), ignore_case=folded)
+    except ValueError:
+        return False
+    return compiled.match({attribute: (name,)})
+
+
+def _objects(document: object) -> Iterator[tuple[dict[str, object], str]]:
+    """Each with its place, in the order of the document."""
     stack: list[tuple[object, str]] = [(document, "")]
     while stack:
         value, place = stack.pop()
         if isinstance(value, dict):
-            found.extend(_of_comparison(value, place))
-            found.extend(_of_results(value, place))
+            yield value, place
             stack.extend((child, at_key(place, str(key))) for key, child in reversed(value.items()))
         elif isinstance(value, list):
             stack.extend((child, at_index(place, index)) for index, child in reversed(list(enumerate(value))))
-    return tuple(found)
 
 
 def _of_results(document: dict[str, object], place: str) -> list[Reference]:

@@ -157,6 +157,20 @@ def change(
     return feed
 
 
+def rename(session: Session, *, actor: str, tenant_id: TenantId, slug: str, new_slug: str) -> Feed:
+    """What waits is sent as before: nothing else names it. Raises InvalidFeed and FeedExists."""
+    feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
+    if new_slug == slug:
+        return feed
+    require_slug(new_slug, place="name")
+    if repository.get_by_slug(session, tenant_id, new_slug) is not None:
+        raise FeedExists(f"There is a feed {new_slug!r} already.", place="name", remedy="Give another name.")
+    feed.slug = new_slug
+    session.flush()
+    _record(session, actor, feed, "rename", before={"name": slug}, after={"name": new_slug})
+    return feed
+
+
 def _changed(before: Settings, changes: Mapping[str, Any], reset: Sequence[str]) -> Settings:
     fields = {field.name: field for field in msgspec.structs.fields(before)}
     mistakes = Mistakes()

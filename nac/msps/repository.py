@@ -1,7 +1,7 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import ColumnElement, Uuid, cast, func, null, select, update
 from sqlalchemy.orm import Session
 
 from nac.accounts.permissions import Level
@@ -24,8 +24,21 @@ def get_by_slug(session: Session, slug: str) -> Msp | None:
     return session.scalar(select(Msp).where(Msp.slug == slug))
 
 
-def list_page(session: Session, *, span: Span, text: str, statuses: Collection[str]) -> Sequence[Msp]:
+def list_page(
+    session: Session,
+    *,
+    span: Span,
+    text: str,
+    statuses: Collection[str],
+    only: Collection[MspId] | None = None,
+    has_two_factors: bool = True,
+) -> Sequence[Msp]:
+    """`only` these, as far as they are not suspended."""
     query = span.of(select(Msp))
+    if only is not None:
+        query = query.where(among(Msp.id, only), Msp.status == "active")
+    if not has_two_factors:
+        query = query.where(~func.wants_two_factors(Msp.id, cast(null(), Uuid)))
     if text:
         query = query.where(has_part(text, Msp.slug, Msp.name))
     if statuses:

@@ -49,6 +49,22 @@ def list_msps(
     return repository.list_page(session, span=span or ORDERS.first(1_000_000), text=text, statuses=statuses)
 
 
+def list_seen(
+    session: Session,
+    *,
+    only: Collection[MspId] | None,
+    span: Span,
+    text: str = "",
+    statuses: Collection[str] = (),
+    has_two_factors: bool,
+) -> Sequence[Msp]:
+    """`only` these, None for all; for who has shown one factor but those that ask for no second. In any scope that
+    sees them."""
+    return repository.list_page(
+        session, span=span, text=text, statuses=statuses, only=only, has_two_factors=has_two_factors
+    )
+
+
 def require(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:
     """In any scope that sees it."""
     msp = session.get(Msp, msp_id, with_for_update=lock, populate_existing=lock)

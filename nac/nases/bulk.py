@@ -1,16 +1,20 @@
 """NASes by the thousand: rows are read and compared with what there is, and then all of them stored."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Nas
 from nac.nases import repository, service
+from nac.policies.referring import names_referred_to
 from nac.route_words import require_reachable
 from nac.rows import EXISTING_REMEDY, WRONG_KIND, Existing, Line, Planned, Reader, RowMistake
 from nac.sealing import Seal
@@ -46,6 +50,10 @@ class _There:
     by_key: Mapping[tuple[str, str], Nas]
     sites: Mapping[str, UUID]
     default_site: UUID
+    # How many are called so.
+    names: Counter[str]
+    # What policies name.
+    named: Callable[[], frozenset[str]]
 
 
 def plan(session: Session, *, tenant_id: TenantId, lines: Iterable[Line], options: Options, seal: Seal) -> Plan:
@@ -60,6 +68,8 @@ def plan(session: Session, *, tenant_id: TenantId, lines: Iterable[Line], option
         {key: nas for nas in known for key in _keys(nas.identifier, nas.address)},
         {site.slug: site.id for site in sites.list_sites(session, tenant_id=tenant_id)},
         sites.require_default(session, tenant_id=tenant_id).id,
+        Counter(nas.name for nas in known),
+        cache(lambda: names_referred_to(session, tenant_id=tenant_id, kind="nas")),
     )
     first: dict[tuple[str, str], int] = {}
     for count, line in enumerate(lines):
@@ -135,6 +145,7 @@ def _sort(
             now = meant[0]
             if given["name"] != now.name:
                 require_reachable("nas", given["name"])
+                _require_unnamed(now.name, there)
             stored = {name: getattr(now, name) for name in (*_PLAIN, "site_id")}
             wanted = service.make_nas(
                 tenant_id=tenant_id, seal=seal, kept_secret=now.secret_sealed, **{**stored, **given}
@@ -143,6 +154,13 @@ def _sort(
             made.planned.append(Planned(line.number, now.name, "same" if same else "change"))
             if not same:
                 made.changed.append((now, wanted, given.get("secret")))
+
+
+def _require_unnamed(name: str, there: _There) -> None:
+    """Raises InvalidInput where policies name it, and no other is called so."""
+    there.names[name] -= 1
+    if not there.names[name] and name in there.named():
+        raise InvalidInput(f"Policies name {name!r}.", place="name", remedy="Take it out of them first.")
 
 
 def store(session: Session, *, actor: str, tenant_id: TenantId, plan: Plan, seal: Seal) -> None:

@@ -48,6 +48,11 @@ def find_by_name(session: Session, tenant_id: TenantId, name: str) -> Sequence[N
     return session.scalars(select(Nas).where(Nas.tenant_id == tenant_id, Nas.name == name)).all()
 
 
+def has_other_of_name(session: Session, nas: Nas) -> bool:
+    query = select(Nas.id).where(Nas.tenant_id == nas.tenant_id, Nas.name == nas.name, Nas.id != nas.id)
+    return session.scalar(query.limit(1)) is not None
+
+
 def get_by_id(session: Session, tenant_id: TenantId, nas_id: UUID) -> Nas | None:
     return session.scalar(select(Nas).where(Nas.tenant_id == tenant_id, Nas.id == nas_id))
 

@@ -20,6 +20,7 @@ from nac.models import Nas
 from nac.nases import repository
 from nac.nases.repository import ORDERS as ORDERS
 from nac.nases.repository import Filter as Filter
+from nac.policies.referring import require_unreferenced
 from nac.route_words import require_reachable
 from nac.sealing import Seal
 from nac.validation import RADIUS_SECRET, parse_id, require_name, require_radius_text
@@ -128,15 +129,18 @@ def set_nas(
     signs_coa_answers: bool | None = None,
 ) -> Nas:
     """Change what is given; identifier, address, vendor or `secret` "" take it away. `reference` as `require_nas` takes
-    it, the rest as `add_nas` does."""
+    it, the rest as `add_nas` does. Raises InUse where a policy names it as it was called."""
     found = require_nas(session, tenant_id=tenant_id, reference=reference)
     hold(session, found)
     before = describe(found)
     wanted: dict[str, object] = {column: getattr(found, column) for column in _COLUMNS}
     if site_id is not None:
         wanted["site_id"] = site_id
-    if name is not None:
-        wanted["name"] = require_name(name) if name == found.name else require_reachable("nas", require_name(name))
+    if name is not None and (name := require_name(name)) != found.name:
+        require_reachable("nas", name)
+        if not repository.has_other_of_name(session, found):
+            require_unreferenced(session, tenant_id=tenant_id, kind="nas", name=found.name, place="name")
+        wanted["name"] = name
     if identifier is not None:
         wanted["identifier"] = require_radius_text(identifier, place="identifier") if identifier else None
     if address is not None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from nac.engine import references
-from nac.engine.references import ReferenceKind
+from nac.engine.references import ReferenceKind, tells_apart
 from nac.errors import InUse
 from nac.ids import TenantId
 from nac.policies import repository
@@ -31,6 +31,30 @@ def referring_versions(
         for slug, version in repository.standing_versions(session, tenant_id)
         if any(found.kind == kind and found.name == name for found in references(version.document))
     )
+
+
+def names_referred_to(session: Session, *, tenant_id: TenantId, kind: ReferenceKind) -> frozenset[str]:
+    """By policies in force and drafts, as a whole."""
+    rows = repository.standing_versions(session, tenant_id)
+    return frozenset(each.name for _, version in rows for each in references(version.document) if each.kind == kind)
+
+
+def require_renamable(
+    session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str, new_name: str, place: str
+) -> None:
+    """Raises InUse as `require_unreferenced`, and where a condition on a part of such names would decide otherwise."""
+    require_unreferenced(session, tenant_id=tenant_id, kind=kind, name=name, place=place)
+    found = [
+        ReferringVersion(slug, version.number, version.status)
+        for slug, version in repository.standing_versions(session, tenant_id)
+        if tells_apart(version.document, kind, name, new_name)
+    ]
+    if found:
+        raise InUse(
+            f"Policies go by a part of such names, and tell {new_name!r} from {name!r}: {', '.join(map(str, found))}.",
+            place=place,
+            remedy="Choose a name of which they decide the same, or change them first.",
+        )
 
 
 def require_unreferenced(

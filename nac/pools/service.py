@@ -174,14 +174,41 @@ def set_pool(
     changed = reserve(session, pool, wanted)
     session.flush()
     after = _describe(pool) | {"reserved": changed}
+    if told := {key: value for key, value in after.items() if value != before.get(key, {})}:
+        audit.append(
+            session,
+            actor=actor,
+            action="pool.set",
+            target=name,
+            tenant_id=tenant_id,
+            before={key: value for key, value in before.items() if key in told},
+            after=told,
+        )
+    return pool
+
+
+def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str, site: str = "") -> Pool:
+    """Its addresses stay with whom they are. Raises InUse where a policy or a site's fallback names it, also where
+    another pool would stand in for it: its devices would be given other addresses."""
+    repository.lock_tenant(session, tenant_id)
+    pool = require_pool(session, tenant_id=tenant_id, name=name, site=site)
+    if new_name == name:
+        return pool
+    require_reachable("pool", require_slug(new_name, place="name"))
+    if repository.get(session, tenant_id, new_name, pool.site_id) is not None:
+        raise AlreadyExists(f"There is a pool {new_name!r} already.", place="name")
+    hold(session, pool)
+    _require_unnamed(session, tenant_id, name)
+    pool.name = new_name
+    session.flush()
     audit.append(
         session,
         actor=actor,
-        action="pool.set",
-        target=name,
+        action="pool.rename",
+        target=new_name,
         tenant_id=tenant_id,
-        before={key: value for key, value in before.items() if value != after[key]},
-        after={key: value for key, value in after.items() if value != before.get(key, {})},
+        before={"name": name},
+        after={"name": new_name},
     )
     return pool
 
@@ -295,6 +322,12 @@ def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str 
             f"There is no pool {name!r}{where}.", place="name", remedy="They are listed by: ./admit pool list"
         )
     return pool
+
+
+def lock_pool(session: Session, *, tenant_id: TenantId, name: str, site: str = "") -> None:
+    """It, and which pools there are, until the transaction ends."""
+    repository.lock_tenant(session, tenant_id)
+    hold(session, require_pool(session, tenant_id=tenant_id, name=name, site=site))
 
 
 def _state(pool: Pool, slugs: Mapping[UUID | None, str], counts: Mapping[tuple[UUID, str], int]) -> PoolState:

@@ -206,17 +206,30 @@ class WriteBatch:
         self._clear(tenant, "session_counts")
 
     def put_pool(self, tenant: int, record: PoolRecord, stock: PoolStockRecord) -> None:
+        """By its name now, and by none that it had."""
+        known = self._known_stock(tenant, record.pool_id)
+        if known is not None and known.name != stock.name:
+            self._forget_pool_name(tenant, record.pool_id, known)
         self._put("pools", keys.pool(tenant, stock.site_id, stock.name), record)
         self._put("pool_stocks", keys.by_id(tenant, record.pool_id), stock)
 
     def delete_pool(self, tenant: int, pool_id: str) -> None:
         """Its leases are records of their own."""
-        key = keys.by_id(tenant, pool_id)
-        known = self._transaction.get(key, db=self._databases["pool_stocks"])
+        known = self._known_stock(tenant, pool_id)
         if known is not None:
-            stock = msgspec.msgpack.decode(known, type=PoolStockRecord)
-            self._delete("pools", keys.pool(tenant, stock.site_id, stock.name))
-            self._delete("pool_stocks", key)
+            self._forget_pool_name(tenant, pool_id, known)
+            self._delete("pool_stocks", keys.by_id(tenant, pool_id))
+
+    def _known_stock(self, tenant: int, pool_id: str) -> PoolStockRecord | None:
+        known = self._transaction.get(keys.by_id(tenant, pool_id), db=self._databases["pool_stocks"])
+        return None if known is None else msgspec.msgpack.decode(known, type=PoolStockRecord)
+
+    def _forget_pool_name(self, tenant: int, pool_id: str, stock: PoolStockRecord) -> None:
+        """Unless another pool is called so meanwhile."""
+        key = keys.pool(tenant, stock.site_id, stock.name)
+        value = self._transaction.get(key, db=self._databases["pools"])
+        if value is not None and msgspec.msgpack.decode(value, type=PoolRecord).pool_id == pool_id:
+            self._delete("pools", key)
 
     def put_pool_lease(self, tenant: int, pool_id: str, mac: str, record: PoolLeaseRecord) -> None:
         self._put("pool_leases", keys.pool_lease(tenant, pool_id, mac), record)

@@ -6,9 +6,10 @@ from sqlalchemy import ColumnElement, CursorResult, delete, func, select
 from sqlalchemy.orm import Session
 
 from nac.db.orders import Orders, Span
+from nac.db.sets import among
 from nac.db.texts import has_part
 from nac.ids import TenantId
-from nac.models import AuthLog, SignUp, Trial
+from nac.models import AuthLog, SignUp, Tenant, Trial
 from nac.self_tests.ticket import NAS_IDENTIFIER
 
 ORDERS = Orders(
@@ -82,6 +83,11 @@ def list_page(session: Session, *, span: Span, text: str, states: Collection[str
     if states:
         query = query.where(Trial.state.in_(states))
     return session.scalars(query).all()
+
+
+def slugs_of(session: Session, tenant_ids: Collection[TenantId]) -> dict[TenantId, str]:
+    query = select(Tenant.id, Tenant.slug).where(among(Tenant.id, tenant_ids))
+    return {TenantId(tenant_id): slug for tenant_id, slug in session.execute(query)}
 
 
 def list_open(session: Session) -> Sequence[TenantId]:

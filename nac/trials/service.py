@@ -181,6 +181,11 @@ def list_trials(
     return repository.list_page(session, span=span or ORDERS.first(), text=text, states=states)
 
 
+def slugs_of(session: Session, rows: Sequence[Trial]) -> dict[TenantId, str]:
+    """Of their tenants."""
+    return repository.slugs_of(session, [row.tenant_id for row in rows])
+
+
 def _require(session: Session, token: str, *, lock: bool) -> SignUp:
     row = repository.by_token(session, _digest(token), lock=lock) if _TOKEN.fullmatch(token) else None
     if row is None or row.state != "asked" or row.expires_at <= utc_now():

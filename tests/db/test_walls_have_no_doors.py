@@ -34,6 +34,7 @@ DOORS = {
     "ask_for_link(text,boolean,inet,text)": "writes down that a link was asked for, and tells nothing",
     "note_sign_in_failure(uuid,text,inet,inet,text,text)": "counts a failure, and tells nothing",
     "wants_two_factors(uuid,uuid)": "whether a place asks for two factors",
+    "template_has_group(text,text)": "of the tenant in scope: whether its template has a group of a name that is known",
     "note_growth(text)": "has PostgreSQL look at a table's size, and tells nothing",
 }
 

@@ -1,4 +1,7 @@
+import pytest
+
 from nac.engine import Reference, references
+from nac.engine.references import tells_apart
 from tests.engine.builders import compare, pinned, policy_of, rule
 
 
@@ -24,3 +27,29 @@ def test_references_are_found_with_their_places_in_a_wrong_document_too():
 
 def test_references_of_anything_are_none():
     assert references(None) == references([1, {"attribute": ["x"]}]) == ()
+    assert not tells_apart([1, {"attribute": ["x"]}, {"attribute": "site.name", "operator": []}], "site", "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "more", "apart"),
+    [
+        ("starts_with", "floor-", {}, False),
+        ("starts_with", "floor-1", {}, True),
+        ("starts_with", "FLOOR-1", {}, False),
+        ("starts_with", "FLOOR-1", {"ignore_case": True}, True),
+        ("contains", "-2", {}, True),
+        ("ends_with", "-3", {}, False),
+        ("matches", "floor-[12]", {}, False),
+        ("matches", "floor-[13]", {}, True),
+        ("equals", "floor-1", {}, True),
+        ("one_of", ["floor-1", "floor-2"], {}, False),
+        ("exists", None, {}, False),
+        # Nothing that was saved is such.
+        ("matches", "(", {}, False),
+        ("at_least", 1, {}, False),
+    ],
+)
+def test_names_are_told_apart_by_what_holds_for_one_of_them(operator, value, more, apart):
+    document = policy_of(rule("a", {"not": compare("endpoint.group", operator, value) | more}))
+    assert tells_apart(document, "endpoint-group", "floor-1", "floor-2") is apart
+    assert not tells_apart(document, "user-group", "floor-1", "floor-2")

@@ -19,6 +19,8 @@ from nac.replica.records import (
     EndpointRecord,
     NasRecord,
     PolicyRecord,
+    PoolRecord,
+    PoolStockRecord,
     SiteRecord,
     SlotRecord,
     UserRecord,
@@ -310,3 +312,28 @@ def test_killed_reader_does_not_make_the_file_grow(writer, directory):
     for _ in range(30):
         fill(writer, 2_000)
     assert data_file(directory).stat().st_size < 4 << 20
+
+
+def test_pool_is_known_by_its_name_of_now_alone(writer):
+    def put(pool_id, name):
+        batch.put_pool(7, PoolRecord(pool_id, "ipv4", "deny", "", 0), PoolStockRecord("", name, ()))
+
+    def found(*names):
+        with view_of(writer) as view:
+            pools = [view.pool(7, "", name) for name in names]
+            return [pool and pool.pool_id for pool in pools]
+
+    one, two = str(UUID(int=3)), str(UUID(int=4))
+    with writer.begin() as batch:
+        put(one, "devices")
+        put(two, "phones")
+    # In this order the names are taken over before they are given up.
+    with writer.begin() as batch:
+        put(one, "phones")
+        put(two, "cameras")
+    names = ("devices", "phones", "cameras")
+    assert found(*names) == [None, one, two]
+    with writer.begin() as batch:
+        put(one, "cameras")
+        batch.delete_pool(7, two)
+    assert found(*names) == [None, None, one]

@@ -1,8 +1,11 @@
 """Versions on their way to tenants: in stages, stopped where devices fare otherwise, and back."""
 
+from typing import Any
+
 import pytest
 
-from nac.errors import Conflict, InvalidInput
+from nac.errors import Conflict, InUse, InvalidInput
+from nac.groups import ENDPOINT_GROUPS, USER_GROUPS, Groups
 from nac.policies import service as policies
 from nac.sites import service as sites
 from nac.templates import rollouts, service
@@ -134,6 +137,29 @@ def test_overrides_are_left_alone_and_are_no_drift(field: Field) -> None:
     with field.msp() as session:
         template = service.require_template(session, msp_id=field.msp_id, slug="school")
         assert [each.drift for each in service.list_followers(session, template=template, with_drift=True)] == [[]] * 4
+
+
+def test_group_of_the_template_is_not_renamed_in_a_tenant_unless_it_is_its_own(field: Field) -> None:
+    field.roll_out(field.save(document(10, endpoint_groups=["printers", "spare", "own"], user_groups=["staff"])))
+    field.work()
+    field.call(service.follow, slug="school", tenant="t0", overrides=["group:endpoint/own"])
+
+    def rename(slug: str, groups: Groups[Any], name: str) -> None:
+        with field.tenant(slug) as (session, tenant_id):
+            groups.rename(session, actor=ACTOR, tenant_id=tenant_id, name=name, new_name=f"{name}-2")
+
+    for groups, name in ((ENDPOINT_GROUPS, "spare"), (USER_GROUPS, "staff")):
+        with pytest.raises(InUse, match="template"):
+            rename("t0", groups, name)
+    rename("t0", ENDPOINT_GROUPS, "own")
+    with pytest.raises(InUse, match="template"):
+        rename("t1", ENDPOINT_GROUPS, "own")
+    field.call(service.release, slug="school", tenant="t1")
+    rename("t1", ENDPOINT_GROUPS, "own")
+    # What is saved and was not brought to anybody is nobody's yet.
+    field.save(document(10, endpoint_groups=["printers", "own-2"]))
+    with field.tenant("t0") as (session, tenant_id):
+        ENDPOINT_GROUPS.rename(session, actor=ACTOR, tenant_id=tenant_id, name="own-2", new_name="other")
 
 
 def test_drift_is_told_with_what_is_wanted_and_what_is_found(field: Field) -> None:

@@ -3,9 +3,11 @@
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 from sqlalchemy import Engine, func, select
 
+from nac.accounts.owners import Owner
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, enter_tenant, make_engine, session_scope
@@ -20,6 +22,7 @@ from nac.tenants import service as tenants
 from nac.trials import keeping, service
 from nac.trials.keeping import Keeper
 from nac.trials.limits import TrialLimitReached
+from tests.api.v1.conftest import MakeToken, make_token
 from tests.factories.certificates import SEALER
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
@@ -27,6 +30,7 @@ from tests.killed import AFTER, BEFORE, killed_at_commit
 from tests.postgres import Database
 from tests.trials.conftest import Mails
 
+__all__ = ["make_token"]
 _DAY = timedelta(days=1)
 _CONVERTED = ["trial-converted"]
 
@@ -171,6 +175,24 @@ def test_a_converted_trial_has_neither_end_nor_limits(
     assert mails.templates()[-1] == "trial-converted"
     for number in range(4):
         _add(app_engine, tenant_id, number)
+
+
+def test_a_trial_is_told_with_the_slug_of_its_tenant(
+    trial: str, tenant_id: TenantId, api: httpx.Client, make_token: MakeToken
+):
+    headers = {"Authorization": f"Bearer {make_token(Owner())}"}
+    (listed,) = api.get("/v1/trials", headers=headers).json()["items"]
+    shown = api.get(f"/v1/trials/{tenant_id}", headers=headers)
+    assert shown.json() == listed
+    assert (listed["tenant_id"], listed["tenant"]) == (str(tenant_id), trial)
+    match = headers | {"If-Match": shown.headers["etag"]}
+    extended = api.post(f"/v1/trials/{tenant_id}/extend", json={"days": 3}, headers=match)
+    assert (extended.status_code, extended.json()["tenant"]) == (200, trial)
+    late = api.post(f"/v1/trials/{tenant_id}/extend", json={"days": 3}, headers=match)
+    assert (late.status_code, late.json()["code"]) == (412, "has-changed")
+    match["If-Match"] = extended.headers["etag"]
+    # Nothing has to be said of a conversion.
+    assert api.post(f"/v1/trials/{tenant_id}/convert", headers=match).json()["state"] == "converted"
 
 
 def test_a_conversion_that_is_killed_is_done_or_not(

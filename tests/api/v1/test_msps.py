@@ -13,7 +13,7 @@ from nac.accounts.permissions import permissions_at
 from nac.clock import utc_now
 from nac.db import PersonScope, PlatformScope, session_scope
 from nac.db.base import Base
-from nac.ids import TenantId
+from nac.ids import MspId, TenantId
 from nac.members import service as members
 from nac.models import AuditEntry, Tenant
 from nac.msps import service as msps
@@ -232,6 +232,53 @@ def test_msp_is_removed_with_its_rows_once_no_tenant_is_left_and_its_audit_stays
     told = operator("GET", "/platform/audit?target=acme").json()["items"]
     assert [row["action"] for row in told][:1] == ["msp.delete"]
     assert UUID(told[0]["msp_id"]) == platform.msp_id
+
+
+def slugs(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 200, answer.text
+    return [each["slug"] for each in answer.json()["items"]]
+
+
+def test_each_lists_the_msps_that_it_may_see(
+    api: httpx.Client, person: Person, make_token: MakeToken, operator: Ask, platform: Platform, tenant_id: TenantId
+) -> None:
+    bolt = Owner(MspId(UUID(operator("POST", "/msps", json={"slug": "bolt"}).json()["id"])))
+    assert slugs(operator("GET", "/msps")) == ["acme", "bolt"]
+    assert slugs(api.get("/v1/msps")) == ["acme"]
+    assert slugs(api.get("/v1/msps?text=bolt")) == []
+
+    def by_token(owner: Owner, *permissions: str) -> list[str]:
+        return slugs(api.get("/v1/msps", headers={"Authorization": f"Bearer {make_token(owner, *permissions)}"}))
+
+    assert by_token(Owner(bolt.msp_id)) == ["bolt"]
+    assert by_token(Owner(bolt.msp_id), "tenant.read") == by_token(Owner(tenant_id=tenant_id)) == []
+    assert by_token(Owner(), "cell.read") == []
+    ann, tom = (
+        person(Owner(platform.msp_id), "msp-admin", "ann@example.com"),
+        person(Owner(tenant_id=tenant_id), "tenant-admin", "tom@example.com"),
+    )
+    chosen = {"email": "tom@example.com", "role": "msp-technician", "tenants": ["alpha"]}
+    for who, expected in ((ann, ["acme"]), (tom, [])):
+        assert slugs(who.ask("GET", "/msps")) == expected
+    assert api.post("/v1/msps/acme/members", json=chosen).status_code == 201
+    # As each may be read by itself.
+    assert slugs(tom.ask("GET", "/msps")) == ["acme"]
+    assert tom.ask("GET", "/msps/acme").status_code == 200
+    assert api.put("/v1/msps/acme/sign-in-rules", json={"two_factors": True}).status_code == 200
+    assert slugs(ann.ask("GET", "/msps")) == []
+    assert slugs(api.get("/v1/msps")) == ["acme"]
+    assert operator("POST", "/msps/acme/suspend").status_code == 200
+    assert slugs(operator("GET", "/msps?status=suspended")) == ["acme"]
+    assert slugs(api.get("/v1/msps")) == []
+
+
+def test_msps_are_listed_in_pages(api: httpx.Client, operator: Ask) -> None:
+    assert operator("POST", "/msps", json={"slug": "bolt"}).status_code == 201
+    first = operator("GET", "/msps?limit=1&sort=-slug")
+    assert slugs(first) == ["bolt"]
+    assert slugs(operator("GET", f"/msps?limit=1&sort=-slug&after={first.json()['next']}")) == ["acme"]
+    # A place of another's list leads to nothing but one's own.
+    assert slugs(api.get(f"/v1/msps?limit=1&sort=-slug&after={first.json()['next']}")) == ["acme"]
 
 
 @pytest.mark.parametrize("role", ["msp-admin", "msp-technician", "auditor", "help-desk", "tenant-admin", "nobody"])

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from nac.models import AuditEntry
@@ -73,6 +73,98 @@ def test_group_is_renamed_while_no_policy_names_it(api: httpx.Client, owner_engi
     assert api.get(group).json()["name"] == "teachers"
     assert api.patch(group, json={"name": "teachers"}).status_code == 200
     assert api.patch(f"{path}/{other['id']}", json={"name": "pupils"}).status_code == 200
+
+
+def test_group_is_not_renamed_where_a_policy_tells_its_names_apart(api: httpx.Client) -> None:
+    path = f"{ALPHA}/endpoint-groups"
+    group = f"{path}/{api.post(path, json={'name': 'floor-1'}).json()['id']}"
+    assert api.post(f"{ALPHA}/policies", json={"slug": "office"}).status_code == 201
+    written = document("endpoint.group", "floor-")
+    written["rules"][0]["when"]["operator"] = "starts_with"
+    assert api.put(f"{ALPHA}/policies/office/draft", json=written).status_code == 200
+    assert api.patch(group, json={"name": "floor-2"}).status_code == 200
+    refused = api.patch(group, json={"name": "cellar"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "in-use")
+    assert "office version 1 (draft)" in refused.json()["detail"]
+
+
+_WEBHOOK = {"kind": "webhook", "name": "old", "settings": {"url": "https://siem.example/admit"}}
+_LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=x"}
+
+
+@pytest.mark.parametrize(
+    ("path", "made", "action"),
+    [
+        (f"{ALPHA}/feeds", _WEBHOOK, "feed.rename"),
+        (f"{ALPHA}/pools", {"name": "old", "ranges": ["10.1.0.0/29"]}, "pool.rename"),
+        (f"{ALPHA}/identity-sources", {"name": "old", "kind": "ldap", "settings": _LDAP}, "identity-source.change"),
+    ],
+)
+def test_what_is_reached_by_its_name_alone_is_renamed(
+    api: httpx.Client, owner_engine: Engine, path: str, made: dict[str, Any], action: str
+) -> None:
+    assert api.post(path, json=made).status_code == 201
+    tag = api.get(f"{path}/old").headers["etag"]
+    renamed = api.patch(f"{path}/old", json={"name": "new"}, headers={"If-Match": tag})
+    assert renamed.status_code == 200, renamed.text
+    assert renamed.json()["name"] == "new"
+    assert api.get(f"{path}/new").json() == renamed.json()
+    assert api.get(f"{path}/old").status_code == 404
+    with Session(owner_engine) as session:
+        actions = session.scalars(select(AuditEntry.action).order_by(AuditEntry.id)).all()
+    assert actions[-1] == action
+    assert api.patch(f"{path}/new", json={"name": "new"}).status_code == 200
+    more = {"ranges": ["10.2.0.0/29"]} if "ranges" in made else {}
+    assert api.post(path, json=made | more).status_code == 201
+    taken = api.patch(f"{path}/old", json={"name": "new"})
+    assert (taken.status_code, taken.json()["place"]) == (409, "name")
+    for wrong in ("", "New", "a b"):
+        assert api.patch(f"{path}/old", json={"name": wrong}).status_code == 422
+
+
+def test_pool_that_a_policy_gives_out_of_keeps_its_name(api: httpx.Client) -> None:
+    for site in (None, "branch"):
+        assert site is None or api.post(f"{ALPHA}/sites", json={"slug": site}).status_code == 201
+        made = {"name": "devices", "ranges": [f"10.{2 if site else 1}.0.0/29"], "site": site}
+        assert api.post(f"{ALPHA}/pools", json=made).status_code == 201
+    assert api.post(f"{ALPHA}/policies", json={"slug": "office"}).status_code == 201
+    written = document("endpoint.name", "x")
+    written["rules"][0]["then"]["ip_pool"] = "devices"
+    saved = api.put(f"{ALPHA}/policies/office/draft", json=written)
+    assert saved.status_code == 200, saved.text
+    # Nor does the site's own, for which the tenant's would stand in.
+    for query in ("", "?site=branch"):
+        refused = api.patch(f"{ALPHA}/pools/devices{query}", json={"name": "others"})
+        assert (refused.status_code, refused.json()["code"]) == (409, "in-use"), refused.text
+    assert api.patch(f"{ALPHA}/pools/devices", json={"name": "leases"}).status_code == 422
+
+
+@pytest.mark.parametrize("operator", ["equals", "starts_with"])
+def test_source_that_a_policy_goes_by_keeps_its_name(api: httpx.Client, operator: str) -> None:
+    path = f"{ALPHA}/identity-sources"
+    assert api.post(path, json={"name": "old", "kind": "ldap", "settings": _LDAP}).status_code == 201
+    assert api.post(f"{ALPHA}/policies", json={"slug": "office"}).status_code == 201
+    written = document("user.source", "old")
+    written["rules"][0]["when"]["operator"] = operator
+    assert api.put(f"{ALPHA}/policies/office/draft", json=written).status_code == 200
+    refused = api.patch(f"{path}/old", json={"name": "new"})
+    assert (refused.status_code, refused.json()["code"], refused.json()["place"]) == (409, "in-use", "name")
+    assert api.get(f"{path}/old").status_code == 200
+
+
+def test_nas_that_a_policy_names_keeps_its_name_unless_another_has_it(api: httpx.Client) -> None:
+    path = f"{ALPHA}/nases"
+    assert api.post(path, json={"name": "core", "identifier": "sw-1"}).status_code == 201
+    name_in_a_policy(api, "nas.name", "core")
+    refused = api.patch(f"{path}/sw-1", json={"name": "edge"})
+    assert (refused.status_code, refused.json()["code"], refused.json()["place"]) == (409, "in-use", "name")
+    many = {"operation": "put", "existing": "update", "items": [{"name": "edge", "identifier": "sw-1"}]}
+    refused = api.post(f"{path}/bulk", json=many)
+    assert (refused.status_code, "Policies name" in refused.text) == (422, True), refused.text
+    assert api.post(path, json={"name": "core", "identifier": "sw-2"}).status_code == 201
+    both = many | {"items": [{"name": f"edge-{each}", "identifier": f"sw-{each}"} for each in (1, 2)]}
+    assert api.post(f"{path}/bulk", json=both).status_code == 422
+    assert api.patch(f"{path}/sw-1", json={"name": "edge"}).json()["name"] == "edge"
 
 
 def test_rule_of_a_group_stays_where_its_name_alone_is_changed(api: httpx.Client) -> None:
