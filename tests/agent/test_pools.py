@@ -2,7 +2,7 @@
 
 from sqlalchemy import event
 
-from nac.pools.service import release, remove_pool, set_pool
+from nac.pools.service import release, remove_pool, rename_pool, set_pool
 from radius.agent.pool_leases import LOOK_SECONDS
 from tests.agent.pool_world import ANNA, BEN, CLEO, DORA, EVE, POOL, SECOND, later
 
@@ -232,6 +232,20 @@ def test_pool_that_shrinks_keeps_addresses_until_their_devices_leave(world, as_t
     for _ in range(3):
         later(world, 60)
     assert sorted(world.rows()) == ["10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"]
+
+
+def test_pool_that_is_renamed_goes_on_as_it_was_by_its_new_name_alone(world, as_tenant):
+    given = world.asks(ANNA)
+    as_tenant(rename_pool, actor="test", name=POOL, new_name="visitors")
+    world.settle()
+    assert world.asks(ANNA, pool="visitors") == given
+    assert world.asks(BEN, pool="visitors") == "10.0.0.2"
+    assert world.asks(CLEO) is None
+    # Another may be called so at once.
+    world.add_pool(ranges=("10.0.1.1-10.0.1.4",))
+    world.settle()
+    assert world.asks(CLEO) == "10.0.1.1"
+    assert world.asks(DORA, pool="visitors") == "10.0.0.3"
 
 
 def test_pool_that_is_removed_goes_with_its_last_device(world, as_tenant):
