@@ -178,6 +178,16 @@ def _changed(tenant: str, as_json: bool, change: Callable[..., Feed], **given: o
 
 @command.command()
 @name_argument
+@click.argument("new_name")
+@tenant_option
+@json_option
+def rename(name: str, new_name: str, tenant: str, as_json: bool) -> None:
+    """Call the feed NAME NEW_NAME; what waits is sent as before."""
+    _changed(tenant, as_json, feeds.rename, slug=name, new_slug=new_name)
+
+
+@command.command()
+@name_argument
 @tenant_option
 @click.option("--because", default="", help="For whoever reads it later.")
 @json_option

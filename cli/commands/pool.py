@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import chain, islice
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import click
@@ -153,6 +153,22 @@ def set_(
             reserved=reserved,
         )
         row = _shown(session, tenant_id, name, site)
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@click.argument("name")
+@click.argument("new_name")
+@tenant_option
+@_site_option
+@json_option
+def rename(name: str, new_name: str, tenant: str, site: str, as_json: bool) -> None:
+    """Call the pool NAME NEW_NAME, while no policy names it; devices keep their addresses."""
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        which: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "name": name, "site": site}
+        pool = pools.rename_pool(session, **which, new_name=new_name)
+        row = _shown(session, tenant_id, pool.name, site)
     show_one(row, as_json=as_json)
 
 

@@ -1,5 +1,6 @@
 """Which policies name a group or a site: what they name must not go, or a rule would silently cease to match."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
@@ -26,11 +27,7 @@ def referring_versions(
     session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str
 ) -> tuple[ReferringVersion, ...]:
     """Published versions and drafts with a condition that names it; superseded ones are checked at their rollback."""
-    return tuple(
-        ReferringVersion(slug, version.number, version.status)
-        for slug, version in repository.standing_versions(session, tenant_id)
-        if any(found.kind == kind and found.name == name for found in references(version.document))
-    )
+    return _those(session, tenant_id, lambda document: _names(document, kind, name))
 
 
 def names_referred_to(session: Session, *, tenant_id: TenantId, kind: ReferenceKind) -> frozenset[str]:
@@ -43,17 +40,16 @@ def require_renamable(
     session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str, new_name: str, place: str
 ) -> None:
     """Raises InUse as `require_unreferenced`, and where a condition on a part of such names would decide otherwise."""
-    require_unreferenced(session, tenant_id=tenant_id, kind=kind, name=name, place=place)
-    found = [
-        ReferringVersion(slug, version.number, version.status)
-        for slug, version in repository.standing_versions(session, tenant_id)
-        if tells_apart(version.document, kind, name, new_name)
-    ]
+    found = _those(
+        session,
+        tenant_id,
+        lambda document: _names(document, kind, name) or tells_apart(document, kind, name, new_name),
+    )
     if found:
         raise InUse(
-            f"Policies go by a part of such names, and tell {new_name!r} from {name!r}: {', '.join(map(str, found))}.",
+            f"Policies go by the name {name!r}, or tell {new_name!r} from it: {_listed(found)}.",
             place=place,
-            remedy="Choose a name of which they decide the same, or change them first.",
+            remedy="Take it out of them first, or choose a name of which they decide the same.",
         )
 
 
@@ -66,7 +62,23 @@ def require_unreferenced(
     """
     if found := referring_versions(session, tenant_id=tenant_id, kind=kind, name=name):
         raise InUse(
-            f"Policies name {name!r}: {', '.join(map(str, found))}.{also and ' ' + also}",
+            f"Policies name {name!r}: {_listed(found)}.{also and ' ' + also}",
             place=place,
             remedy="Take it out of them first: ./admit policy show, save and, where it is published, publish.",
         )
+
+
+def _names(document: object, kind: ReferenceKind, name: str) -> bool:
+    return any(found.kind == kind and found.name == name for found in references(document))
+
+
+def _listed(versions: Sequence[ReferringVersion]) -> str:
+    return ", ".join(map(str, versions))
+
+
+def _those(session: Session, tenant_id: TenantId, refers: Callable[[object], bool]) -> tuple[ReferringVersion, ...]:
+    return tuple(
+        ReferringVersion(slug, version.number, version.status)
+        for slug, version in repository.standing_versions(session, tenant_id)
+        if refers(version.document)
+    )

@@ -24,7 +24,9 @@ def test_webhook_is_added_shown_and_removed(alpha: Admit) -> None:
     assert shown["settings"]["batch"] == 50
     [listed] = alpha.json("feed", "list", *T)
     assert listed == {name: shown[name] for name in listed}
-    assert alpha.json("feed", "remove", "siem", *T) == {"removed": "siem"}
+    renamed = alpha.json("feed", "rename", "siem", "log", *T)
+    assert (renamed["name"], renamed["destination"]) == ("log", shown["destination"])
+    assert alpha.json("feed", "remove", "log", *T) == {"removed": "log"}
     assert alpha.json("feed", "list", *T) == []
     again = alpha.run("feed", "show", "siem", *T)
     assert again.exit_code == 2

@@ -33,7 +33,8 @@ def test_pool_is_added_shown_changed_and_removed(alpha, guests):
     assert listed == {key: value for key, value in changed.items() if key != "cells"}
     assert "guests" in alpha.run("pool", "list", *OF).output
     alpha.json("pool", "set", "guests", *OF, "--unreserve", MAC)
-    assert alpha.json("pool", "remove", "guests", *OF) == {"removed": "guests", "gone": True}
+    assert alpha.json("pool", "rename", "guests", "visitors", *OF)["name"] == "visitors"
+    assert alpha.json("pool", "remove", "visitors", *OF) == {"removed": "visitors", "gone": True}
     assert alpha.json("pool", "list", *OF) == []
 
 
