@@ -260,6 +260,9 @@ def publish_policy(access: Publishes, response: Response, policy: PolicySlug, bo
     for a replay, where the draft would answer recorded requests otherwise and nobody acknowledged that
     (`unacknowledged-differences`, with the `replay`, whose `digest` acknowledges them). Where that replay takes long, a
     job publishes (202), and is refused in the same way.
+
+    `If-Match` is of the policy, and compared when this is asked for; that the draft is the one which was looked at, says
+    `version`.
     """
     with access.change() as change:
         _require_match(change, access, policy)
