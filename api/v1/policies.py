@@ -261,7 +261,7 @@ def publish_policy(access: Publishes, response: Response, policy: PolicySlug, bo
     (`unacknowledged-differences`, with the `replay`, whose `digest` acknowledges them). Where that replay takes long, a
     job publishes (202), and is refused in the same way.
 
-    `If-Match` is of the policy, and compared when this is asked for; that the draft is the one which was looked at, says
+    `If-Match` is of the policy, and compared when this is asked for; that the draft is the one that was looked at, says
     `version`.
     """
     with access.change() as change:

@@ -10,7 +10,7 @@ from api.v1.routers import V1
 from nac.accounts.permissions import Level
 from tests.isolation.calls import Answer
 from tests.isolation.hall import Hall
-from tests.isolation.installation import ROUTES, Installation, Place, Route, may
+from tests.isolation.installation import BY_NAME, ROUTES, Installation, Place, Route, may
 from tests.isolation.things import nobodys
 
 # What anybody may ask, beside routes that say so themselves.
@@ -90,6 +90,19 @@ def _reach(world: Installation, route: Route, asks: Requires, places: Sequence[P
 def _at(world: Installation, route: Route, token: str, slug: str) -> Answer:
     # A tenant of this slug is there already.
     return world.ask(route, nobodys() | {"tenant": slug, "msp": slug, "new_slug": "acme-1"}, token)
+
+
+def test_msps_that_are_listed_are_those_that_are_shown_by_themselves(world: Installation, hall: Hall) -> None:
+    listed, shown = BY_NAME["listMsps"], BY_NAME["getMsp"]
+    found = set()
+    with hall.open():
+        everyone = world.ask(listed, {}, world.tokens["platform", "platform-operator"]).json["items"]
+        for (slug, role), token in world.tokens.items():
+            items = world.ask(listed, {}, token).json["items"]
+            own = [each for each in everyone if world.ask(shown, {"msp": each["slug"]}, token).status == 200]
+            assert items == own, (slug, role)
+            found.add(len(items))
+    assert found == {0, 1, len(everyone)}
 
 
 @pytest.mark.parametrize("noun", ROUTES)
