@@ -6,7 +6,7 @@ A route takes JSON of at most 1 MiB. Where it takes more, or another form, it sa
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from fastapi.concurrency import run_in_threadpool
@@ -99,11 +99,22 @@ def exceptions(routes: Iterable[object], *, prefix: str = "") -> Iterator[Takes]
 class JsonInput:
     """Answers with 408, 413, 415 or 422 itself; else passes on what it has read."""
 
-    def __init__(self, app: ASGIApp, *, excepted: Iterable[Takes] = (), routes: Iterable[BaseRoute] = ()) -> None:
-        """`routes` refuse a body where they read none; others may read any."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        excepted: Iterable[Takes] = (),
+        routes: Iterable[BaseRoute] = (),
+        pages: Iterable[BaseRoute] = (),
+        on_page: Callable[[AdmitError], ASGIApp] = render,
+    ) -> None:
+        """`routes` refuse a body where they read none; others may read any. What is wrong is told on a page where one
+        of `pages` was asked for."""
         self._app = app
         self._excepted = tuple(excepted)
         self._index = RouteIndex(routes)
+        self._pages = RouteIndex(pages)
+        self._on_page = on_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -115,12 +126,15 @@ class JsonInput:
                 receive = _replay(await self._body(scope, receive), receive)
         except BodyTooLarge as exc:
             await drain(receive, most_octets=_DRAINED_BYTES, seconds=_DRAINED_SECONDS)
-            await render(exc)(scope, receive, send)
+            await self._tell(exc, scope)(scope, receive, send)
             return
         except AdmitError as exc:
-            await render(exc)(scope, receive, send)
+            await self._tell(exc, scope)(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+    def _tell(self, exc: AdmitError, scope: Scope) -> ASGIApp:
+        return self._on_page(exc) if self._pages.routes_of(scope["path"]) else render(exc)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         takes = self._takes(scope)

@@ -2,7 +2,7 @@
 
 from fastapi import FastAPI
 
-from api import description_route
+from api import description_route, form_pages
 from api.answer_headers import AnswerHeaders
 from api.application import make_application
 from api.change import DoneBefore, NotModified, answer_again, answer_unchanged
@@ -28,7 +28,6 @@ _PAGES = (
     new_password_pages.router,
     start_pages.router,
     tenant_pages.router,
-    description_route.router,
 )
 
 
@@ -37,7 +36,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE"))
     app = make_application(settings, title="Admit", name="admit-api", database_settings=(_PLANS,))
     add_routes(app, ROUTES)
-    for router in _PAGES:
+    for router in (*_PAGES, description_route.router):
         add_routes(app, router.routes)
     describe(app)
     prepare_enrolling(app, settings)
@@ -46,9 +45,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(NotModified, answer_unchanged)
     app.add_middleware(DeprecationHeaders)
     excepted = [taken for router in V1 for taken in exceptions(router.routes, prefix="/v1")]
-    for router in _PAGES:
-        excepted += exceptions(router.routes)
-    app.add_middleware(JsonInput, excepted=excepted, routes=ROUTES)
+    pages = [route for router in _PAGES for route in router.routes]
+    excepted += exceptions(pages)
+    app.add_middleware(JsonInput, excepted=excepted, routes=ROUTES, pages=pages, on_page=form_pages.refused)
     app.add_middleware(
         Rates,
         requests_per_minute=settings.api_requests_per_minute,

@@ -79,16 +79,20 @@ OPERATIONS: Mapping[str, str] = {
 _NAMES = "|".join(sorted(map(re.escape, OPERATIONS), key=len, reverse=True))
 # With the options behind it: what they are called is another matter.
 COMMAND = re.compile(rf"\./admit (?P<name>{_NAMES})(?![a-z-])(?: --?[a-z][a-z-]*(?: [A-Z]+\b)?| [A-Z]+\b)*")
-# Of what the API calls by the word before it.
-_OPTION = re.compile(r" \(--[a-z][^()]*\)")
+# What stands in quotes is what somebody calls something, and stays. An option is what the API calls by the word before.
+_TOLD = re.compile(rf"(?<!\w)(?P<quote>['\"]).*?(?P=quote)(?!\w)|{COMMAND.pattern}|(?P<option> \(--[a-z][^()]*\))")
 _TELLING = ("remedy", "detail", "text")
 _LISTS = ("mistakes", "notes")
 
 
 def of_the_api(text: str) -> str:
-    if "./admit" in text:
-        text = COMMAND.sub(lambda found: OPERATIONS[found["name"]], text)
-    return _OPTION.sub("", text) if "(--" in text else text
+    return _TOLD.sub(_told, text) if "./admit" in text or "(--" in text else text
+
+
+def _told(found: re.Match[str]) -> str:
+    if found["quote"]:
+        return found[0]
+    return OPERATIONS[found["name"]] if found["name"] else ""
 
 
 def told_by_the_api(problem: Mapping[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Groups(Generic[GroupT]):
         name = require_name(name)
         self._require_room(session, tenant_id, 1)
         if self._get(session, tenant_id, name) is not None:
-            raise AlreadyExists(f"There is a group {name!r} already.", place="group")
+            raise AlreadyExists(f"There is a group {name!r} already.", place="name")
         group = self.group(tenant_id=tenant_id, name=name)
         session.add(group)
         session.flush()

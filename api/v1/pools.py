@@ -213,7 +213,7 @@ def remove_pool(access: Changes, pool: _Pool, site: _Site = "") -> None:
 
 
 def _require(change: Change, access: Access, name: str, site: str) -> None:
-    pools.lock_pool(change.session, tenant_id=access.tenant_id, name=name, site=site)
+    pools.require_pool(change.session, tenant_id=access.tenant_id, name=name, site=site, lock=True)
     change.require_match(_detail(change.session, access, name, site))
 
 

@@ -113,12 +113,14 @@ def _audit(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
 ) -> None:
-    audit.append(
-        session,
-        actor=actor,
-        action="certificate-settings.set",
-        target=target,
-        tenant_id=tenant_id,
-        before=before,
-        after=after,
-    )
+    """None of what is as built in, before or after."""
+    if changed := [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]:
+        audit.append(
+            session,
+            actor=actor,
+            action="certificate-settings.set",
+            target=target,
+            tenant_id=tenant_id,
+            before={key: before.get(key) for key in changed},
+            after={key: after.get(key) for key in changed},
+        )

@@ -1,11 +1,15 @@
 """The one place that turns driver errors into errors of ours."""
 
+import logging
+
 from psycopg import errors as pg
 from sqlalchemy.exc import DBAPIError
 
+from nac.db.constraints import ANYTHING, TAKEN
 from nac.errors import (
     AdmitError,
     AlreadyExists,
+    Conflict,
     DatabaseUnavailable,
     InUse,
     InvalidInput,
@@ -14,19 +18,22 @@ from nac.errors import (
     TookTooLong,
 )
 
+_log = logging.getLogger(__name__)
+
 
 def translate(exc: DBAPIError) -> AdmitError:
+    """In sentences for whoever asked: what the database calls its constraints is for the log."""
     cause = exc.orig
-    diagnostics = cause.diag if isinstance(cause, pg.Error) else None
-    constraint = (diagnostics.constraint_name if diagnostics else None) or ""
-    place = (diagnostics.table_name if diagnostics else None) or ""
     match cause:
         case pg.UniqueViolation():
-            return AlreadyExists(f"Another row holds the same value ({constraint}).", place=place)
+            taken = TAKEN.get(cause.diag.constraint_name or "", ANYTHING)
+            if taken is ANYTHING:
+                _log.warning("a change is refused by %s", cause.diag.constraint_name)
+            return AlreadyExists(taken.detail, place=taken.place, remedy=taken.remedy)
         case pg.ForeignKeyViolation():
-            return InUse(f"A reference does not hold ({constraint}).", place=place)
+            return _of_reference(cause)
         case pg.CheckViolation() | pg.NotNullViolation() | pg.DataError():
-            return InvalidInput(f"The database refuses a value ({constraint or cause}).", place=place)
+            return _of_value(cause)
         case pg.InsufficientPrivilege():
             return ScopeViolation(str(cause).splitlines()[0])
         case pg.LockNotAvailable() | pg.DeadlockDetected() | pg.SerializationFailure():
@@ -37,3 +44,22 @@ def translate(exc: DBAPIError) -> AdmitError:
             return DatabaseUnavailable(str(cause).splitlines()[0], remedy="Is PostgreSQL up?")
         case _:
             return AdmitError(str(cause).splitlines()[0])
+
+
+def _of_reference(cause: pg.Error) -> AdmitError:
+    """What is removed while something refers to it, or referred to while it is removed."""
+    _log.info("a change is refused by %s", cause.diag.constraint_name)
+    # Nothing else tells which of the two it is.
+    if (cause.diag.message_primary or "").startswith("insert or update"):
+        return Conflict("Something that this names was removed meanwhile.", remedy="Read it again, and decide anew.")
+    referring = (cause.diag.table_name or "something else").replace("_", " ")
+    return InUse(f"It is still referred to: {referring}.", remedy="Change or remove that first.")
+
+
+def _of_value(cause: pg.Error) -> InvalidInput:
+    """What our own checks have let through."""
+    constraint, place = cause.diag.constraint_name, cause.diag.column_name or ""
+    if constraint or place:
+        _log.warning("a change is refused by %s of %s", constraint or place, cause.diag.table_name)
+        return InvalidInput("The database refuses a value.", place=place)
+    return InvalidInput(f"The database refuses a value: {str(cause).splitlines()[0]}.")

@@ -78,7 +78,17 @@ class Plan:
         return sorted(sum(parts, self.document.mistakes))
 
     def planned(self) -> dict[Noun, Sequence[Planned]]:
-        return {"endpoints": self.endpoints.planned, "nases": self.nases.planned, "users": self.users.planned}
+        """Nothing becomes of a row with mistakes."""
+        return {
+            "endpoints": _without_mistakes(self.endpoints),
+            "nases": _without_mistakes(self.nases),
+            "users": _without_mistakes(self.users),
+        }
+
+
+def _without_mistakes(plan: endpoints.Plan | nases.Plan | users.Plan) -> Sequence[Planned]:
+    wrong = {each.number for each in plan.mistakes}
+    return [each for each in plan.planned if each.number not in wrong] if wrong else plan.planned
 
 
 def read(form: str, content: bytes) -> Document:

@@ -30,13 +30,14 @@ def read_reservations(written: Mapping[str, str]) -> dict[str, str]:
     return read
 
 
-def reserve(session: Session, pool: Pool, read: Mapping[str, str]) -> dict[str, str]:
-    """Let each device alone get its address of the pool, as `read_reservations` has them; returns what was written.
+def reserve(session: Session, pool: Pool, read: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Let each device alone get its address of the pool, as `read_reservations` has them; returns what those devices
+    had before of which that changes, and what they have now, "" for none.
 
     Raises InvalidInput or SeveralMistakes.
     """
     if not read:
-        return {}
+        return {}, {}
     mistakes = Mistakes()
     found = repository.locked_for(session, pool, [address for address in read.values() if address], list(read))
     rows = {each.address: each for each in found if not each.leaving}
@@ -45,6 +46,8 @@ def reserve(session: Session, pool: Pool, read: Mapping[str, str]) -> dict[str, 
         with mistakes.noted():
             chosen[mac] = _row(session, pool, rows, mac, address, freed=read) if address else None
     mistakes.refuse()
+    had = {row.reserved_for: row.address for row in found if row.reserved_for is not None}
+    has = {mac: row.address if row else "" for mac, row in chosen.items()}
     for row in found:
         if row.reserved_for in chosen and chosen[row.reserved_for] is not row:
             _change(row, None)
@@ -52,7 +55,8 @@ def reserve(session: Session, pool: Pool, read: Mapping[str, str]) -> dict[str, 
         if chosen_row is not None and chosen_row.reserved_for != mac:
             _change(chosen_row, mac)
     session.flush()
-    return {mac: row.address if row else "" for mac, row in chosen.items()}
+    changed = [mac for mac, address in has.items() if address != had.get(mac, "")]
+    return {mac: had.get(mac, "") for mac in changed}, {mac: has[mac] for mac in changed}
 
 
 def _row(

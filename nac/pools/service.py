@@ -150,8 +150,7 @@ def set_pool(
     Addresses that are no longer in the pool are given to nobody any more, and leave it when nobody has them. Raises as
     `add_pool`.
     """
-    repository.lock_tenant(session, tenant_id)
-    pool = require_pool(session, tenant_id=tenant_id, name=name, site=site)
+    pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if pool.removing:
         raise Conflict(f"Pool {name!r} is being removed.", place="name")
     before = _describe(pool)
@@ -171,18 +170,18 @@ def set_pool(
     if extent is not None:
         require_apart(session, pool, extent)
         bring_addresses(session, pool, extent)
-    changed = reserve(session, pool, wanted)
+    had, has = reserve(session, pool, wanted)
     session.flush()
-    after = _describe(pool) | {"reserved": changed}
-    if told := {key: value for key, value in after.items() if value != before.get(key, {})}:
+    before, after = before | {"reserved": had}, _describe(pool) | {"reserved": has}
+    if changed := [key for key in after if after[key] != before[key]]:
         audit.append(
             session,
             actor=actor,
             action="pool.set",
             target=name,
             tenant_id=tenant_id,
-            before={key: value for key, value in before.items() if key in told},
-            after=told,
+            before={key: before[key] for key in changed},
+            after={key: after[key] for key in changed},
         )
     return pool
 
@@ -190,14 +189,12 @@ def set_pool(
 def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str, site: str = "") -> Pool:
     """Its addresses stay with whom they are. Raises InUse where a policy or a site's fallback names it, also where
     another pool would stand in for it: its devices would be given other addresses."""
-    repository.lock_tenant(session, tenant_id)
-    pool = require_pool(session, tenant_id=tenant_id, name=name, site=site)
+    pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if new_name == name:
         return pool
     require_reachable("pool", require_slug(new_name, place="name"))
     if repository.get(session, tenant_id, new_name, pool.site_id) is not None:
         raise AlreadyExists(f"There is a pool {new_name!r} already.", place="name")
-    hold(session, pool)
     _require_unnamed(session, tenant_id, name)
     pool.name = new_name
     session.flush()
@@ -218,9 +215,7 @@ def remove_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
 
     Raises InUse where a policy or a site's fallback names it and no other pool of that name would stand in for it.
     """
-    repository.lock_tenant(session, tenant_id)
-    pool = require_pool(session, tenant_id=tenant_id, name=name, site=site)
-    hold(session, pool)
+    pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if pool.site_id is None or repository.get(session, tenant_id, name, None) is None:
         _require_unnamed(session, tenant_id, name)
     repository.keep_only(session, pool, ())
@@ -314,20 +309,20 @@ def list_leases(
     return repository.list_leases(session, tenant_id, chosen, span=span or LEASES.first(500))
 
 
-def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str = "") -> Pool:
+def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str = "", lock: bool = False) -> Pool:
+    """`lock`: nobody else changes pools of the tenant until the transaction ends, its own row last. Raises
+    PoolNotFound."""
+    if lock:
+        repository.lock_tenant(session, tenant_id)
     pool = repository.get(session, tenant_id, name, _site_id(session, tenant_id, site))
     if pool is None:
         where = f" of site {site}" if site else ""
         raise PoolNotFound(
             f"There is no pool {name!r}{where}.", place="name", remedy="They are listed by: ./admit pool list"
         )
+    if lock:
+        hold(session, pool)
     return pool
-
-
-def lock_pool(session: Session, *, tenant_id: TenantId, name: str, site: str = "") -> None:
-    """It, and which pools there are, until the transaction ends."""
-    repository.lock_tenant(session, tenant_id)
-    hold(session, require_pool(session, tenant_id=tenant_id, name=name, site=site))
 
 
 def _state(pool: Pool, slugs: Mapping[UUID | None, str], counts: Mapping[tuple[UUID, str], int]) -> PoolState:

@@ -1,16 +1,20 @@
 """What the devices of a self-test show: certificates of the tenant, and of authorities that are not its own."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cryptography import x509
 from sqlalchemy.orm import Session
 
+from nac.certificates import intents
 from nac.certificates import service as certificates
 from nac.certificates.issuing import SERVER_PROFILE, dns_names_of
 from nac.certificates.repository import newest_server
 from nac.certificates.signing import Signing
 from nac.ids import TenantId
+from nac.models import Certificate
+from nac.self_tests import repository
 from nac.self_tests.supplicant import Identity
 from nac.self_tests.ticket import PLAYED_PROFILE, PROFILE
 from pki.issuing import Issuer, issue, issue_root
@@ -19,8 +23,9 @@ from pki.names import organisation_of, subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
 
-# A test takes seconds; a certificate that is left over by a worker's death ends by itself.
+# A test takes seconds; what is left over by a worker's death ends by itself, should nobody go on with the test.
 LIFE = timedelta(minutes=30)
+GOOD, REVOKED = "good", "revoked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,21 @@ def issue_own(session: Session, *, actor: str, tenant_id: TenantId, name: str, s
     names = dns_names_of(server) if server else []
     chain = issued.certificate, *issued.intermediates
     return Own(Identity(name, chain, key), row.serial.hex(), issued.root, names[0] if names else "")
+
+
+def name_of(run: str, kind: str) -> str:
+    return f"self-test-{run}-{kind}"
+
+
+def take_back(session: Session, *, actor: str, tenant_id: TenantId, runs: Sequence[str], now: datetime) -> None:
+    """What runs that did not come to their end have left of certificates, or were about to sign."""
+    names = [name_of(run, kind) for run in runs for kind in (GOOD, REVOKED)]
+    which = Certificate.common_name.in_(names)
+    intents.abandon(session, actor=actor, tenant_id=tenant_id, which=which, now=now)
+    for serial in repository.good_certificates(session, tenant_id, names):
+        certificates.revoke(
+            session, actor=actor, tenant_id=tenant_id, serial=serial.hex(), reason="cessationOfOperation", now=now
+        )
 
 
 def stranger(name: str, *, now: datetime, imitated: x509.Certificate | None = None) -> Identity:

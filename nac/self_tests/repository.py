@@ -7,8 +7,8 @@ from sqlalchemy.orm import Session
 
 from nac.db.orders import Orders, Span
 from nac.ids import TenantId
-from nac.models import AuthLog, SelfTest
-from nac.self_tests.ticket import NAS_IDENTIFIER
+from nac.models import AuthLog, Certificate, SelfTest
+from nac.self_tests.ticket import NAS_IDENTIFIER, PROFILE
 
 ORDERS = Orders({"created_at": (SelfTest.created_at, SelfTest.id)}, default="-created_at")
 _WAITING = text("SELECT tenant_id, id FROM waiting_self_tests(:most)")
@@ -46,6 +46,17 @@ def delete_all_but(session: Session, tenant_id: TenantId, *, newest: int) -> Non
             SelfTest.tenant_id == tenant_id, SelfTest.state.not_in(_UNDER_WAY), SelfTest.id.not_in(kept)
         )
     )
+
+
+def good_certificates(session: Session, tenant_id: TenantId, names: Sequence[str]) -> Sequence[bytes]:
+    """Serial numbers of those of a self-test that are called so and not revoked."""
+    query = select(Certificate.serial).where(
+        Certificate.tenant_id == tenant_id,
+        Certificate.profile == PROFILE,
+        Certificate.status == "valid",
+        Certificate.common_name.in_(names),
+    )
+    return session.scalars(query.order_by(Certificate.serial)).all()
 
 
 def decisions_of(session: Session, tenant_id: TenantId, run: str, since: datetime) -> dict[str, AuthLog]:

@@ -1,12 +1,12 @@
 """Carrying a self-test out. As admit_worker: whoever dies with one is followed by another after LEASE."""
 
 import logging
-import secrets
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import sha256
 from uuid import UUID
 
 from sqlalchemy import Engine
@@ -17,7 +17,7 @@ from nac.certificates import service as certificates
 from nac.certificates.signing import Signing
 from nac.clock import epoch_seconds, utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import AdmitError, DatabaseUnavailable
+from nac.errors import AdmitError, DatabaseUnavailable, NotLiveYet
 from nac.ids import TenantId
 from nac.models import AuthLog, Tenant
 from nac.self_tests import identities, repository
@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 ACTOR = "system:self-test"
 LEASE = timedelta(minutes=2)
 MOST_ATTEMPTS = 3
+_NEVER_ENDS = f"It was begun {MOST_ATTEMPTS} times, and each time the worker was gone before its end."
 # Of several tenants in one turn of the worker.
 _MOST_AT_ONCE = 4
 _LIVE_SECONDS = 10.0
@@ -57,40 +58,53 @@ def run_waiting(platform: Platform, *, engine: Engine | None = None) -> int:
 
 
 def run_one(platform: Platform, tenant_id: TenantId, test_id: UUID, *, engine: Engine | None = None) -> None:
-    if not _take(tenant_id, test_id, engine):
+    attempt = _take(tenant_id, test_id, engine)
+    if attempt == 0:
+        return
+    if attempt > 1:
+        with session_scope(TenantScope(tenant_id), engine=engine) as session:
+            before = [_name(test_id, number) for number in range(1, attempt)]
+            identities.take_back(session, actor=ACTOR, tenant_id=tenant_id, runs=before, now=utc_now())
+    if attempt > MOST_ATTEMPTS:
+        _finish(tenant_id, test_id, attempt, [], _NEVER_ENDS, engine)
         return
     try:
-        rows = _Run(platform, tenant_id, engine).run()
+        rows = _Run(platform, tenant_id, _name(test_id, attempt), engine).run()
     except DatabaseUnavailable:
         raise
     except AdmitError as exc:
-        _finish(tenant_id, test_id, [], str(exc), engine)
+        _finish(tenant_id, test_id, attempt, [], str(exc), engine)
     except Exception:  # house-rule: whatever is wrong with this tenant, the others have their turns
         _log.exception("the self-test of tenant %s fails", tenant_id)
-        _finish(tenant_id, test_id, [], "It cannot be carried out; the worker's log says why.", engine)
+        _finish(tenant_id, test_id, attempt, [], "It cannot be carried out; the worker's log says why.", engine)
     else:
-        _finish(tenant_id, test_id, rows, "", engine)
+        _finish(tenant_id, test_id, attempt, rows, "", engine)
 
 
-def _take(tenant_id: TenantId, test_id: UUID, engine: Engine | None) -> bool:
+def _name(test_id: UUID, attempt: int) -> str:
+    """Marks a run in logs, and names its certificates: whoever comes after one that died finds them by it."""
+    return sha256(f"{test_id} {attempt}".encode()).hexdigest()[:8]
+
+
+def _take(tenant_id: TenantId, test_id: UUID, engine: Engine | None) -> int:
+    """Which attempt it is; 0 where it is not to be done."""
     now = utc_now()
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         row = repository.get(session, tenant_id, test_id, lock=True)
         if row is None or row.state not in ("queued", "running") or row.due_at > now:
-            return False
+            return 0
         row.attempts += 1
-        if row.attempts > MOST_ATTEMPTS:
-            row.state, row.ended_at, row.passed = "failed", now, False
-            row.error = "The worker was ended each time that it was carried out."
-            return False
         row.state, row.started_at, row.due_at = "running", row.started_at or now, now + LEASE
-    return True
+        return row.attempts
 
 
-def _finish(tenant_id: TenantId, test_id: UUID, rows: list[Row], error: str, engine: Engine | None) -> None:
+def _finish(
+    tenant_id: TenantId, test_id: UUID, attempt: int, rows: list[Row], error: str, engine: Engine | None
+) -> None:
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         row = repository.get(session, tenant_id, test_id, lock=True)
-        if row is None or row.state != "running":
+        # Who was taken for dead, and was not, has nothing to say any more.
+        if row is None or row.state != "running" or row.attempts != attempt:
             return
         row.state, row.ended_at, row.error = "failed" if error else "done", utc_now(), error
         row.board = [each.as_json() for each in rows]
@@ -98,18 +112,17 @@ def _finish(tenant_id: TenantId, test_id: UUID, rows: list[Row], error: str, eng
 
 
 class _Run:
-    def __init__(self, platform: Platform, tenant_id: TenantId, engine: Engine | None) -> None:
+    def __init__(self, platform: Platform, tenant_id: TenantId, name: str, engine: Engine | None) -> None:
         self._platform = platform
         self._tenant_id = tenant_id
         self._engine = engine
-        # Marks the run in logs.
-        self._name = secrets.token_hex(4)
+        self._name = name
         self._began = utc_now() - _CLOCK_SLACK
 
     def run(self) -> list[Row]:
-        good = self._issue("good")
+        good = self._issue(identities.GOOD)
         try:
-            revoked = self._issue("revoked")
+            revoked = self._issue(identities.REVOKED)
             self._revoke(revoked)
             with self._scope() as session:
                 tenant = tenants.require(session, tenant_id=self._tenant_id)
@@ -130,7 +143,7 @@ class _Run:
                 session,
                 actor=ACTOR,
                 tenant_id=self._tenant_id,
-                name=f"self-test-{self._name}-{kind}",
+                name=identities.name_of(self._name, kind),
                 signing=self._platform.signing,
                 now=utc_now(),
             )
@@ -147,13 +160,19 @@ class _Run:
             )
 
     def _await_live(self, xact: str) -> None:
-        cells.wait_until_live(
-            TenantScope(self._tenant_id),
-            tenant_id=self._tenant_id,
-            xact=xact,
-            timeout_seconds=_LIVE_SECONDS,
-            engine=self._engine,
-        )
+        try:
+            cells.wait_until_live(
+                TenantScope(self._tenant_id),
+                tenant_id=self._tenant_id,
+                xact=xact,
+                timeout_seconds=_LIVE_SECONDS,
+                engine=self._engine,
+            )
+        except NotLiveYet as exc:
+            raise NotLiveYet(
+                "The tenant's cell has not heard of the test's certificates in time.",
+                remedy="Does its agent run? See ./admit status.",
+            ) from exc
 
     def _target(self, session: Session, tenant: Tenant, own: identities.Own) -> Target:
         slot = cells.require_slot(session, tenant_id=self._tenant_id)

@@ -22,6 +22,14 @@ _OF_THE_INSTALLATION = {"api", "up"}
         ("then assign one (./admit policy assign) or", "then assign one (changeSite) or"),
         ("./admit ca import-root-key. If", "importRootKey. If"),
         ("Start it: ./admit up", "Start it: ./admit up"),
+        ("Or say make_groups (--make-groups), which makes it.", "Or say make_groups, which makes it."),
+        ("There is no group 'Printers (--old)'.", "There is no group 'Printers (--old)'."),
+        (
+            'There is no group "Ann\'s (--old)". See: ./admit ca list',
+            'There is no group "Ann\'s (--old)". See: listAuthorities',
+        ),
+        ("The tenant's words: say so (--code), or don't.", "The tenant's words: say so, or don't."),
+        ("A group './admit ca list' is there.", "A group './admit ca list' is there."),
     ],
 )
 def test_commands_become_operations(told: str, wanted: str) -> None:

@@ -92,6 +92,7 @@ def test_browser_shows_a_security_key_as_the_second_factor(browser: Chromium, po
 
 
 BUTTON = 'document.querySelector("button[data-passkey]")'
+FILLED_IN = f'form.elements.email.value = "{EMAIL}"; form.elements.password.value = "{PASSWORD}"'
 
 
 def go(page: Page, port: int, path: str) -> None:
@@ -109,6 +110,35 @@ def signed_in(page: Page, port: int) -> list[str]:
     return found
 
 
+def test_page_signs_in_where_the_browser_reads_and_writes_no_json_of_passkeys(
+    browser: Chromium, port: int, ann: Person
+) -> None:
+    """As browsers were before 2024; and one that has no passkeys at all says so where it takes one."""
+    page = browser.open(f"http://localhost:{port}/page")
+    page.plug_in(transport="internal", verifies=True)
+    page.run(BY_PASSWORD)
+    page.run('register("Laptop")')
+    page.run('ask("POST", "/sign-out")')
+    old = "delete PublicKeyCredential.parseRequestOptionsFromJSON; delete PublicKeyCredential.prototype.toJSON"
+    page.send("Page.addScriptToEvaluateOnNewDocument", source=f'if (location.pathname != "/page") {{ {old} }}')
+    go(page, port, "/sign-in")
+    assert not page.run("PublicKeyCredential.parseRequestOptionsFromJSON || PublicKeyCredential.prototype.toJSON")
+    page.run(f"{BUTTON}.click()")
+    assert signed_in(page, port) == ["passkey"]
+    go(page, port, "/sign-in")
+    page.run(f"const form = document.forms[0]; {FILLED_IN}; form.submit()")
+    until(lambda: page.run(f"{BUTTON}?.dataset.passkey.length > 0 && {BUTTON}.checkVisibility()"), "the second step")
+    page.run(f"{BUTTON}.click()")
+    assert signed_in(page, port) == ["passkey", "password"]
+    page.send("Page.addScriptToEvaluateOnNewDocument", source="delete window.PublicKeyCredential")
+    go(page, port, "/sign-in")
+    assert not page.run(f"{BUTTON}.checkVisibility()")
+    page.run(f"const form = document.forms[0]; {FILLED_IN}; form.submit()")
+    told = 'document.querySelector("p[role=alert]:not([hidden])")?.textContent'
+    assert until(lambda: page.run(told), "what is wrong").startswith("This browser shows no passkeys here.")
+    assert page.run(f"{BUTTON} === null")
+
+
 def test_page_signs_in_by_a_passkey(browser: Chromium, port: int, ann: Person) -> None:
     page = browser.open(f"http://localhost:{port}/page")
     key = page.plug_in(transport="internal", verifies=True)
@@ -120,8 +150,7 @@ def test_page_signs_in_by_a_passkey(browser: Chromium, port: int, ann: Person) -
     assert signed_in(page, port) == ["passkey"]
     # As the second step.
     go(page, port, "/sign-in")
-    form = f'form.elements.email.value = "{EMAIL}"; form.elements.password.value = "{PASSWORD}"; form.submit()'
-    page.run(f"const form = document.forms[0]; {form}")
+    page.run(f"const form = document.forms[0]; {FILLED_IN}; form.submit()")
     until(lambda: page.run(f"{BUTTON}?.dataset.passkey.length > 0 && {BUTTON}.checkVisibility()"), "the second step")
     page.run(f"{BUTTON}.click()")
     assert signed_in(page, port) == ["passkey", "password"]

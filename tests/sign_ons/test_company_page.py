@@ -36,6 +36,14 @@ def test_who_has_none_is_told_as_who_is_not_there(client: httpx.Client, set_up: 
     assert next(iter(told))[0] == 404
 
 
+@pytest.mark.parametrize("path", ["/sign-in/company?name=%00", "/?after=%00", "/sign-in?x=%00", "/start/%00"])
+def test_text_that_no_name_has_is_told_on_a_page(client: httpx.Client, path: str) -> None:
+    shown = client.get(path)
+    assert (shown.status_code, shown.headers["content-type"]) == (422, "text/html; charset=utf-8")
+    assert "There is a character that no text may have here." in shown.text or "NUL" in shown.text
+    assert client.get("/v1/me?x=%00").headers["content-type"] == "application/problem+json"
+
+
 def test_tenant_of_the_name_of_an_msp_without_a_provider_is_found(
     client: httpx.Client,
     app_engine: Engine,

@@ -1,4 +1,5 @@
-"""Two changes of the same thing at once: of two that have seen the same state exactly one is made."""
+"""Two changes of the same thing at once: of two that have seen the same state exactly one is made, and the other is
+told in a sentence what stood in its way."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,11 +10,19 @@ from typing import Any
 import httpx
 import pytest
 from pydantic import BaseModel
+from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from api.change import Change
 from nac.accounts.owners import Owner
+from nac.db import TenantScope, session_scope
+from nac.ids import TenantId
+from nac.models import IdempotencyKey
+from nac.pools import repository
+from nac.pools import service as pools
 from tests.api.v1.conftest import MakeToken
+from tests.factories.tenancy import ACTOR
+from tests.waiting import until
 
 ALPHA, ACME = "/v1/tenants/alpha", "/v1/msps/acme"
 LIMITS = "/v1/platform/retention/limits/auth"
@@ -146,3 +155,105 @@ def test_what_is_removed_twice_at_once_is_gone_for_the_second(
     answers = at_once(lambda _: api.delete(path))
     codes = [answer.status_code for answer in answers]
     assert codes == ([202, 404] if codes[0] == 202 else [204, 404]), [answer.text for answer in answers]
+
+
+def told_as_taken(answer: httpx.Response, place: str) -> None:
+    problem = answer.json()
+    assert (answer.status_code, problem["code"], problem["place"]) == (409, "already-exists", place), problem
+    assert " already" in problem["detail"] or problem["detail"].startswith("Another NAS"), problem
+    assert "uq_" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place"),
+    [
+        (f"{ALPHA}/policies", {"slug": "office"}, "slug"),
+        (f"{ACME}/templates", {"slug": "office"}, "slug"),
+        (f"{ALPHA}/roles", {"slug": "porter", "name": "Porter", "permissions": ["endpoint.read"]}, "slug"),
+        (f"{ALPHA}/nases", {"name": "North", "identifier": "sw-1"}, "identifier"),
+        (f"{ALPHA}/sites", {"slug": "branch"}, "slug"),
+        (f"{ALPHA}/users", {"name": "ann", "password": "correct horse battery"}, "name"),
+        (f"{ALPHA}/endpoints", {"mac": "00:00:5e:00:53:01"}, "mac"),
+        (f"{ALPHA}/endpoint-groups", {"name": "printers"}, "name"),
+        ("/v1/tenants", {"msp": "acme", "slug": "bolt"}, "slug"),
+    ],
+)
+def test_what_is_made_twice_at_once_is_there_once(
+    api: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any], place: str
+) -> None:
+    """Both have looked, and there was none."""
+    wait, add = meet(), Session.add
+
+    def added(session: Session, row: object, *args: Any) -> None:
+        if not isinstance(row, IdempotencyKey):
+            wait()
+        add(session, row, *args)
+
+    monkeypatch.setattr(Session, "add", added)
+    made, refused = at_once(lambda _: api.post(path, json=body))
+    assert made.status_code == 201, made.text
+    told_as_taken(refused, place)
+
+
+@pytest.mark.parametrize(
+    ("noun", "bodies", "change", "place"),
+    [
+        ("endpoint-groups", [{"name": "one"}, {"name": "two"}], {"name": "three"}, "name"),
+        ("user-groups", [{"name": "one"}, {"name": "two"}], {"name": "three"}, "name"),
+        (
+            "nases",
+            [{"name": "one", "identifier": "one"}, {"name": "two", "identifier": "two"}],
+            {"identifier": "three"},
+            "identifier",
+        ),
+        (
+            "nases",
+            [{"name": "one", "address": "192.0.2.1"}, {"name": "two", "address": "192.0.2.2"}],
+            {"address": "192.0.2.3"},
+            "address",
+        ),
+    ],
+)
+def test_of_two_that_are_to_be_called_the_same_at_once_one_is(
+    api: httpx.Client,
+    monkeypatch: pytest.MonkeyPatch,
+    noun: str,
+    bodies: list[dict[str, str]],
+    change: dict[str, str],
+    place: str,
+) -> None:
+    for body in bodies:
+        assert api.post(f"{ALPHA}/{noun}", json=body).status_code == 201
+    wait, flush = meet(), Session.flush
+
+    def flushed(session: Session, *args: Any) -> None:
+        if session.dirty:
+            wait()
+        flush(session, *args)
+
+    monkeypatch.setattr(Session, "flush", flushed)
+    names = [body["name"] for body in bodies]
+    changed, refused = at_once(lambda which: api.patch(f"{ALPHA}/{noun}/{names[which]}", json=change))
+    assert changed.status_code == 200, changed.text
+    told_as_taken(refused, place)
+
+
+def test_pool_that_is_removed_while_the_tenants_pools_are_changed_waits_for_that(
+    api: httpx.Client, app_engine: Engine, owner_engine: Engine, tenant_id: TenantId
+) -> None:
+    """The tenant is locked before any of its pools, whoever changes one."""
+    path = f"{ALPHA}/pools/devices"
+    make(api, path)
+    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+
+    def somebody_waits() -> bool:
+        with owner_engine.connect() as connection:
+            return bool(connection.scalar(waiting))
+
+    with ThreadPoolExecutor(1) as other, session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        repository.lock_tenant(session, tenant_id)
+        removal = other.submit(api.delete, path)
+        until(somebody_waits, "the removal waits for the tenant")
+        pools.set_pool(session, actor=ACTOR, tenant_id=tenant_id, name="devices", options=pools.Options(stock=3))
+        session.commit()
+        assert removal.result().status_code == 204, removal.result().text

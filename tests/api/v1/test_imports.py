@@ -74,6 +74,21 @@ def test_preview_tells_what_is_wrong_and_the_import_refuses_it(api: httpx.Client
 
 
 @pytest.mark.parametrize(
+    ("form", "text", "name"),
+    [
+        ("users", "name,password\nann,short\nbob,correct horse battery\n", "bob"),
+        ("endpoints", "mac,groups\n00005e005301,nobody-made-it\n00005e005302,\n", "00:00:5e:00:53:02"),
+        ("nases", "name,identifier,secret\none,sw-1,short\ntwo,sw-2,\n", "two"),
+    ],
+)
+def test_preview_counts_no_row_with_a_mistake_as_one_to_add(api: httpx.Client, form: str, text: str, name: str) -> None:
+    told = give(api, form, text, dry_run=True).json()
+    assert [each["line"] for each in told["mistakes"]] == [2]
+    assert [(row["line"], row["name"], row["action"]) for row in told["rows"]] == [(3, name, "add")]
+    assert (told["counts"][form]["add"], told["rows_in_all"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
     ("form", "text"),
     [
         ("endpoints", "mac,colour,mac\n"),

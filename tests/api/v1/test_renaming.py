@@ -31,6 +31,64 @@ def told(owner_engine: Engine, action: str) -> tuple[object, object]:
         return entry.before, entry.after
 
 
+_POOL, _PROFILE = f"{ALPHA}/pools/devices", f"{ALPHA}/certificate-profiles/eap-client-device"
+_MAC, _STORED = "00:00:5e:00:53:01", "00005e005301"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "changes", "action", "wanted"),
+    [
+        (
+            "PATCH",
+            _POOL,
+            [{"stock": 5}, {"reserved": {_MAC: "10.1.0.2"}}, {"reserved": {_MAC: None}}],
+            "pool.set",
+            [
+                ({"stock": 1024}, {"stock": 5}),
+                ({"reserved": {_STORED: ""}}, {"reserved": {_STORED: "10.1.0.2"}}),
+                ({"reserved": {_STORED: "10.1.0.2"}}, {"reserved": {_STORED: ""}}),
+            ],
+        ),
+        (
+            "PUT",
+            _PROFILE,
+            [{"validity_days": 30}, {"validity_days": 30, "key": "rsa-2048"}, {}],
+            "certificate-settings.set",
+            [
+                ({"validity_days": None}, {"validity_days": 30}),
+                ({"key": None}, {"key": "rsa-2048"}),
+                ({"key": "rsa-2048", "validity_days": 30}, {"key": None, "validity_days": None}),
+            ],
+        ),
+        (
+            "PUT",
+            f"{ALPHA}/authorities/key-store",
+            [{"store": "sealed"}],
+            "certificate-settings.set",
+            [({"key_store": ""}, {"key_store": "sealed"})],
+        ),
+    ],
+)
+def test_audit_log_tells_what_was_and_what_is_and_nothing_of_what_stays(
+    api: httpx.Client,
+    owner_engine: Engine,
+    method: str,
+    path: str,
+    changes: list[dict[str, Any]],
+    action: str,
+    wanted: list[tuple[object, object]],
+) -> None:
+    if path == _POOL:
+        assert api.post(f"{ALPHA}/pools", json={"name": "devices", "ranges": ["10.1.0.0/29"]}).status_code == 201
+    for change in changes:
+        for _ in ("done", "already done"):
+            changed = api.request(method, path, json=change)
+            assert changed.status_code == 200, changed.text
+    with Session(owner_engine) as session:
+        found = session.query(AuditEntry).filter(AuditEntry.action == action).order_by(AuditEntry.id)
+        assert [(entry.before, entry.after) for entry in found] == wanted
+
+
 @pytest.mark.parametrize(
     ("path", "made", "action"),
     [

@@ -1,0 +1,103 @@
+"""What a unique constraint is called to whoever comes upon it."""
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, text
+
+from nac.db import PlatformScope, session_scope
+from nac.db.constraints import TAKEN
+from nac.errors import AdmitError
+from tests.postgres import Database
+
+_UNIQUE = """
+SELECT i.relname::text, array_agg(a.attname::text ORDER BY a.attnum) FROM pg_index x
+JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_class t ON t.oid = x.indrelid
+JOIN pg_attribute a ON a.attrelid = i.oid
+WHERE x.indisunique AND t.relnamespace = 'public'::regnamespace AND NOT t.relispartition
+    AND t.relname <> 'alembic_version'
+GROUP BY i.relname
+"""
+# Drawn by lot, or counted.
+_NO_CHANCE = {"id", "public_id", "token_sha256", "code_sha256", "number"}
+# Written by cells and the worker alone, or by statements that take what is there into account.
+_NOT_ASKED_FOR = {
+    "pk_audit_seals",
+    "pk_audit_unsealed",
+    "pk_dictionaries",
+    "pk_early_deletions",
+    "pk_endpoint_evidence",
+    "pk_endpoint_expiries",
+    "pk_endpoint_sightings",
+    "pk_expiry_warnings",
+    "pk_external_certificates",
+    "pk_external_statuses",
+    "pk_journal_positions",
+    "pk_log_measures",
+    "pk_log_sizes",
+    "pk_nas_restarts",
+    "pk_platform_alarms",
+    "pk_policy_hits",
+    "pk_purged_tenants",
+    "pk_redecision_failures",
+    "pk_redecision_items",
+    "pk_redecision_settings",
+    "pk_retention_limits",
+    "pk_retention_notices",
+    "pk_retention_terms",
+    "pk_revocation_lists",
+    "pk_rollout_tenants",
+    "pk_secret_sightings",
+    "pk_sign_in_attempts",
+    "pk_spent_challenges",
+    "pk_trials",
+    "uq_audit_chains_tenant_id_msp_id",
+    "uq_audit_seals_entry_id",
+    "uq_idempotency_keys_key",
+    "uq_mails_key",
+    "uq_scep_transactions_tenant_id_certificate_id",
+    "uq_sessions_identity",
+    "uq_sign_in_failures_subject_id",
+    "uq_trials_sign_up_id",
+}
+
+
+def test_each_that_a_request_can_come_upon_has_a_sentence_and_a_field(database: Database) -> None:
+    with psycopg.connect(database.owner_url) as connection:
+        found: dict[str, list[str]] = dict(connection.execute(_UNIQUE).fetchall())
+    asked_for = {name for name, columns in found.items() if not _NO_CHANCE & set(columns)} - _NOT_ASKED_FOR
+    counted = {"pk_template_versions", "uq_policy_versions_policy_id_number", "uq_certificates_tenant_id_serial"}
+    assert asked_for | counted == set(TAKEN)
+    assert found.keys() >= _NOT_ASKED_FOR
+    for name, taken in TAKEN.items():
+        assert taken.place, name
+        assert taken.detail.endswith("."), name
+        assert taken.remedy.endswith("."), name
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        (
+            "INSERT INTO msps (slug, name) VALUES ('a', 'A'), ('a', 'B')",
+            "slug: There is an MSP of this slug already. Choose another one.",
+        ),
+        (
+            "INSERT INTO tenants (slug, name, msp_id) VALUES ('a', 'A', gen_random_uuid())",
+            "Something that this names was removed meanwhile. Read it again, and decide anew.",
+        ),
+        (
+            "WITH made AS (INSERT INTO msps (slug, name) VALUES ('a', 'A') RETURNING id)"
+            " INSERT INTO tenants (slug, name, msp_id) SELECT 'a', 'A', id FROM made; DELETE FROM msps",
+            "It is still referred to: tenants. Change or remove that first.",
+        ),
+    ],
+)
+def test_no_constraint_is_told_by_its_name(app_engine: Engine, statement: str, told: str) -> None:
+    def change() -> None:
+        with session_scope(PlatformScope(), engine=app_engine) as session:
+            for each in statement.split(";"):
+                session.execute(text(each))
+
+    with pytest.raises(AdmitError) as refused:
+        change()
+    assert str(refused.value) == told

@@ -1,0 +1,113 @@
+"""Self-tests whose worker dies, wherever it is: gone on with by the next one, told once, and nothing left behind."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from sqlalchemy import Engine, func, select, update
+from sqlalchemy.orm import Session
+
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.db import TenantScope, make_engine, session_scope
+from nac.models import AuditEntry, Certificate, Endpoint, EndpointSighting, RadiusSession, SelfTest
+from nac.self_tests import asking, running, service
+from nac.self_tests.running import Platform
+from nac.self_tests.ticket import PROFILE
+from tests.factories.certificates import SEALER, SIGNING, Certified
+from tests.factories.tenancy import ACTOR
+from tests.killed import AFTER, deaths, killed_at_commit
+from tests.postgres import Database
+
+# Where nobody answers, which is told in no time.
+_PLATFORM = Platform(SIGNING, "127.0.0.9", 0)
+
+
+@pytest.fixture
+def test_id(app_engine: Engine, owner_engine: Engine, alpha: Certified, monkeypatch: pytest.MonkeyPatch) -> UUID:
+    for name in ("PATIENCE_SECONDS", "_SILENCE_SECONDS"):
+        monkeypatch.setattr(asking, name, 0.05)
+    monkeypatch.setattr(running, "_LOGGED_SECONDS", 0.0)
+    monkeypatch.setattr(cells, "wait_until_live", lambda *_, **__: None)
+    with Session(owner_engine) as session, session.begin():
+        slot = cells.require_slot(session, tenant_id=alpha.tenant_id)
+        slot.secret_sealed = SEALER.seal(b"the secret of alpha", cells.secret_context(slot))
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        return service.start(session, actor=ACTOR, tenant_id=alpha.tenant_id).id
+
+
+@pytest.fixture
+def work(database: Database) -> Callable[[], None]:
+    def work() -> None:
+        engine = make_engine(database.worker_url)
+        running.run_waiting(_PLATFORM, engine=engine)
+        engine.dispose()
+
+    return work
+
+
+def lease_ends(engine: Engine, **values: object) -> None:
+    with engine.begin() as connection:
+        connection.execute(update(SelfTest).values(due_at=utc_now() - timedelta(seconds=1), **values))
+
+
+def nothing_is_left(engine: Engine) -> None:
+    with Session(engine) as session:
+        left = session.scalars(select(Certificate.status).where(Certificate.profile == PROFILE)).all()
+        assert set(left) <= {"revoked", "abandoned"}, left
+        for table in (Endpoint, EndpointSighting, RadiusSession):
+            assert session.scalar(select(func.count()).select_from(table)) == 0, table
+        started = select(func.count()).where(AuditEntry.action == "self-test.start")
+        assert session.scalar(started) == 1
+
+
+def test_wherever_its_worker_is_killed_it_is_done_by_the_next(
+    owner_engine: Engine, test_id: UUID, work: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "MOST_ATTEMPTS", 1_000)
+    for _ in deaths(work):
+        lease_ends(owner_engine)
+    with Session(owner_engine) as session:
+        found = session.get_one(SelfTest, test_id)
+        assert (found.state, found.error, found.passed) == ("done", "", False)
+        assert {row["got"] for row in found.board} == {"silence"}
+    nothing_is_left(owner_engine)
+
+
+def test_one_that_kills_each_worker_has_failed_and_says_so(
+    owner_engine: Engine, test_id: UUID, work: Callable[[], None]
+) -> None:
+    # Once what is to be revoked at the end is good.
+    for _ in range(running.MOST_ATTEMPTS):
+        assert killed_at_commit(work, at=6, when=AFTER)
+        lease_ends(owner_engine)
+    with Session(owner_engine) as session:
+        good = select(func.count()).where(Certificate.profile == PROFILE, Certificate.status == "valid")
+        assert session.scalar(good)
+    work()
+    with Session(owner_engine) as session:
+        found = session.get_one(SelfTest, test_id)
+        assert (found.state, found.passed, found.board) == ("failed", False, [])
+        assert found.error == "It was begun 3 times, and each time the worker was gone before its end."
+    nothing_is_left(owner_engine)
+
+
+def test_who_was_taken_for_dead_says_nothing_any_more(
+    owner_engine: Engine, test_id: UUID, work: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He comes back when the next one is at it."""
+    run, turns = running._Run.run, iter((True, False))
+
+    def slow(self: running._Run) -> list[running.Row]:
+        if next(turns):
+            lease_ends(owner_engine)
+            work()
+            lease_ends(owner_engine, state="running", ended_at=None)
+        return run(self)
+
+    monkeypatch.setattr(running._Run, "run", slow)
+    work()
+    with Session(owner_engine) as session:
+        found = session.get_one(SelfTest, test_id)
+        assert (found.state, found.attempts, found.ended_at) == ("running", 2, None)

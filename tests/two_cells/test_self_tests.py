@@ -1,0 +1,153 @@
+"""Self-tests of which a part dies in the middle, with the real parts: a worker's processes, an agent, a radiusd."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from sqlalchemy import Engine
+
+from nac.db import TenantScope, session_scope
+from nac.models import SelfTest
+from nac.self_tests import asking, running, service
+from nac.self_tests.running import Platform
+from tests.agent.running import LOOPBACK, RunningCell, RunningTenant
+from tests.factories.tenancy import ACTOR
+from tests.postgres import Database
+from tests.redis_server import RedisServer
+from tests.self_tests.conftest import POLICY
+from tests.waiting import until
+from tests.worker.test_worker import worker
+
+pytestmark = pytest.mark.early
+
+Query = Callable[..., list[tuple[Any, ...]]]
+_PATIENCE = 240
+_LOGGED = "SELECT split_part(nas_port, '-', 1), count(*) FROM auth_log WHERE tenant_id = %s GROUP BY 1"
+
+
+@pytest.fixture
+def acme(add_tenant: Callable[..., RunningTenant]) -> RunningTenant:
+    return add_tenant("acme", policy=POLICY, groups=["printers"])
+
+
+@pytest.fixture
+def query(database: Database) -> Query:
+    def query(sql: str, *given: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+            cursor = connection.execute(sql.encode(), given)
+            return cursor.fetchall() if cursor.description else []
+
+    return query
+
+
+def start(acme: RunningTenant) -> UUID:
+    with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
+        return service.start(session, actor=ACTOR, tenant_id=acme.id).id
+
+
+def found(acme: RunningTenant, test_id: UUID) -> SelfTest:
+    with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
+        return service.require(session, tenant_id=acme.id, test_id=test_id)
+
+
+def run(acme: RunningTenant, cell: RunningCell, engine: Engine) -> SelfTest:
+    test_id = start(acme)
+    assert running.run_waiting(Platform(cell.signing, LOOPBACK, 0), engine=engine) == 1
+    return found(acme, test_id)
+
+
+def nothing_is_left(acme: RunningTenant, query: Query) -> None:
+    left = "SELECT DISTINCT status FROM certificates WHERE tenant_id = %s AND profile = 'eap-client-self-test'"
+    assert query(left, acme.id) == [("revoked",)]
+    for table in ("endpoints", "endpoint_sightings", "policy_hits", "sessions", "accounting_log"):
+        assert query(f"SELECT count(*) FROM {table} WHERE tenant_id = %s", acme.id) == [(0,)], table
+    others = "SELECT count(*) FROM auth_log WHERE tenant_id = %s AND nas_identifier <> 'admit-self-test'"
+    assert query(others, acme.id) == [(0,)]
+
+
+def test_self_test_whose_worker_is_killed_is_done_once_by_the_next(
+    cell: RunningCell,
+    acme: RunningTenant,
+    database: Database,
+    redis_server: RedisServer,
+    worker_engine: Engine,
+    query: Query,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While it converses: its certificate is good, and devices have been answered."""
+    settings = {
+        "MASTER_KEY_FILE": str(cell.folder / "master.key"),
+        "RADIUS_HOST": LOOPBACK,
+        "REJECT_DELAY_SECONDS": "0",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(f"ADMIT_{name}", value)
+    test_id = start(acme)
+    own = "FROM certificates WHERE tenant_id = %s AND common_name LIKE '%%-good' AND status = 'valid'"
+    with psycopg.connect(database.superuser_url) as other, worker(database, redis_server, tmp_path) as process:
+        until(lambda: query(f"SELECT 1 {own}", acme.id), "a good certificate", seconds=_PATIENCE)
+        # Which it then cannot revoke, however long this takes.
+        assert other.execute(f"SELECT 1 {own} FOR UPDATE".encode(), [acme.id]).fetchall() == [(1,)]
+        until(lambda: query(_LOGGED, acme.id), "an answer", seconds=_PATIENCE)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert found(acme, test_id).state == "running"
+    assert query(f"SELECT 1 {own}", acme.id) == [(1,)]
+    # The lease of who died is over.
+    query("UPDATE self_tests SET due_at = now() WHERE id = %s", test_id)
+    assert running.run_waiting(Platform(cell.signing, LOOPBACK, 0), engine=worker_engine) == 1
+    row = found(acme, test_id)
+    assert (row.state, row.error, row.passed, row.attempts) == ("done", "", True, 2), row.board
+    assert running.run_waiting(Platform(cell.signing, LOOPBACK, 0), engine=worker_engine) == 0
+    until(lambda: len(query(_LOGGED, acme.id)) == 2, "both runs are logged under names of their own")
+    nothing_is_left(acme, query)
+
+
+@pytest.mark.parametrize("with_radiusd", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_self_test_whose_cell_is_killed_says_so_and_the_next_passes(
+    cell: RunningCell,
+    acme: RunningTenant,
+    worker_engine: Engine,
+    query: Query,
+    monkeypatch: pytest.MonkeyPatch,
+    with_radiusd: bool,
+) -> None:
+    """Right before devices ask; radiusd alone goes on answering, and its journal is shipped by the next agent."""
+    try_ = running._Run._try
+    monkeypatch.setattr(asking, "_SILENCE_SECONDS", 0.5)
+
+    def killing(self: running._Run, *given: Any) -> list[running.Row]:
+        cell.kill(with_radiusd=with_radiusd)
+        return try_(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running._Run, "_try", killing)
+        patch.setattr(running, "_LOGGED_SECONDS", 1.0)
+        patch.setattr(asking, "PATIENCE_SECONDS", 3.0)
+        told = run(acme, cell, worker_engine)
+    assert (told.state, told.error, told.passed) == ("done", "", False)
+    why = {row["why"] for row in told.board if not row["ok"]}
+    assert why == {
+        "No answer came: does the cell run, and does its radiusd listen? See ./admit status."
+        if with_radiusd
+        else "It was answered, and the cell's log does not say so: its journal may not be shipped."
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "_LIVE_SECONDS", 0.5)
+        unheard = run(acme, cell, worker_engine)
+    assert (unheard.state, unheard.passed) == ("failed", False)
+    assert unheard.error.startswith(
+        "The tenant's cell has not heard of the test's certificates in time. Does its agent"
+    )
+    cell.start()
+    again = run(acme, cell, worker_engine)
+    assert (again.state, again.error, again.passed) == ("done", "", True), again.board
+    if not with_radiusd:
+        until(lambda: len(query(_LOGGED, acme.id)) == 2, "what was answered without an agent is logged")
+    nothing_is_left(acme, query)
