@@ -8,7 +8,6 @@ the route itself and its JSON are made in one go, by one of a few threads.
 All the rest is FastAPI's: other routes, and each request that has a mistake in it, which it tells as ever.
 """
 
-from asyncio import get_running_loop
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from api.access import asks_who
 from api.instant import function_of, is_instant, result_of
 from api.kept_session import keeping
 from api.state import reading_threads_of
+from api.turns import InRoom, in_turn
 
 Values = dict[str, Any]
 # A default of another kind is one that each request has a copy of.
@@ -158,8 +158,7 @@ class _Quick:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
         try:
-            threads = reading_threads_of(request)
-            answer = await get_running_loop().run_in_executor(threads, self._plan.answer, request)
+            answer = await in_turn(reading_threads_of(request), self._plan.answer, request)
         except _Mistaken:
             await self._otherwise(scope, receive, send)
             return
@@ -167,12 +166,12 @@ class _Quick:
 
 
 def quickened(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
-    """The same routes; those that can be are answered in one turn."""
+    """The same routes; those that can be are answered in one turn, others once there is room for them."""
     for route in routes:
-        if isinstance(route, APIRoute) and is_quick(route):
-            quick = copy(route)
-            quick.app = _Quick(route)
-            yield quick
+        if isinstance(route, APIRoute):
+            bounded = copy(route)
+            bounded.app = _Quick(route) if is_quick(route) else InRoom(route.app)
+            yield bounded
         else:
             yield route
 

@@ -1,7 +1,9 @@
 """What applications that hand out certificates keep beside their requests, and how a request comes by it."""
 
+from asyncio import Semaphore
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Final
 
 from fastapi import FastAPI, Request
 
@@ -11,6 +13,9 @@ from nac.db import CONNECTIONS_MOST
 from nac.enrolment.limiter import GuessLimiter
 from nac.sessions.usage import Use
 from nac.settings import Settings
+
+# Of anyio, for what FastAPI does: those that wait until a change is live, and as many others as there are connections.
+THREADS_MOST: Final = 40
 
 
 def prepare_enrolling(app: FastAPI, settings: Settings) -> Signing:
@@ -38,17 +43,19 @@ def guesses_of(request: Request) -> GuessLimiter:
 
 
 def prepare_reading(app: FastAPI) -> None:
-    """Threads of api.quick_reads: each takes a connection to the database, of which there are no more."""
+    """Threads of api.quick_reads: each takes a connection to the database, of which there are no more; and how many
+    other requests are done at a time."""
     app.state.kept_usage = KeptAnswers[Sequence[Use]]()
 
     def start() -> None:
         app.state.reading_threads = ThreadPoolExecutor(CONNECTIONS_MOST, thread_name_prefix="read")
+        app.state.room = Semaphore(THREADS_MOST)
 
     def stop() -> None:
         app.state.reading_threads.shutdown()
 
     # Of one that is not started, as tests have it: those of the event loop.
-    app.state.reading_threads = None
+    app.state.reading_threads = app.state.room = None
     app.state.beside.append((start, stop))
 
 
@@ -60,3 +67,8 @@ def reading_threads_of(request: Request) -> Executor | None:
 def kept_usage_of(request: Request) -> KeptAnswers[Sequence[Use]]:
     kept: KeptAnswers[Sequence[Use]] = request.app.state.kept_usage
     return kept
+
+
+def room_of(request: Request) -> Semaphore | None:
+    room: Semaphore | None = request.app.state.room
+    return room

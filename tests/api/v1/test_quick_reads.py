@@ -139,11 +139,8 @@ def test_what_the_framework_alone_can_do_is_left_to_it(dependency: Any) -> None:
 
     found = {route.path: is_quick(route) for route in router.routes if isinstance(route, APIRoute)}
     assert list(found.values()) == [True, False, False]
-    assert [route.app is quick.app for route, quick in zip(router.routes, quickened(router.routes), strict=True)] == [
-        False,
-        True,
-        True,
-    ]
+    taken = [isinstance(route.app, quick_reads._Quick) for route in quickened(router.routes)]
+    assert taken == [True, False, False]
 
 
 def test_look_up_is_one_transaction_of_two_statements(api: httpx.Client, some: None) -> None:
