@@ -28,7 +28,7 @@ from worker.names import (
     STATUS_INTERVAL_SECONDS,
     TRIALS_INTERVAL_SECONDS,
 )
-from worker.outages import without_traceback
+from worker.outages import OnceAMinute, without_traceback
 from worker.priority import give_way, serve_last
 
 JOBS = (
@@ -236,6 +236,7 @@ def _quiet(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
     for name in ("celery.app.trace", "celery.beat", "celery.worker.request", "celery.worker.strategy", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("celery.app.trace").addFilter(without_traceback)
+    logging.getLogger("celery.beat").addFilter(OnceAMinute())
 
 
 @signals.worker_init.connect

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable, Set
+from datetime import timedelta
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, or_, select
 
+from nac.clock import utc_now
 from nac.db import CellScope, session_scope
 from nac.ids import CellId
-from nac.models import Slot, Tenant
+from nac.models import SelfTest, Slot, Tenant
 from radius.agent.alarms import Alarms
 
 # An alarm stands for so long after the last such packet.
@@ -15,6 +17,8 @@ STANDS_SECONDS = 600.0
 # Addresses in a sentence, and that are kept of a slot.
 _MOST_NAMED, _MOST_KEPT = 3, 100
 _CODE = "wrong-secret:"
+# A self-test asks with a wrong secret, too, and radiusd may tell of it late. Others ask again.
+_AFTER_SELF_TESTS = timedelta(minutes=1)
 
 
 class WrongSecrets:
@@ -36,7 +40,11 @@ class WrongSecrets:
     def tell(self) -> None:
         """Raises AdmitError where the database does not answer."""
         now = self._clock()
-        for slot, address in self._take():
+        heard = self._take()
+        tested = self._slots_under_test() if heard else set()
+        for slot, address in heard:
+            if slot in tested:
+                continue
             seen = self._seen.setdefault(slot, {})
             if address in seen or len(seen) < _MOST_KEPT:
                 seen[address] = now
@@ -48,6 +56,13 @@ class WrongSecrets:
         for alarm in self._alarms.standing():
             if alarm.code.startswith(_CODE) and alarm.code not in told:
                 self._alarms.clear(alarm.code)
+
+    def _slots_under_test(self) -> set[int]:
+        test = SelfTest
+        is_near = or_(test.state == "running", test.ended_at > utc_now() - _AFTER_SELF_TESTS)
+        query = select(Slot.number).join(test, test.tenant_id == Slot.tenant_id)
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            return set(session.scalars(query.where(Slot.cell_id == self._cell_id, is_near)))
 
     def _tell_of_tenants(self) -> set[str]:
         query = (

@@ -40,6 +40,24 @@ def test_who_asks_with_a_wrong_secret_is_told_until_it_is_over(cell_engine, plat
     assert alarms.standing() == []
 
 
+def test_wrong_secret_of_a_self_test_is_no_alarm(owner, cell_engine, platform, alpha, bravo):
+    """What comes at the same time from elsewhere comes again."""
+    alarms = Alarms()
+    told = WrongSecrets(cell_engine, platform.cell_id, alarms, lambda: {(0, "192.0.2.1"), (1, "192.0.2.2")})
+    owner.execute(
+        "INSERT INTO self_tests (tenant_id, asked_by, state) VALUES (%s, 't', 'running'), (%s, 't', 'queued')",
+        (alpha.id, bravo.tenant_id),
+    )
+    told.tell()
+    assert [alarm.code for alarm in alarms.standing()] == ["wrong-secret:bravo"]
+    owner.execute("UPDATE self_tests SET state = 'done', ended_at = now() WHERE state = 'running'")
+    told.tell()
+    assert [alarm.code for alarm in alarms.standing()] == ["wrong-secret:bravo"]
+    owner.execute("UPDATE self_tests SET ended_at = ended_at - interval '2 minutes'")
+    told.tell()
+    assert {alarm.code for alarm in alarms.standing()} == {"wrong-secret:alpha", "wrong-secret:bravo"}
+
+
 def test_rotation_that_leaves_nases_behind_names_the_commands(owner, cell_engine, platform, alpha):
     [rotation] = owner.execute(
         "INSERT INTO secret_rotations (tenant_id, next_sealed, ends_at, created_at, started_by)"

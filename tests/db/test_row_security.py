@@ -54,7 +54,6 @@ NOT_FOR_CELLS = {
     *("retention_terms", "early_deletions"),
     *("feeds", "feed_marks", "endpoint_expiries"),
     "tenant_moves",
-    "self_tests",
 }
 
 

@@ -1,17 +1,19 @@
 """An outage of the database fills no log, and no other failure is shortened."""
 
 import logging
+from collections.abc import Callable
 
 import pytest
 from celery import Celery
+from celery.beat import ScheduleEntry, Scheduler
 
 from nac.errors import DatabaseUnavailable
-from worker.outages import without_traceback
+from worker.outages import OnceAMinute, without_traceback
 
 
 @pytest.mark.parametrize(("error", "traceback"), [(DatabaseUnavailable("gone"), False), (ValueError("odd"), True)])
 def test_job_that_fails_for_the_databases_sake_leaves_one_line(error, traceback, caplog):
-    @Celery("test", set_as_current=False).task(name="job")
+    @Celery("test", set_as_current=False).task(name="job", shared=False)
     def job():
         raise error
 
@@ -24,3 +26,30 @@ def test_job_that_fails_for_the_databases_sake_leaves_one_line(error, traceback,
         logger.removeFilter(without_traceback)
     assert str(error) in caplog.text
     assert ("Traceback" in caplog.text) == traceback
+
+
+def test_jobs_that_wait_for_redis_leave_one_line_in_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    app = Celery("test", broker="redis+socket:///nonexistent", set_as_current=False)
+    app.conf.broker_transport_options = {"max_retries": 0}
+    scheduler = Scheduler(app, lazy=True)
+    entry = ScheduleEntry(name="jobs.run", task="jobs.run", schedule=1, app=app)
+
+    def pass_on(times: int) -> list[str]:
+        caplog.clear()
+        for _ in range(times):
+            scheduler.apply_entry(entry)
+        return caplog.text.splitlines()
+
+    logger = logging.getLogger("celery.beat")
+    filter_: Callable[[logging.LogRecord], bool] = OnceAMinute(lambda: now)
+    logger.addFilter(filter_)
+    try:
+        [line] = pass_on(3)
+        assert "Jobs wait, which are due: Couldn't apply scheduled task jobs.run" in line
+        now = 59.0
+        assert pass_on(1) == []
+        now = 61.0
+        assert len(pass_on(2)) == 1
+    finally:
+        logger.removeFilter(filter_)

@@ -1,0 +1,14 @@
+"""Cells see when their tenants are tested."""
+
+from migrations.pieces import run_pieces
+
+revision = "0074"
+down_revision = "0070"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")
