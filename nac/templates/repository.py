@@ -9,6 +9,7 @@ from nac.db.orders import Orders, Span
 from nac.db.texts import has_part
 from nac.ids import MspId, TenantId
 from nac.models import AuthLog, Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion, Tenant
+from nac.self_tests.ticket import NAS_IDENTIFIER as SELF_TEST_NAS
 from nac.templates.watching import Devices
 
 FOLLOWERS = Orders(
@@ -115,12 +116,14 @@ def rollout_tenants(session: Session, rollout: Rollout) -> Sequence[Row[RolloutT
 
 
 def devices(session: Session, tenant_id: TenantId, since: datetime, until: datetime) -> Devices:
-    """Heard from `since` to before `until`; that the tenant was suspended meanwhile says nothing of them.
+    """Heard from `since` to before `until`; that the tenant was suspended meanwhile says nothing of them. Those that a
+    self-test plays are none.
 
     In a scope that sees the tenant's rows.
     """
     device = func.coalesce(func.cast(AuthLog.mac, AuthLog.identity.type), AuthLog.identity)
     query = select(func.count(distinct(case((~AuthLog.permitted, device)))), func.count(distinct(device)))
     query = query.where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since, AuthLog.at < until)
+    query = query.where(AuthLog.nas_identifier != SELF_TEST_NAS)
     row = session.execute(query.where(AuthLog.reason != "tenant-suspended")).one()
     return Devices(int(row[0]), int(row[1]))

@@ -103,15 +103,23 @@ class Field:
             connection.execute(text("UPDATE auth_log SET at = at - make_interval(mins => :m)"), {"m": minutes})
 
     def hear(
-        self, slug: str, *, rejected: int, permitted: int, seconds_ago: float = 1, reason: str = "x", cell_id: int = 1
+        self,
+        slug: str,
+        *,
+        rejected: int,
+        permitted: int,
+        seconds_ago: float = 1,
+        reason: str = "x",
+        cell_id: int = 1,
+        nas: str = "",
     ) -> None:
         """Devices that try three times each."""
         with self.owner.begin() as connection:
             connection.execute(
                 text(
-                    "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, mac)"
+                    "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, mac, nas_identifier)"
                     " SELECT now() - make_interval(secs => :ago), :tenant, :cell, 'mab', d > :rejected, :reason,"
-                    " ('0200000000' || lpad(to_hex(d), 2, '0'))::macaddr"
+                    " ('0200000000' || lpad(to_hex(d), 2, '0'))::macaddr, :nas"
                     " FROM generate_series(1, :all) d, generate_series(1, 3)"
                 ),
                 {
@@ -121,6 +129,7 @@ class Field:
                     "all": rejected + permitted,
                     "reason": reason,
                     "cell": cell_id,
+                    "nas": nas,
                 },
             )
 

@@ -210,6 +210,22 @@ def test_suspended_tenant_gets_it_and_its_rejects_prove_nothing(field: Field) ->
     assert field.has("t1") == {"10"}
 
 
+def test_self_test_of_a_tenant_proves_nothing(field: Field) -> None:
+    """Most of what it plays is rejected, as it should be, and it is what somebody does who has just changed something."""
+    field.hear("t0", rejected=0, permitted=20, seconds_ago=60)
+    rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
+    field.work()
+    field.pass_minutes(1)
+    field.hear("t0", rejected=8, permitted=2, nas="admit-self-test")
+    field.work()
+    found, rows = field.rollout(rollout_id)
+    assert (found.state, rows["t0"].devices_since) == ("running", 0)
+    field.hear("t0", rejected=8, permitted=2)
+    field.pass_minutes(1)
+    field.work()
+    assert field.rollout(rollout_id)[0].state == "stopped"
+
+
 def test_two_at_once_of_two_templates(field: Field) -> None:
     """Turn by turn; each has its own tenants, and the one that stops does not stop the other."""
     field.call(service.create_template, slug="shop")
