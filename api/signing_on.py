@@ -156,7 +156,8 @@ def _failed(request: Request, exc: AdmitError, on_error: str) -> Response:
     if "text/html" in request.headers.get("accept", ""):
         shown = told(request, exc)
         sentence = escape(f"{shown.detail} {shown.remedy}".strip())
-        body = f'<p>{sentence}</p><p class="hint">{escape(exc.code)}, {escape(request_id_of(request))}</p>'
+        hint = f'<p class="hint">{escape(exc.code)}, {escape(request_id_of(request))}</p>'
+        body = f'<p>{sentence}</p><p><a href="/sign-in">Sign in anew</a></p>{hint}'
         return page("You are not signed in", body, exc.status, retry_headers(exc))
     raise exc
 

@@ -111,6 +111,7 @@ def test_what_the_provider_says_in_place_of_a_code(
     headers = {"Accept": "text/html,*/*", "Cookie": f"admit-sign-on={mine.cookies['admit-sign-on']}"}
     shown = client.get(f"/v1/sign-on/{sign_on['id']}/callback?{query}", headers=headers)
     assert (shown.status_code, expected[1] in shown.text, "<script>" in shown.text) == (expected[0], True, False)
+    assert 'href="/sign-in"' in shown.text
 
 
 def test_page_that_began_is_told_the_code(
