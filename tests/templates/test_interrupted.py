@@ -211,7 +211,7 @@ def test_suspended_tenant_gets_it_and_its_rejects_prove_nothing(field: Field) ->
 
 
 def test_self_test_of_a_tenant_proves_nothing(field: Field) -> None:
-    """Most of what it plays is rejected, as it should be, and it is what somebody does who has just changed something."""
+    """Most of what it plays is rejected, as it should be; whoever has just changed something asks for one."""
     field.hear("t0", rejected=0, permitted=20, seconds_ago=60)
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
     field.work()
