@@ -14,7 +14,7 @@ from nac.certificates.errors import CertificateNotFound, CertificateRefused, Cer
 from nac.certificates.service import pem_files, pkcs12_file, require_by_serial, sign, with_chain
 from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
-from nac.errors import Conflict, InUse
+from nac.errors import Conflict
 from nac.models import AuditEntry, Certificate
 from nac.secrets import RawKey, SealedForAnotherKey, Sealer
 from pki.keys import generate_key, same_public_key
@@ -156,7 +156,7 @@ def test_certificate_belongs_to_an_endpoint_of_its_own_tenant_alone(
         assert row.endpoint_id == own
     for endpoint_id in (foreign, uuid4()):
         with (
-            pytest.raises(InUse),
+            pytest.raises(Conflict, match="removed meanwhile"),
             session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session,
         ):
             alpha.issue(session, endpoint_id=endpoint_id)

@@ -50,7 +50,7 @@ class Page:
         # Only who is in front is asked for a passkey.
         self.send("Page.bringToFront")
         self.send("Page.navigate", url=url)
-        self._chromium.wait_for("Page.loadEventFired")
+        self._chromium.wait_for("Page.loadEventFired", self._session_id)
 
     def plug_in(self, *, transport: str, verifies: bool) -> str:
         """A virtual authenticator; its id."""
@@ -72,7 +72,8 @@ class Chromium:
         self._answers = answers
         self._buffer = b""
         self._number = 0
-        self._events: list[str] = []
+        # With the page that each is of.
+        self._events: list[tuple[str, str]] = []
 
     def open(self, url: str) -> Page:
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
@@ -92,8 +93,8 @@ class Chromium:
                 assert "error" not in answer, (method, answer["error"])
                 return answer["result"]
 
-    def wait_for(self, event: str) -> None:
-        while event not in self._events:
+    def wait_for(self, event: str, session_id: str) -> None:
+        while (event, session_id) not in self._events:
             self._read()
         self._events.clear()
 
@@ -107,7 +108,7 @@ class Chromium:
         line, _, self._buffer = self._buffer.partition(b"\0")
         message: dict[str, Any] = json.loads(line)
         if "method" in message:
-            self._events.append(message["method"])
+            self._events.append((message["method"], message.get("sessionId", "")))
         return message
 
 
