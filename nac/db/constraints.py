@@ -62,5 +62,3 @@ TAKEN: Final[Mapping[str, Taken]] = {
     "uq_user_groups_tenant_id_name": Taken(_NAME, "There is a group of this name already."),
     "uq_users_tenant_id_name": Taken(_NAME, "There is a user of this name already."),
 }
-# Of what is none of them.
-ANYTHING: Final = Taken("", "The same is there already.", _READ)

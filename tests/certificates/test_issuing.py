@@ -156,7 +156,7 @@ def test_certificate_belongs_to_an_endpoint_of_its_own_tenant_alone(
         assert row.endpoint_id == own
     for endpoint_id in (foreign, uuid4()):
         with (
-            pytest.raises(Conflict, match="removed meanwhile"),
+            pytest.raises(Conflict, match="not any more"),
             session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session,
         ):
             alpha.issue(session, endpoint_id=endpoint_id)

@@ -83,7 +83,7 @@ def test_each_that_a_request_can_come_upon_has_a_sentence_and_a_field(database: 
         ),
         (
             "INSERT INTO tenants (slug, name, msp_id) VALUES ('a', 'A', gen_random_uuid())",
-            "Something that this names was removed meanwhile. Read it again, and decide anew.",
+            "tenants: It names something that is not there, or not any more. Read it again, and decide anew.",
         ),
         (
             "WITH made AS (INSERT INTO msps (slug, name) VALUES ('a', 'A') RETURNING id)"

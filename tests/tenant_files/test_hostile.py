@@ -108,8 +108,14 @@ HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
     "checksum": (lambda parts: parts | {"tables/users.jsonl": b"{}\n"}, "checksum|longer"),
     "longer": (lambda parts: parts | {"tables/users.jsonl": parts["tables/users.jsonl"] + b"{}\n"}, "longer"),
     "another tenant's id": (with_row("sites", lambda row: row | {"tenant_id": _ANOTHER}), "no column 'tenant_id'"),
-    "another tenant's policy": (with_row("sites", lambda row: row | {"policy_id": _ANOTHER}), "reference does not"),
-    "another tenant's pool": (with_row("pool_addresses", lambda row: row | {"pool_id": _ANOTHER}), "reference"),
+    "another tenant's policy": (
+        with_row("sites", lambda row: row | {"policy_id": _ANOTHER}),
+        "sites: It names something that is not there",
+    ),
+    "another tenant's pool": (
+        with_row("pool_addresses", lambda row: row | {"pool_id": _ANOTHER}),
+        "names something that is not there",
+    ),
     "no row": (with_row("sites", lambda row: [row]), "no row"),
     "wrong type": (with_row("sites", lambda row: row | {"monitor": "yes"}), "monitor is no boolean"),
     "huge number": (with_row("pools", lambda row: row | {"stock": 1 << 70}), "stock is no"),
@@ -120,7 +126,7 @@ HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
     "attributes that are a list": (with_row("endpoints", lambda row: row | {"attributes": [1]}), "attributes"),
     "attributes that are numbers": (with_row("endpoints", lambda row: row | {"attributes": {"a": 1}}), "attributes"),
     "fallback that is a word": (with_row("sites", lambda row: row | {"fallback": "permit"}), "fallback"),
-    "key twice": (doubled("sites"), "Another row"),
+    "key twice": (doubled("sites"), "sites: The same is there already"),
     "secret of another row": (
         with_row("nases", lambda row: row | {"id": _ANOTHER}),
         "a secret does not open",
