@@ -27,6 +27,8 @@ WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT re
     AND relname <> 'alembic_version' AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
 GROUP BY relname ORDER BY relname
 """
+# Who has registered has just been heard of.
+_HEARD = sql.SQL("UPDATE cells SET agent_seen_at = now();")
 _FUNCTION = "CREATE FUNCTION pg_temp.{} () RETURNS xid8 LANGUAGE plpgsql AS $body$ BEGIN {} RETURN {}; END $body$"
 _NOW = "SELECT pg_snapshot_xmin(s)::text, pg_snapshot_xmax(s)::text FROM pg_current_snapshot() s"
 _MOST_STATES = 100
@@ -133,6 +135,7 @@ class Standing:
                 steps.append(sql.SQL("DELETE FROM {table};").format(**parts))
             step = "INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {kept};"
             steps.append(sql.SQL(step).format(**parts))
+        steps.append(_HEARD)
         function = sql.Identifier(f"lay_{number}")
         self._define(function, steps, "pg_current_xact_id()")
         self._kept[state] = Kept(value, prints, function)

@@ -1,9 +1,9 @@
-"""Live sessions of a user in the order in which they are listed."""
+"""Cells see when their tenants are tested."""
 
 from migrations.pieces import run_pieces
 
-revision = "0076"
-down_revision = "0070"
+revision = "0072"
+down_revision = "0071"
 
 
 def upgrade() -> None:

@@ -1,9 +1,9 @@
-"""Cells see when their tenants are tested."""
+"""Live sessions of a user in the order in which they are listed."""
 
 from migrations.pieces import run_pieces
 
-revision = "0074"
-down_revision = "0070"
+revision = "0073"
+down_revision = "0072"
 
 
 def upgrade() -> None:
