@@ -43,7 +43,8 @@ class Moving:
         assert answer is None or answer.code == "Access-Reject" or answer.code == "Access-Accept"
         return answer is not None and answer.code == "Access-Accept"
 
-    def account(self, server: Server, status: str, session_id: str) -> bool:
+    def account(self, server: Server, status: str, session_id: str, *, seconds: float = 5) -> bool:
+        """Whether it was acknowledged, asked once."""
         told = (
             ("User-Name", MAC),
             ("Calling-Station-Id", MAC),
@@ -52,7 +53,7 @@ class Moving:
             ("Acct-Session-Id", session_id),
             ("Acct-Session-Time", "60"),
         )
-        return radclient(server, "acct", told, timeout_seconds=1) is not None
+        return radclient(server, "acct", told, timeout_seconds=seconds) is not None
 
     def count(self, query) -> int:
         with session_scope(TenantScope(self.tenant.id), engine=self.tenant.engine) as session:

@@ -59,7 +59,7 @@ def test_tenant_moves_and_its_sessions_and_accounting_go_on(cells, add_tenant, a
     assert subject.is_admitted(after), f"{took:.2f} s after the switch"
     until(lambda: not subject.is_admitted(before), "the cell before answers no more")
     assert radclient(before, "auth", (("User-Name", "x"), ("User-Password", "x")), timeout_seconds=1) is None
-    assert not subject.account(before, "Stop", "s-1")
+    assert not subject.account(before, "Stop", "s-1", seconds=1)
     assert subject.account(after, "Stop", "s-1")
     ended = select(func.count()).select_from(RadiusSession).where(RadiusSession.stopped_at.is_not(None))
     until(lambda: subject.count(ended) == 1, "the session of the one cell is ended in the other")
