@@ -43,7 +43,7 @@ class Moving:
         assert answer is None or answer.code == "Access-Reject" or answer.code == "Access-Accept"
         return answer is not None and answer.code == "Access-Accept"
 
-    def account(self, server: Server, status: str, session_id: str, *, seconds: float = 5) -> bool:
+    def account(self, server: Server, status: str, session_id: str, *, seconds: int = 5) -> bool:
         """Whether it was acknowledged, asked once."""
         told = (
             ("User-Name", MAC),
