@@ -15,7 +15,7 @@ import psycopg
 from nac.db import make_engine
 from nac.db.migrating import upgrade_schema
 
-_DATABASE, _MIGRATED = "admit", "migrated"
+_DATABASE = "admit"
 _ROLES_SQL = Path(__file__).parents[1] / "migrations" / "roles.sql"
 
 
@@ -70,7 +70,6 @@ class Cluster:
             os.chown(self.directory, entry.pw_uid, entry.pw_gid)
         self.directory.chmod(0o755)
         self._process: subprocess.Popen[bytes] | None = None
-        self._is_migrated = False
 
     def start(self) -> None:
         binaries, data = _binaries(), self.directory / "data"
@@ -119,20 +118,16 @@ class Cluster:
                 time.sleep(0.05)
 
     def create_database(self, name: str = _DATABASE, *, migrated: bool = True) -> Database:
-        """Migrated once; from the second on it is a copy."""
-        if not migrated:
-            return self._create(name, "template1")
-        if not self._is_migrated:
-            upgrade_schema(self._create(_MIGRATED, "template1").owner_url)
-            self._is_migrated = True
-        return self._create(name, _MIGRATED)
-
-    def _create(self, name: str, template: str) -> Database:
-        create = psycopg.sql.SQL("CREATE DATABASE {} OWNER admit_owner TEMPLATE {}")
-        with psycopg.connect(Database("postgres", self.directory).superuser_url, autocommit=True) as connection:
+        maintenance = Database("postgres", self.directory)
+        with psycopg.connect(maintenance.superuser_url, autocommit=True) as connection:
             connection.execute(_ROLES_SQL.read_bytes())
-            connection.execute(create.format(psycopg.sql.Identifier(name), psycopg.sql.Identifier(template)))
-        return Database(name, self.directory)
+            connection.execute(
+                psycopg.sql.SQL("CREATE DATABASE {} OWNER admit_owner").format(psycopg.sql.Identifier(name))
+            )
+        database = Database(name, self.directory)
+        if migrated:
+            upgrade_schema(database.owner_url)
+        return database
 
     def stop(self) -> None:
         """Immediate: nothing here is worth a checkpoint."""
