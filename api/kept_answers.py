@@ -19,6 +19,8 @@ _LONG_SECONDS = 0.1
 _TIMES = 100
 _MOST_SECONDS = 600.0
 _MOST_KEPT = 64
+# So much longer while it is made anew.
+_SPARE_SECONDS = 60.0
 
 Value = TypeVar("Value")
 
@@ -47,7 +49,8 @@ class KeptAnswers(Generic[Value]):
             kept, others = self._kept.get(key), self._making.get(key)
             if kept is not None:
                 self._kept.move_to_end(key)
-                if others is not None or (kept.until is not None and self._clock() < kept.until):
+                spare = _SPARE_SECONDS if others is not None else 0
+                if kept.until is not None and self._clock() < kept.until + spare:
                     return kept
             if others is None:
                 mine: Future[Answer[Value] | None] = Future()

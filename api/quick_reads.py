@@ -148,7 +148,7 @@ class _Quick:
 
     def __init__(self, route: APIRoute) -> None:
         self._route = route
-        self._otherwise: ASGIApp = route.app
+        self._otherwise: ASGIApp = InRoom(route.app)
 
     @cached_property
     def _plan(self) -> _Plan:

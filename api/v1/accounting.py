@@ -113,7 +113,7 @@ def list_used(
     `as_of` tells of when it is: what took longer than 0.1 s to add up is given again for a hundred times as long, ten
     minutes at most.
     """
-    first = (since or utc_now() - timedelta(days=1)).replace(minute=0, second=0, microsecond=0)
+    first = (since or utc_now() - timedelta(days=1)).astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
     def add_up() -> Sequence[Use]:
         with access.read() as session:

@@ -54,8 +54,6 @@ class NewIdentitySource(Input):
 
 
 class IdentitySourceChange(Input):
-    # Not while a policy names it.
-    name: Slug | None = None
     # Laid over those that it has; null brings a default back.
     settings: dict[str, Any] | None = Field(None, max_length=50)
     # To be given again where another server would get it.
@@ -132,7 +130,6 @@ def change_source(access: Changes, source: _Source, body: IdentitySourceChange) 
             name=source,
             seal=access.sealer.seal,
             reach=_reach(access),
-            new_name=body.name,
             **body.model_dump(exclude={"name"}),
         )
         return change.answer(_source(row))

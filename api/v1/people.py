@@ -159,7 +159,7 @@ def make_password_link(access: Manages, person_id: UUID, body: LinkWanted) -> Pe
             link = PersonLink(expires_at=made.expires_at, url=None, token=None)
         else:
             link = PersonLink(expires_at=made.expires_at, url=letters.link_of(made), token=made.text)
-        return change.answer(link)
+        return change.answer(link, state=_details(care.look_at(change.session, person_id=person_id)))
 
 
 def _require_match(change: Change, person_id: UUID) -> None:

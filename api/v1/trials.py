@@ -67,7 +67,7 @@ def list_trials(
     with access.read() as session:
         rows = trials.list_trials(session, span=paging.span, text=text, states=state or ())
         slugs = trials.slugs_of(session, rows)
-        return paging.ordered(rows, lambda row: _shown(row, slugs[row.tenant_id]))
+        return paging.ordered(rows, lambda row: _shown(row, slugs.get(row.tenant_id, "")))
 
 
 @router.get("/{tenant_id}", operation_id="getTrial")

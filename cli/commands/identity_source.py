@@ -131,11 +131,9 @@ def add(
 @ca_file_option
 @position_option
 @click.option("--enable/--disable", "enabled", default=None, help="Whether it is asked at all.")
-@click.option("--name", "new_name", metavar="NAME", help="What it is called from now on, while no policy names it.")
 @json_option
 def set_(
     name: str,
-    new_name: str | None,
     tenant: str,
     settings_file: TextIO | None,
     pairs: tuple[str, ...],
@@ -155,7 +153,6 @@ def set_(
             actor=domain.actor,
             tenant_id=tenant_id,
             name=name,
-            new_name=new_name,
             seal=domain.sealer.seal,
             reach=domain.settings.outbound_reach,
             settings=settings,

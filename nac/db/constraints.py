@@ -38,7 +38,7 @@ TAKEN: Final[Mapping[str, Taken]] = {
     "uq_endpoints_tenant_id_mac": Taken("mac", "There is an endpoint of this address already.", _READ),
     "uq_enrolment_secrets_tenant_id_name": Taken(_NAME, "There is an enrolment secret of this name already."),
     "uq_export_jobs_standing": Taken("since", "This export is ordered already.", _READ),
-    "uq_feeds_tenant_id_slug": Taken(_SLUG, "There is a feed of this slug already."),
+    "uq_feeds_tenant_id_slug": Taken(_NAME, "There is a feed of this name already."),
     "uq_identity_sources_tenant_id_name": Taken(_NAME, "There is an identity source of this name already."),
     "uq_memberships_person_id": Taken("email", "This person is a member already.", _READ),
     "uq_msps_slug": Taken(_SLUG, "There is an MSP of this slug already."),

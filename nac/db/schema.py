@@ -8,9 +8,10 @@ from importlib.resources import files
 
 from sqlalchemy import Engine, column, inspect, select, table
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from nac.db.failures import translate
-from nac.errors import SchemaTooNew, SchemaTooOld
+from nac.errors import ConnectionsInUse, SchemaTooNew, SchemaTooOld
 
 _VERSION = table("alembic_version", column("version_num"))
 
@@ -24,7 +25,7 @@ def revisions() -> list[str]:
 def require_current_schema(engine: Engine) -> None:
     """Raise SchemaTooNew or SchemaTooOld unless the database has exactly this version's schema.
 
-    DatabaseUnavailable where it does not answer.
+    DatabaseUnavailable where it does not answer, ConnectionsInUse where none is left to ask it.
     """
     known = revisions()
     try:
@@ -33,6 +34,8 @@ def require_current_schema(engine: Engine) -> None:
             revision = connection.scalar(select(_VERSION.c.version_num)) if present else None
     except DBAPIError as exc:
         raise translate(exc) from exc
+    except PoolTimeout as exc:
+        raise ConnectionsInUse(remedy="Try again in some seconds.") from exc
     if revision == known[-1]:
         return
     if revision is not None and revision not in known:

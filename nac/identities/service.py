@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.db import hold
 from nac.db.orders import Span
 from nac.db.quotas import count_alone
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
@@ -27,7 +26,6 @@ from nac.ids import TenantId
 from nac.models import IdentitySource
 from nac.outbound.reach import REMEDY as REACH_REMEDY
 from nac.outbound.reach import Reach, is_address
-from nac.policies.referring import require_renamable
 from nac.sealing import Seal
 from nac.validation import require_slug
 
@@ -92,20 +90,14 @@ def change_source(
     name: str,
     seal: Seal,
     reach: Reach,
-    new_name: str | None = None,
     settings: Mapping[str, Any] | None = None,
     secret: str | None = None,
     position: int | None = None,
     enabled: bool | None = None,
 ) -> IdentitySource:
-    """`settings` are laid over those that it has; None in one of them brings back its default.
-
-    Raises InUse where it is to be called otherwise, and a policy goes by its name (`user.source`).
-    """
+    """`settings` are laid over those that it has; None in one of them brings back its default."""
     source = require_by_name(session, tenant_id=tenant_id, name=name)
     before = describe(source)
-    if new_name is not None and new_name != name:
-        _rename(session, source, new_name)
     if settings:
         merged = {key: value for key, value in ({**source.settings, **settings}).items() if value is not None}
         _require_secret_anew(source, merged, secret)
@@ -123,22 +115,6 @@ def change_source(
     after = describe(source) | ({"secret": "changed"} if secret is not None else {})
     _audit(session, actor, source, "change", before=before, after=after)
     return source
-
-
-def _rename(session: Session, source: IdentitySource, name: str) -> None:
-    require_slug(name, place="name")
-    if repository.get_by_name(session, source.tenant_id, name) is not None:
-        raise AlreadyExists(f"There is an identity source {name!r} already.", place="name")
-    hold(session, source)
-    require_renamable(
-        session,
-        tenant_id=source.tenant_id,
-        kind="identity-source",
-        name=source.name,
-        new_name=name,
-        place="name",
-    )
-    source.name = name
 
 
 def _require_secret_anew(source: IdentitySource, settings: Mapping[str, Any], secret: str | None) -> None:

@@ -49,8 +49,9 @@ def find_by_name(session: Session, tenant_id: TenantId, name: str) -> Sequence[N
 
 
 def has_other_of_name(session: Session, nas: Nas) -> bool:
+    """Which keeps that name until the transaction ends."""
     query = select(Nas.id).where(Nas.tenant_id == nas.tenant_id, Nas.name == nas.name, Nas.id != nas.id)
-    return session.scalar(query.limit(1)) is not None
+    return session.scalar(query.limit(1).with_for_update(read=True)) is not None
 
 
 def get_by_id(session: Session, tenant_id: TenantId, nas_id: UUID) -> Nas | None:

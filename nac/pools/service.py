@@ -188,14 +188,15 @@ def set_pool(
 
 def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str, site: str = "") -> Pool:
     """Its addresses stay with whom they are. Raises InUse where a policy or a site's fallback names it, also where
-    another pool would stand in for it: its devices would be given other addresses."""
+    another pool would stand in for it, or it for another: devices would be given other addresses."""
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if new_name == name:
         return pool
     require_reachable("pool", require_slug(new_name, place="name"))
     if repository.get(session, tenant_id, new_name, pool.site_id) is not None:
         raise AlreadyExists(f"There is a pool {new_name!r} already.", place="name")
-    _require_unnamed(session, tenant_id, name)
+    for each in (name, new_name):
+        _require_unnamed(session, tenant_id, each)
     pool.name = new_name
     session.flush()
     audit.append(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
 from sqlalchemy import ColumnElement, Select, Subquery, Text, cast, func, literal_column, select, union_all
@@ -45,7 +45,7 @@ def list_usage(
 
     Usage is of the hour in which the NAS reported it. What live sessions reported in their last hour is in it.
     """
-    first = since.replace(minute=0, second=0, microsecond=0)
+    first = since.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     if until is not None and until <= first:
         raise InvalidInput("The period ends before it begins.", place="until", remedy="Give a later time.")
     used = union_all(

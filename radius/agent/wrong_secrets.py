@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Set
 from datetime import timedelta
 
-from sqlalchemy import Engine, or_, select
+from sqlalchemy import Engine, and_, or_, select
 
 from nac.clock import utc_now
 from nac.db import CellScope, session_scope
@@ -16,6 +16,8 @@ from radius.agent.alarms import Alarms
 STANDS_SECONDS = 600.0
 # Addresses in a sentence, and that are kept of a slot.
 _MOST_NAMED, _MOST_KEPT = 3, 100
+# Of all slots, while the database does not answer.
+_MOST_WAITING = 1_000
 _CODE = "wrong-secret:"
 # A self-test asks with a wrong secret, too, and radiusd may tell of it late. Others ask again.
 _AFTER_SELF_TESTS = timedelta(minutes=1)
@@ -36,12 +38,17 @@ class WrongSecrets:
         self._clock = clock
         # When last, by address.
         self._seen: dict[int, dict[str, float]] = {}
+        self._heard: set[tuple[int, str]] = set()
 
     def tell(self) -> None:
         """Raises AdmitError where the database does not answer."""
         now = self._clock()
-        heard = self._take()
-        tested = self._slots_under_test() if heard else set()
+        for each in self._take():
+            if len(self._heard) < _MOST_WAITING:
+                self._heard.add(each)
+        tested = self._slots_under_test() if self._heard else set()
+        # Kept until here: the database may not have answered.
+        heard, self._heard = self._heard, set()
         for slot, address in heard:
             if slot in tested:
                 continue
@@ -59,7 +66,10 @@ class WrongSecrets:
 
     def _slots_under_test(self) -> set[int]:
         test = SelfTest
-        is_near = or_(test.state == "running", test.ended_at > utc_now() - _AFTER_SELF_TESTS)
+        now = utc_now()
+        # Whoever does one says so again and again (`due_at`): what nobody does is over.
+        is_done = and_(test.state == "running", test.due_at > now - _AFTER_SELF_TESTS)
+        is_near = or_(is_done, test.ended_at > now - _AFTER_SELF_TESTS)
         query = select(Slot.number).join(test, test.tenant_id == Slot.tenant_id)
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             return set(session.scalars(query.where(Slot.cell_id == self._cell_id, is_near)))

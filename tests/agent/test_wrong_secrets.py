@@ -2,7 +2,10 @@
 
 from datetime import timedelta
 
+import pytest
+
 from nac.clock import utc_now
+from nac.errors import DatabaseUnavailable
 from radius.agent.alarms import Alarms
 from radius.agent.rotation_alarms import tell_of_rotations
 from radius.agent.wrong_secrets import STANDS_SECONDS, WrongSecrets
@@ -56,6 +59,33 @@ def test_wrong_secret_of_a_self_test_is_no_alarm(owner, cell_engine, platform, a
     owner.execute("UPDATE self_tests SET ended_at = ended_at - interval '2 minutes'")
     told.tell()
     assert {alarm.code for alarm in alarms.standing()} == {"wrong-secret:alpha", "wrong-secret:bravo"}
+
+
+def test_self_test_that_nobody_does_any_more_silences_nothing(owner, cell_engine, platform, alpha):
+    alarms = Alarms()
+    told = WrongSecrets(cell_engine, platform.cell_id, alarms, lambda: {(0, "192.0.2.1")})
+    owner.execute(
+        "INSERT INTO self_tests (tenant_id, asked_by, state, due_at)"
+        " VALUES (%s, 't', 'running', now() - interval '1 hour')",
+        (alpha.id,),
+    )
+    told.tell()
+    assert [alarm.code for alarm in alarms.standing()] == ["wrong-secret:alpha"]
+
+
+def test_what_was_heard_while_the_database_was_away_is_told_afterwards(cell_engine, platform, alpha, monkeypatch):
+    alarms, heard = Alarms(), [{(0, "192.0.2.1")}, set()]
+    told = WrongSecrets(cell_engine, platform.cell_id, alarms, lambda: heard.pop(0))
+
+    def away() -> set[int]:
+        raise DatabaseUnavailable
+
+    with monkeypatch.context() as patched:
+        patched.setattr(told, "_slots_under_test", away)
+        with pytest.raises(DatabaseUnavailable):
+            told.tell()
+    told.tell()
+    assert [alarm.code for alarm in alarms.standing()] == ["wrong-secret:alpha"]
 
 
 def test_rotation_that_leaves_nases_behind_names_the_commands(owner, cell_engine, platform, alpha):

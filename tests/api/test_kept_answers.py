@@ -64,6 +64,15 @@ def test_who_asks_while_it_is_made_waits_for_it_or_takes_the_one_before() -> Non
         assert kept.get("a", make).value == 1
         goes_on.set()
         assert again.result(10).value == kept.get("a", make).value == 2
+        # Of days ago nobody has it, though another is made.
+        clock.now += 259_200
+        begun.clear()
+        goes_on.clear()
+        again = threads.submit(kept.get, "a", slowly)
+        assert begun.wait(10)
+        waits = threads.submit(kept.get, "a", make)
+        goes_on.set()
+        assert again.result(10).value == waits.result(10).value == 3
 
 
 @pytest.mark.parametrize("fails", [True, False])

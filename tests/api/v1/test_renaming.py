@@ -155,7 +155,6 @@ _LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=x"}
     [
         (f"{ALPHA}/feeds", _WEBHOOK, "feed.rename"),
         (f"{ALPHA}/pools", {"name": "old", "ranges": ["10.1.0.0/29"]}, "pool.rename"),
-        (f"{ALPHA}/identity-sources", {"name": "old", "kind": "ldap", "settings": _LDAP}, "identity-source.change"),
     ],
 )
 def test_what_is_reached_by_its_name_alone_is_renamed(
@@ -197,16 +196,26 @@ def test_pool_that_a_policy_gives_out_of_keeps_its_name(api: httpx.Client) -> No
     assert api.patch(f"{ALPHA}/pools/devices", json={"name": "leases"}).status_code == 422
 
 
-@pytest.mark.parametrize("operator", ["equals", "starts_with"])
-def test_source_that_a_policy_goes_by_keeps_its_name(api: httpx.Client, operator: str) -> None:
+def test_pool_is_not_called_as_one_that_a_policy_gives_out_of(api: httpx.Client) -> None:
+    """The site's would stand in for the tenant's."""
+    assert api.post(f"{ALPHA}/sites", json={"slug": "branch"}).status_code == 201
+    for name, site in (("devices", None), ("others", "branch")):
+        made = {"name": name, "ranges": [f"10.{2 if site else 1}.0.0/29"], "site": site}
+        assert api.post(f"{ALPHA}/pools", json=made).status_code == 201
+    assert api.post(f"{ALPHA}/policies", json={"slug": "office"}).status_code == 201
+    written = document("endpoint.name", "x")
+    written["rules"][0]["then"]["ip_pool"] = "devices"
+    assert api.put(f"{ALPHA}/policies/office/draft", json=written).status_code == 200
+    refused = api.patch(f"{ALPHA}/pools/others?site=branch", json={"name": "devices"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "in-use"), refused.text
+    assert api.patch(f"{ALPHA}/pools/others?site=branch", json={"name": "free"}).status_code == 200
+
+
+def test_identity_source_keeps_its_name(api: httpx.Client) -> None:
+    """By which live sessions are decided anew."""
     path = f"{ALPHA}/identity-sources"
     assert api.post(path, json={"name": "old", "kind": "ldap", "settings": _LDAP}).status_code == 201
-    assert api.post(f"{ALPHA}/policies", json={"slug": "office"}).status_code == 201
-    written = document("user.source", "old")
-    written["rules"][0]["when"]["operator"] = operator
-    assert api.put(f"{ALPHA}/policies/office/draft", json=written).status_code == 200
-    refused = api.patch(f"{path}/old", json={"name": "new"})
-    assert (refused.status_code, refused.json()["code"], refused.json()["place"]) == (409, "in-use", "name")
+    assert api.patch(f"{path}/old", json={"name": "new"}).status_code == 422
     assert api.get(f"{path}/old").status_code == 200
 
 
