@@ -58,7 +58,7 @@ def _of_reference(cause: pg.Error) -> AdmitError:
     # Nothing else tells which of the two it is.
     if (cause.diag.message_primary or "").startswith("insert or update"):
         detail = "It names something that is not there, or not any more."
-        return Conflict(detail, remedy=_READ)
+        return Conflict(detail, place=cause.diag.table_name or "", remedy=_READ)
     referring = (cause.diag.table_name or "something else").replace("_", " ")
     return InUse(f"It is still referred to: {referring}.", remedy="Change or remove that first.")
 
