@@ -110,6 +110,15 @@ def signed_in(page: Page, port: int) -> list[str]:
     return found
 
 
+def take_second_step(page: Page, port: int) -> None:
+    """A password, and then the passkey."""
+    go(page, port, "/sign-in")
+    page.run(f"const form = document.forms[0]; {FILLED_IN}; form.submit()")
+    until(lambda: page.run(f"{BUTTON}?.dataset.passkey.length > 0 && {BUTTON}.checkVisibility()"), "the second step")
+    page.run(f"{BUTTON}.click()")
+    assert signed_in(page, port) == ["passkey", "password"]
+
+
 def test_page_signs_in_where_the_browser_reads_and_writes_no_json_of_passkeys(
     browser: Chromium, port: int, ann: Person
 ) -> None:
@@ -125,11 +134,7 @@ def test_page_signs_in_where_the_browser_reads_and_writes_no_json_of_passkeys(
     assert not page.run("PublicKeyCredential.parseRequestOptionsFromJSON || PublicKeyCredential.prototype.toJSON")
     page.run(f"{BUTTON}.click()")
     assert signed_in(page, port) == ["passkey"]
-    go(page, port, "/sign-in")
-    page.run(f"const form = document.forms[0]; {FILLED_IN}; form.submit()")
-    until(lambda: page.run(f"{BUTTON}?.dataset.passkey.length > 0 && {BUTTON}.checkVisibility()"), "the second step")
-    page.run(f"{BUTTON}.click()")
-    assert signed_in(page, port) == ["passkey", "password"]
+    take_second_step(page, port)
     page.send("Page.addScriptToEvaluateOnNewDocument", source="delete window.PublicKeyCredential")
     go(page, port, "/sign-in")
     assert not page.run(f"{BUTTON}.checkVisibility()")
@@ -148,12 +153,7 @@ def test_page_signs_in_by_a_passkey(browser: Chromium, port: int, ann: Person) -
     go(page, port, "/sign-in")
     page.run(f"{BUTTON}.click()")
     assert signed_in(page, port) == ["passkey"]
-    # As the second step.
-    go(page, port, "/sign-in")
-    page.run(f"const form = document.forms[0]; {FILLED_IN}; form.submit()")
-    until(lambda: page.run(f"{BUTTON}?.dataset.passkey.length > 0 && {BUTTON}.checkVisibility()"), "the second step")
-    page.run(f"{BUTTON}.click()")
-    assert signed_in(page, port) == ["passkey", "password"]
+    take_second_step(page, port)
     # Whoever cannot unlock it is told on the page, and may try again.
     go(page, port, "/sign-in")
     page.send("WebAuthn.setUserVerified", authenticatorId=key, isUserVerified=False)

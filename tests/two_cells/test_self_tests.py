@@ -21,11 +21,13 @@ from tests.postgres import Database
 from tests.redis_server import RedisServer
 from tests.self_tests.conftest import POLICY
 from tests.waiting import until
+from tests.worker.test_jobs import Query, query
 from tests.worker.test_worker import worker
+
+__all__ = ["query"]
 
 pytestmark = pytest.mark.early
 
-Query = Callable[..., list[tuple[Any, ...]]]
 _PATIENCE = 240
 _LOGGED = "SELECT split_part(nas_port, '-', 1), count(*) FROM auth_log WHERE tenant_id = %s GROUP BY 1"
 
@@ -33,16 +35,6 @@ _LOGGED = "SELECT split_part(nas_port, '-', 1), count(*) FROM auth_log WHERE ten
 @pytest.fixture
 def acme(add_tenant: Callable[..., RunningTenant]) -> RunningTenant:
     return add_tenant("acme", policy=POLICY, groups=["printers"])
-
-
-@pytest.fixture
-def query(database: Database) -> Query:
-    def query(sql: str, *given: object) -> list[tuple[Any, ...]]:
-        with psycopg.connect(database.superuser_url, autocommit=True) as connection:
-            cursor = connection.execute(sql.encode(), given)
-            return cursor.fetchall() if cursor.description else []
-
-    return query
 
 
 def start(acme: RunningTenant) -> UUID:
