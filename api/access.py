@@ -3,10 +3,10 @@
 A tenant or MSP that the asker may do nothing in is answered as one that there is not.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import Depends, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -18,7 +18,7 @@ from api.change import Body, Change, changing, etag, request_sha256, require_new
 from api.instant import instant
 from api.kept_session import keep, take
 from api.query import require_known_query
-from api.rates import note_good
+from api.rates import credential_of, note_good
 from api.request_ids import request_id_of
 from api.state import signing_of
 from nac.accounts.grants import MspPlace, Principal, Reach, TenantPlace, require
@@ -61,6 +61,12 @@ class NotSignedIn(AdmitError):
     """This takes an API token or a sign-in."""
 
     status = 401
+
+
+def require_credential(scope: Mapping[str, Any]) -> None:
+    """Raises NotSignedIn where nothing is shown that anybody would have to be asked about."""
+    if credential_of(scope["headers"]) is None:
+        raise _not_signed_in()
 
 
 @contextmanager
@@ -172,7 +178,7 @@ def asked_of(request: Request, response: Response, shown: HTTPAuthorizationCrede
 def _asked_by_cookie(request: Request, response: Response) -> Asked:
     text = SignInText.parse(cookies.read_cookie(request, cookies.SESSION))
     if text is None:
-        raise NotSignedIn(remedy="Send it as: Authorization: Bearer admit_...")
+        raise _not_signed_in()
     with session_scope(CredentialScope(text.public_id)) as session:
         signed_in, principal = sessions.authenticate(session, text=text, now=utc_now())
         note_good(request.scope, text.public_id, signed_in.person_id)
@@ -184,6 +190,10 @@ def _asked_by_cookie(request: Request, response: Response) -> Asked:
             session, msp_id=tenant.msp_id if tenant else msp_id, tenant_id=tenant.tenant_id if tenant else None
         )
         return Asked(principal, _origin(request), tenant, msp, request, response, signed_in, needs)
+
+
+def _not_signed_in() -> NotSignedIn:
+    return NotSignedIn(remedy="Send it as: Authorization: Bearer admit_...")
 
 
 def _origin(request: Request) -> Origin:
@@ -260,7 +270,7 @@ class Access:
     def read(self, *, by_key: bool = False) -> Iterator[Session]:
         """`by_key` as of `reading`."""
         if self.asked.request.method not in ("GET", "HEAD"):
-            require_nothing_to_compare(self.asked.request)
+            require_nothing_to_compare(self.asked.request, "This only asks, and changes nothing.")
         with reading(self.asked.request, self.scope, by_key=by_key) as session:
             yield session
 
@@ -438,7 +448,7 @@ class Mine:
     @instant
     async def __call__(self, asked: _Asks) -> Asked:
         if asked.request.method != "GET":
-            require_nothing_to_compare(asked.request)
+            require_nothing_to_compare(asked.request, "This is of your own account, which nobody else changes.")
         return asked
 
 
@@ -450,5 +460,5 @@ class Anyone:
 
     async def __call__(self, request: Request) -> None:
         if request.method != "GET":
-            require_nothing_to_compare(request)
+            require_nothing_to_compare(request, "Whoever asks this is nobody yet, and has nothing to compare.")
         require_known_query(request)

@@ -65,6 +65,15 @@ def make_application(
     # What runs beside the requests: how each is started and stopped.
     beside: list[tuple[Callable[[], None], Callable[[], None]]] = []
     app.state.beside = beside
+    health.prepare_probing(
+        app,
+        make_engine(
+            settings.database_url,
+            pool_size=1,
+            application_name=f"{name}-probe",
+            wait_seconds=settings.api_database_wait_seconds,
+        ),
+    )
     install_error_handlers(app)
     for router in (health.router, *routers):
         add_routes(app, router.routes)

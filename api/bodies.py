@@ -1,15 +1,17 @@
 """Request bodies of bounded size and patience: nothing larger is ever held, nobody keeps a connection open for long."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from fastapi import Request
-from starlette.types import Receive, Scope
+from starlette.types import Message, Receive, Scope
 
 from nac.errors import AdmitError
+from nac.sources import source_of
 
-_PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 20.0
 
 
 class BodyTooLarge(AdmitError):
@@ -24,11 +26,42 @@ class BodyTooSlow(AdmitError):
     status = 408
 
 
+class TooMuchAtOnce(AdmitError):
+    """Too much is sent at the same time."""
+
+    status = 429
+    retry_after_seconds = 2
+
+
+class Held:
+    """Bytes of bodies that are held: so many `of_source`, and `in_all`. For one thread."""
+
+    def __init__(self, *, of_source: int, in_all: int) -> None:
+        self._of_source, self._in_all = of_source, in_all
+        self._by_source: Counter[str] = Counter()
+
+    @contextmanager
+    def holding(self, address: str, size: int) -> Iterator[None]:
+        """Raises TooMuchAtOnce."""
+        source = source_of(address)
+        if self._by_source[source] + size > self._of_source or self._by_source.total() + size > self._in_all:
+            raise TooMuchAtOnce(
+                f"Bodies of one address may have {self._of_source} bytes together, and all of them {self._in_all}.",
+                remedy="Send them one after the other.",
+            )
+        self._by_source[source] += size
+        try:
+            yield
+        finally:
+            self._by_source[source] -= size
+            self._by_source += Counter()
+
+
 def bounded_body(most_octets: int) -> Callable[[Request], Awaitable[bytes]]:
     """A dependency that yields the body. Raises as `read_body`."""
 
     async def read(request: Request) -> bytes:
-        return await read_body(request.scope, request.receive, most_octets=most_octets, seconds=_PATIENCE_SECONDS)
+        return await read_body(request.scope, request.receive, most_octets=most_octets, seconds=PATIENCE_SECONDS)
 
     return read
 
@@ -68,3 +101,17 @@ async def drain(receive: Receive, *, most_octets: int, seconds: float) -> None:
                 came += len(message.get("body", b""))
                 if not message.get("more_body", False):
                     return
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """What comes where the body was read already."""
+    first = True
+
+    async def replayed() -> Message:
+        nonlocal first
+        if first:
+            first = False
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return replayed

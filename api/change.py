@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import BoundedSemaphore
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
 from fastapi import Header, Request, Response
@@ -35,6 +35,10 @@ _ETAG = re.compile(r'"([^"-]*)(?:-[^"-]*)?"')
 WAITERS_MOST = 30
 _waiters = BoundedSemaphore(WAITERS_MOST)
 _POSITION, _LIVE = "Admit-Position", "Admit-Live"
+_WHY_UNCOMPARED = {
+    201: "This makes something new, whatever there is.",
+    202: "This begins something, whatever there is.",
+}
 # Kept with an answer's headers, and shown to nobody: whose cell is asked when it is given again.
 _TENANT = "tenant"
 
@@ -65,22 +69,31 @@ class HasChanged(AdmitError):
 
 
 class CannotCompare(AdmitError):
-    """This change is made whatever there is: If-Match is not read here."""
+    """There is nothing here that If-Match could be compared with."""
 
     status = 412
 
 
-def require_nothing_to_compare(request: Request) -> None:
+def require_nothing_to_compare(request: Request, why: str) -> None:
     """Raises CannotCompare: whoever asks for it does not mean to change what somebody else has changed meanwhile
-    (RFC 9110 13.1.1)."""
+    (RFC 9110 13.1.1). `why`: what is asked for instead, in a sentence."""
     if _tags(request, "if-match") not in (None, ["*"]):
-        raise CannotCompare(remedy="Leave If-Match out.")
+        raise CannotCompare(why, remedy="Leave If-Match out.")
+
+
+def why_uncompared(status: int) -> str:
+    """Of what a change that compares nothing is answered with."""
+    return _WHY_UNCOMPARED.get(status, "This is done whatever there is.")
 
 
 async def request_sha256(
     request: Request,
     idempotency_key: Annotated[
-        str | None, Header(description="A UUID, say: the change is done once, however often it is asked for.")
+        str | None,
+        Header(
+            description="A UUID, say: the change is done once, however often it is asked for.",
+            json_schema_extra={"minLength": 1, "maxLength": idempotency.LONGEST, "pattern": "^[ -~]+$"},
+        ),
     ] = None,
 ) -> bytes:
     """Of method, address and body; b"" where no key asks for it."""
@@ -151,8 +164,8 @@ class Change:
 class Observed(BaseModel):
     """What shows beside what people and programs say of it also what cells and the worker see."""
 
-    def observed(self) -> set[str]:
-        """Members that change with no decision of anybody."""
+    def observed(self) -> set[str] | dict[str, Any]:
+        """Members that change with no decision of anybody; of one that has some, which (as pydantic excludes them)."""
         raise NotImplementedError
 
 
@@ -213,13 +226,13 @@ def changing(
         change = Change(session, request, response, owner.tenant_id, named=named, made_id=begun.made_id)
         yield change
         assert change.body is not None, "the route gives no answer"
+        status = response.status_code or request.scope["route"].status_code or 200
         if not change.compared:
-            require_nothing_to_compare(request)
+            require_nothing_to_compare(request, why_uncompared(status))
         session.flush()
         if change.tenant_id is not None:
             response.headers[_POSITION] = cells.current_xact(session)
         if named is not None:
-            status = response.status_code or request.scope["route"].status_code or 200
             of_tenant = {} if change.tenant_id is None else {_TENANT: str(change.tenant_id)}
             answer = Answer(status, dict(response.headers) | of_tenant, change.body)
             idempotency.finish(session, named, answer, seal=sealer.seal)
@@ -260,7 +273,7 @@ def _told_live(tenant_id: TenantId, xact: str, *, wait: bool) -> str:
     return "true"
 
 
-def answer_unchanged(request: Request, exc: Exception) -> Response:
+async def answer_unchanged(request: Request, exc: Exception) -> Response:
     """That there is nothing new (an exception handler)."""
     assert isinstance(exc, NotModified)
     return Response(status_code=304, headers={"ETag": exc.tag})

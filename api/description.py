@@ -107,6 +107,8 @@ def _complete(document: dict[str, Any], routes: Mapping[tuple[str, str], Told]) 
 
 
 def _refusals(path: str, method: str, operation: dict[str, Any]) -> Iterator[int]:
+    if path == "/readyz":
+        yield 503
     if not path.startswith("/v1"):
         return
     yield from (400, 404, 405, 422, 429, 503)

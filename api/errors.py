@@ -7,14 +7,14 @@ from http import HTTPStatus
 from itertools import islice
 
 from fastapi import FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
-from starlette.routing import Route
 
+from api.head import methods_of
 from api.remedies import told_by_the_api
-from api.route_index import RouteIndex
 from api.sentences import mistakes_of
 from nac.db.failures import translate
 from nac.errors import AdmitError, problem_of
@@ -29,6 +29,8 @@ _REFUSED: Mapping[int, tuple[str, str]] = {
     ),
     HTTPStatus.METHOD_NOT_ALLOWED: ("This address has other methods.", "Use one that Allow names."),
 }
+# Mistakes that are told in some ms: more of them beside what other requests wait for.
+_AT_ONCE = 10
 
 
 def problem(
@@ -65,7 +67,9 @@ def told(request: Request, exc: AdmitError) -> AdmitError:
     return plain
 
 
-def _ours(request: Request, exc: Exception) -> JSONResponse:
+# Those that FastAPI calls are `async`, since they do no I/O: each other one waits for a thread, and so would the answer
+# that there is none.
+async def _ours(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, AdmitError)
     answer = render(told(request, exc))
     if exc.status == HTTPStatus.UNAUTHORIZED:
@@ -74,14 +78,20 @@ def _ours(request: Request, exc: Exception) -> JSONResponse:
     return answer
 
 
-def _driver(request: Request, exc: Exception) -> JSONResponse:
+async def _driver(request: Request, exc: Exception) -> JSONResponse:
     """A driver error that did not pass through `session_scope`."""
     assert isinstance(exc, DBAPIError)
-    return _ours(request, translate(exc))
+    return await _ours(request, translate(exc))
 
 
-def _invalid(request: Request, exc: Exception) -> JSONResponse:
+async def _invalid(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, RequestValidationError)
+    if len(exc.errors()) <= _AT_ONCE:
+        return _mistaken(request, exc)
+    return await run_in_threadpool(_mistaken, request, exc)
+
+
+def _mistaken(request: Request, exc: RequestValidationError) -> JSONResponse:
     field = getattr(request.scope.get("route"), "body_field", None)
     expects = None if field is None else field.field_info.annotation
     # Each is looked into: of a body of nothing but mistakes that would take longer than anything else.
@@ -101,12 +111,12 @@ def _counted(found: int) -> str:
     return f"{found} mistakes." if found > 1 else "One mistake."
 
 
-def _http(request: Request, exc: Exception) -> JSONResponse:
+async def tell_http(request: Request, exc: Exception) -> JSONResponse:
     """Raised by the framework itself: no such route, wrong method."""
     assert isinstance(exc, HTTPException)
     headers = exc.headers
     if exc.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers = {"Allow": ", ".join(_methods_of(request))}
+        headers = {"Allow": ", ".join(sorted(methods_of(request.scope)))}
     phrase = HTTPStatus(exc.status_code).phrase
     detail, remedy = _REFUSED.get(exc.status_code, (str(exc.detail), ""))
     return problem(
@@ -119,15 +129,7 @@ def _http(request: Request, exc: Exception) -> JSONResponse:
     )
 
 
-def _methods_of(request: Request) -> list[str]:
-    """Of all routes of the path (RFC 9110 15.5.6); the framework names those of one."""
-    path, routes = request.scope["path"], request.app.router.routes
-    indexed = [route for index in routes if isinstance(index, RouteIndex) for route in index.routes_of(path)]
-    of_path = indexed or [route for route in routes if isinstance(route, Route) and route.path_regex.match(path)]
-    return sorted({method for route in of_path for method in route.methods or ()})
-
-
-def _unforeseen(request: Request, exc: Exception) -> JSONResponse:
+async def tell_unforeseen(request: Request, exc: Exception) -> JSONResponse:
     """What went wrong is for the log, not for the caller; the framework logs the traceback."""
     return problem(
         status=500, code="internal-error", title="Something went wrong.", detail="The error is in the server's log."
@@ -138,5 +140,5 @@ def install_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(AdmitError, _ours)
     app.add_exception_handler(DBAPIError, _driver)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _unforeseen)
+    app.add_exception_handler(HTTPException, tell_http)
+    app.add_exception_handler(Exception, tell_unforeseen)

@@ -1,7 +1,9 @@
 """Pages with a form, for any browser, without a script: what they read, and what they say where it is refused."""
 
+from collections.abc import Iterable, Mapping
 from html import escape
-from typing import Annotated
+from http import HTTPStatus
+from typing import Annotated, Final, NamedTuple
 
 from fastapi import Depends, Request, Response
 
@@ -22,15 +24,43 @@ def fields(request: Request, body: bytes) -> dict[str, str]:
     return {name: value.decode("utf-8", "replace") for name, value in found.items()}
 
 
+class Onward(NamedTuple):
+    """A way onward."""
+
+    to: str
+    label: str
+
+
+HOME: Final = Onward("/", "Go on")
+
+
 def told(exc: AdmitError) -> str:
-    return f"{exc.detail} {exc.remedy}".strip()
-
-
-def refused(exc: AdmitError) -> Response:
-    # What is wrong inside is told by no page.
-    if exc.status >= 500 and exc.retry_after_seconds is None:
+    """Raises what is wrong inside, which no page tells."""
+    if exc.status >= HTTPStatus.INTERNAL_SERVER_ERROR and exc.retry_after_seconds is None:
         raise exc
-    return page("This does not work", f"<p>{escape(told(exc))}</p>", exc.status, retry_headers(exc))
+    return f"{exc.detail} {without_commands(exc.remedy)}".strip()
+
+
+def without_commands(remedy: str) -> str:
+    """Who looks at a page has no command line of ours, and writes no requests."""
+    return "" if "./admit" in remedy or "/v1/" in remedy else remedy
+
+
+def refused(exc: AdmitError, *ways: Onward) -> Response:
+    """With `ways` onward, or the usual one. Raises as `told`."""
+    return page_of_refusal(told(exc), exc.status, ways or (HOME,), retry_headers(exc))
+
+
+def refused_link(exc: AdmitError) -> Response:
+    """As `refused`, where there is no other page."""
+    return page_of_refusal(told(exc), exc.status, (), retry_headers(exc))
+
+
+def page_of_refusal(
+    sentence: str, status: int, ways: Iterable[Onward], headers: Mapping[str, str] | None = None
+) -> Response:
+    links = "".join(f'<p><a href="{escape(way.to)}">{escape(way.label)}</a></p>' for way in ways)
+    return page("This does not work", f"<p>{escape(sentence)}</p>{links}", status, headers)
 
 
 def wrong_sentence(sentence: str) -> str:

@@ -1,17 +1,27 @@
 """Probes for supervisors and load balancers."""
 
+from asyncio import Future, ensure_future, shield, timeout
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Literal
 
 import redis
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, FastAPI, Request
 from pydantic import BaseModel
 from sqlalchemy import Engine
+from starlette.datastructures import State
 
+from api.turns import in_turn
 from nac.db import require_current_schema
+from nac.errors import DatabaseUnavailable
 
 router = APIRouter(tags=["health"])
 
 _REDIS_TIMEOUT_SECONDS = 1
+_THREADS = 2
+# Who probes gives up at last where nobody says that it does not answer.
+_MOST_SECONDS = 10.0
+_REMEDY = "Is PostgreSQL up?"
 
 
 class Alive(BaseModel):
@@ -25,16 +35,54 @@ class Ready(BaseModel):
 
 
 @router.get("/healthz", operation_id="getHealth")
-def healthz() -> Alive:
+async def healthz() -> Alive:
     """The process runs and answers."""
     return Alive()
 
 
 @router.get("/readyz", operation_id="getReadiness")
-def readyz(request: Request) -> Ready:
+async def readyz(request: Request) -> Ready:
     """Requests can be served: the database answers and has this version's schema. 503 with the reason otherwise."""
-    engine: Engine = request.app.state.engine
-    require_current_schema(engine)
+    state = request.app.state
+    if state.probe is None:
+        state.probe = ensure_future(in_turn(state.probing_threads, _look, request))
+        state.probe.add_done_callback(partial(_forget, state))
+    try:
+        async with timeout(_MOST_SECONDS):
+            ready: Ready = await shield(state.probe)
+            return ready
+    except TimeoutError as exc:
+        raise DatabaseUnavailable(f"It has not answered within {_MOST_SECONDS:g} s.", remedy=_REMEDY) from exc
+
+
+def _forget(state: State, probe: Future[Ready]) -> None:
+    state.probe = None
+    # Whoever asked for it may be gone.
+    if not probe.cancelled():
+        probe.exception()
+
+
+def prepare_probing(app: FastAPI, engine: Engine) -> None:
+    """Threads and an engine of its own: whoever probes does not wait behind those that are served, who may hold all
+    connections while the database is well. One probe at a time uses one connection."""
+
+    def start() -> None:
+        app.state.probing_threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="probe")
+
+    def stop() -> None:
+        app.state.probing_threads.shutdown()
+        engine.dispose()
+
+    # Of one that is not started, as tests have it: those of the event loop.
+    app.state.probing_threads = None
+    app.state.probing_engine = engine
+    # What those who probe at the same time wait for together: however many they are, none waits for the others.
+    app.state.probe = None
+    app.state.beside.append((start, stop))
+
+
+def _look(request: Request) -> Ready:
+    require_current_schema(request.app.state.probing_engine)
     return Ready(redis="answers" if _redis_answers(request.app.state.redis) else "does not answer")
 
 

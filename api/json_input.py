@@ -7,26 +7,31 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from contextlib import ExitStack
+from typing import Any, Final, NamedTuple
 
-from fastapi.concurrency import run_in_threadpool
+from anyio import CapacityLimiter, to_thread
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.bodies import BodyTooLarge, drain, read_body
+from api.bodies import PATIENCE_SECONDS, BodyTooLarge, Held, TooMuchAtOnce, drain, read_body, replay
 from api.errors import render
 from api.route_index import RouteIndex
 from nac.errors import AdmitError, InvalidInput
 
 MOST_BYTES = 1024 * 1024
 _MOST = "x-most-bytes"
-_PATIENCE_SECONDS = 20.0
 _DRAINED_BYTES = 24 * 1024 * 1024
 _DRAINED_SECONDS = 5.0
+# Whoever sends is not known before all has come: those that send much and slowly would fill the memory.
+_HELD_OF_SOURCE: Final = 64 * 1024 * 1024
+_HELD_IN_ALL: Final = 256 * 1024 * 1024
 _DEEPEST = 64
 # In some 5 ms: more of it is looked at beside what other requests wait for.
 _AT_ONCE_BYTES = 64 * 1024
+# Threads of its own: those that routes are done in may all be held up.
+_CHECKERS = 2
 # Of 64 bits, with a sign; a list or table of PostgreSQL holds no longer ones.
 _LONGEST_NUMBER = 20
 # Each takes some hundred bytes once it is read, however short it is written.
@@ -106,40 +111,48 @@ class JsonInput:
         excepted: Iterable[Takes] = (),
         routes: Iterable[BaseRoute] = (),
         pages: Iterable[BaseRoute] = (),
-        on_page: Callable[[AdmitError], ASGIApp] = render,
+        on_page: Callable[[AdmitError, str], ASGIApp] = lambda exc, path: render(exc),
     ) -> None:
         """`routes` refuse a body where they read none; others may read any. What is wrong is told on a page where one
-        of `pages` was asked for."""
+        of `pages` was asked for, which `on_page` makes for its path."""
         self._app = app
         self._excepted = tuple(excepted)
         self._index = RouteIndex(routes)
         self._pages = RouteIndex(pages)
         self._on_page = on_page
+        self._checkers = CapacityLimiter(_CHECKERS)
+        self._held = Held(of_source=_HELD_OF_SOURCE, in_all=_HELD_IN_ALL)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        try:
-            _require_plain_address(scope)
-            if scope["method"] in _WITH_BODY or _tells_of_a_body(scope):
-                receive = _replay(await self._body(scope, receive), receive)
-        except BodyTooLarge as exc:
-            await drain(receive, most_octets=_DRAINED_BYTES, seconds=_DRAINED_SECONDS)
-            await self._tell(exc, scope)(scope, receive, send)
-            return
-        except AdmitError as exc:
-            await self._tell(exc, scope)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+        with ExitStack() as held:
+            try:
+                _require_plain_address(scope)
+                if scope["method"] in _WITH_BODY or _tells_of_a_body(scope):
+                    receive = replay(await self._body(scope, receive, held), receive)
+            except (BodyTooLarge, TooMuchAtOnce) as exc:
+                await drain(receive, most_octets=_DRAINED_BYTES, seconds=_DRAINED_SECONDS)
+                await self._tell(exc, scope)(scope, receive, send)
+                return
+            except AdmitError as exc:
+                await self._tell(exc, scope)(scope, receive, send)
+                return
+            await self._app(scope, receive, send)
 
     def _tell(self, exc: AdmitError, scope: Scope) -> ASGIApp:
-        return self._on_page(exc) if self._pages.routes_of(scope["path"]) else render(exc)
+        path: str = scope["path"]
+        return self._on_page(exc, path) if self._pages.routes_of(path) else render(exc)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _body(self, scope: Scope, receive: Receive, held: ExitStack) -> bytes:
+        """Held as long as `held`."""
         takes = self._takes(scope)
         _require_plain_body(scope)
-        body = await read_body(scope, receive, most_octets=takes.most_bytes, seconds=_PATIENCE_SECONDS)
+        size = _said_size(scope, most=takes.most_bytes)
+        if size > _AT_ONCE_BYTES:
+            held.enter_context(self._held.holding((scope.get("client") or ("",))[0], size))
+        body = await read_body(scope, receive, most_octets=takes.most_bytes, seconds=PATIENCE_SECONDS)
         there = self._index.routes_of(scope["path"])
         asked = [route for route in there if scope["method"] in (route.methods or ())]
         if there and not asked:
@@ -153,7 +166,7 @@ class JsonInput:
             if len(body) < _AT_ONCE_BYTES:
                 check_json(body)
             else:
-                await run_in_threadpool(check_json, body)
+                await to_thread.run_sync(check_json, body, limiter=self._checkers)
         return body
 
     def _takes(self, scope: Scope) -> Takes:
@@ -166,6 +179,12 @@ class JsonInput:
 
 def _tells_of_a_body(scope: Scope) -> bool:
     return any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
+
+
+def _said_size(scope: Scope, *, most: int) -> int:
+    """What a body has at most."""
+    said = next((value for value in _given(scope, b"content-length")), b"")
+    return min(int(said), most) if said.isdigit() and len(said) < _LONGEST_NUMBER else most
 
 
 def _reads_body(route: BaseRoute) -> bool:
@@ -287,20 +306,7 @@ def _require_plain_address(scope: Scope) -> None:
     path = scope.get("raw_path") or b""
     for place, text in (("path", path), ("query", scope["query_string"])):
         if b"%00" in text or b"\0" in text:
-            raise TextRefused("NUL.", place=place)
+            raise TextRefused("There is NUL, which no text may have here.", place=place, remedy="Leave it out.")
     # Read as a slash it would lead to another route than the one that is written.
     if b"%2f" in path.lower():
         raise TextRefused("A slash is written as %2F.", place="path", remedy="No name in a path has one.")
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    first = True
-
-    async def replayed() -> Message:
-        nonlocal first
-        if first:
-            first = False
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await receive()
-
-    return replayed

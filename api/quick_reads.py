@@ -23,7 +23,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.access import asks_who
+from api.access import asks_who, require_credential
 from api.instant import function_of, is_instant, result_of
 from api.kept_session import keeping
 from api.state import reading_threads_of
@@ -156,6 +156,7 @@ class _Quick:
         return _Plan(self._route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        require_credential(scope)
         request = Request(scope, receive, send)
         try:
             answer = await in_turn(reading_threads_of(request), self._plan.answer, request)
@@ -165,15 +166,32 @@ class _Quick:
         await answer(scope, receive, send)
 
 
+class _ForKnown(InRoom):
+    """Who shows nothing is refused before there is room."""
+
+    def __init__(self, route: APIRoute) -> None:
+        super().__init__(route.app)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises as InRoom, and NotSignedIn."""
+        require_credential(scope)
+        await super().__call__(scope, receive, send)
+
+
 def quickened(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
     """The same routes; those that can be are answered in one turn, others once there is room for them."""
     for route in routes:
         if isinstance(route, APIRoute):
             bounded = copy(route)
-            bounded.app = _Quick(route) if is_quick(route) else InRoom(route.app)
+            bounded.app = _Quick(route) if is_quick(route) else _ForKnown(route) if asks(route) else InRoom(route.app)
             yield bounded
         else:
             yield route
+
+
+def asks(route: APIRoute) -> bool:
+    """Whether it asks who may."""
+    return any(each.call is asks_who for each in _dependants(route.dependant))
 
 
 def is_quick(route: APIRoute) -> bool:
@@ -194,7 +212,7 @@ def is_quick(route: APIRoute) -> bool:
                 route.response_model_exclude_none,
             )
         )
-        and any(each.call is asks_who for each in calls)
+        and asks(route)
         and all(map(_is_plain, calls))
     )
 

@@ -1,7 +1,7 @@
 """Remedies name commands, as whoever runs Admit types them; answers of the API name its operations instead."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 OPERATIONS: Mapping[str, str] = {
@@ -31,9 +31,11 @@ OPERATIONS: Mapping[str, str] = {
     "export remove": "removeExport",
     "feed list": "listFeeds",
     "feed set": "changeFeed",
+    "identity-source add": "addIdentitySource",
     "identity-source list": "listIdentitySources",
     "identity-source test": "testIdentitySource",
     "msp list": "listMsps",
+    "nas add": "addNas",
     "nas list": "listNases",
     "nas remove": "removeNas",
     "nas vendors": "listVendors",
@@ -57,6 +59,9 @@ OPERATIONS: Mapping[str, str] = {
     "retention set": "changeRetention",
     "retention trust-clock": "trustClock",
     "scep webhook": "setScepWebhook",
+    "secret-rotation finish": "finishSecretRotation",
+    "secret-rotation nases": "listRotatingNases",
+    "secret-rotation reveal": "revealRadiusSecret",
     "session disconnect": "disconnectSession",
     "session list": "listSessions",
     "site add": "addSite",
@@ -80,19 +85,35 @@ _NAMES = "|".join(sorted(map(re.escape, OPERATIONS), key=len, reverse=True))
 # With the options behind it: what they are called is another matter.
 COMMAND = re.compile(rf"\./admit (?P<name>{_NAMES})(?![a-z-])(?: --?[a-z][a-z-]*(?: [A-Z]+\b)?| [A-Z]+\b)*")
 # What stands in quotes is what somebody calls something, and stays. An option is what the API calls by the word before.
-_TOLD = re.compile(rf"(?<!\w)(?P<quote>['\"]).*?(?P=quote)(?!\w)|{COMMAND.pattern}|(?P<option> \(--[a-z][^()]*\))")
+_TOLD = re.compile(rf"(?<!\w)(?P<quote>['\"])|{COMMAND.pattern}|(?P<option> \(--[a-z][^()]*\))")
+# What ends a quotation; a new line does, too, and then it was none.
+_ENDS = {quote: re.compile(rf"{quote}(?!\w)|\n") for quote in "'\""}
 _TELLING = ("remedy", "detail", "text")
 _LISTS = ("mistakes", "notes")
 
 
 def of_the_api(text: str) -> str:
-    return _TOLD.sub(_told, text) if "./admit" in text or "(--" in text else text
+    return "".join(_told(text)) if "./admit" in text or "(--" in text else text
 
 
-def _told(found: re.Match[str]) -> str:
-    if found["quote"]:
-        return found[0]
-    return OPERATIONS[found["name"]] if found["name"] else ""
+def _told(text: str) -> Iterator[str]:
+    """In parts. However many quotations begin and do not end, nothing is looked through twice: where the next one ends
+    is kept until it is passed."""
+    at = 0
+    ends = dict.fromkeys(_ENDS, -1)
+    while found := _TOLD.search(text, at):
+        yield text[at : found.start()]
+        at = found.end()
+        if quote := found["quote"]:
+            if ends[quote] < at:
+                end = _ENDS[quote].search(text, at)
+                ends[quote] = end.start() if end else len(text)
+            if text.startswith(quote, ends[quote]):
+                at = ends[quote] + 1
+            yield text[found.start() : at]
+        elif name := found["name"]:
+            yield OPERATIONS[name]
+    yield text[at:]
 
 
 def told_by_the_api(problem: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What is wrong with an input, in sentences for people: of pydantic's errors, which speak of types.
 
-A place is a path as people write it: `items[3].groups` in a body, the name alone of a parameter.
+A place is a path as people write it: `items[3].groups` in a body, `body` for all of it, the name alone of a parameter.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,12 +39,21 @@ _SENTENCES: Final[tuple[tuple[str, str, str], ...]] = (
     ("too_short", "It must have at least {min_length} entries.", ""),
     ("dict", "It must be an object.", ""),
     ("model", "It must be an object.", ""),
-    ("union_tag_not_found", "{discriminator} is needed: it says what the others are.", ""),
+    ("union_tag_not_found", "This is needed: it says what the others are.", "Give it."),
     ("union_tag_invalid", "There is no such {discriminator}.", "There are: {expected_tags}."),
     ("json", "It is not JSON.", ""),
 )
 # Of a field that the body has made up.
 _LONGEST_NAME = 100
+# Where all of it is meant.
+_BODY: Final = "body"
+_OBJECT: Final = "Write it as an object of JSON, with Content-Type: application/json."
+_OF_THE_BODY: Final[Mapping[str, tuple[str, str]]] = {
+    "missing": ("A body is needed.", _OBJECT),
+    "model_attributes_type": ("It must be an object.", _OBJECT),
+    "model_type": ("It must be an object.", _OBJECT),
+    "dict_type": ("It must be an object.", _OBJECT),
+}
 _HEADERS = {"idempotency-key": "Idempotency-Key", "if-match": "If-Match"}
 
 
@@ -52,18 +61,27 @@ def mistakes_of(errors: Iterable[Mapping[str, Any]], *, body: object, expects: o
     """`expects` is the type that the body is read as. Of several ways to be right one is told."""
     told = set()
     for error in errors:
-        keys = tuple(_keys(error["loc"], body))
-        place = _place(error["loc"], keys)
+        loc = _loc(error)
+        keys = tuple(_keys(loc, body))
+        place = _place(loc, keys)
         if place not in told:
             told.add(place)
             detail, remedy = _sentence(error, _fields_at(expects, keys[:-1]))
             yield {name: text for name, text in (("place", place), ("detail", detail), ("remedy", remedy)) if text}
 
 
+def _loc(error: Mapping[str, Any]) -> tuple[str | int, ...]:
+    """Of what says which of several forms it is, the field."""
+    loc = tuple(error["loc"])
+    return (*loc, error["ctx"]["discriminator"].strip("'")) if error["type"].startswith("union_tag") else loc
+
+
 def _sentence(error: Mapping[str, Any], fields: Sequence[str]) -> tuple[str, str]:
     kind, given = error["type"], error.get("ctx") or {}
+    if tuple(error["loc"]) == (_BODY,) and kind in _OF_THE_BODY:
+        return _OF_THE_BODY[kind]
     if kind == "extra_forbidden":
-        return "There is no such field.", near(str(error["loc"][-1]), tuple(sorted(fields)))
+        return "There is no such field.", near(str(error["loc"][-1]), tuple(sorted(set(fields))))
     for beginning, detail, remedy in _SENTENCES:
         if kind.startswith(beginning):
             return detail.format_map(_Given(given)), remedy.format_map(_Given(given))
@@ -95,10 +113,11 @@ def _has(value: object, part: str | int) -> bool:
 
 
 def _place(loc: Sequence[str | int], keys: Sequence[str | int]) -> str:
-    if not loc or loc[0] != "body":
+    if not loc or loc[0] != _BODY:
         name = str(loc[1]) if len(loc) > 1 else ""
         return _HEADERS.get(name, name) + "".join(f"[{part}]" for part in loc[2:] if isinstance(part, int))
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key[:_LONGEST_NAME]}" for key in keys).removeprefix(".")
+    path = "".join(f"[{key}]" if isinstance(key, int) else f".{key[:_LONGEST_NAME]}" for key in keys)
+    return path.removeprefix(".") or _BODY
 
 
 def _fields_at(expects: object, keys: Sequence[str | int]) -> list[str]:

@@ -16,6 +16,8 @@ from nac.settings import Settings
 
 # Of anyio, for what FastAPI does: those that wait until a change is live, and as many others as there are connections.
 THREADS_MOST: Final = 40
+# Links that are opened at a time where devices come as well, to which threads and connections are left.
+LINKS_MOST: Final = CONNECTIONS_MOST // 2
 
 
 def prepare_enrolling(app: FastAPI, settings: Settings) -> Signing:
@@ -43,19 +45,31 @@ def guesses_of(request: Request) -> GuessLimiter:
 
 
 def prepare_reading(app: FastAPI) -> None:
-    """Threads of api.quick_reads: each takes a connection to the database, of which there are no more; and how many
-    other requests are done at a time."""
+    """Threads of api.quick_reads: each takes a connection to the database, of which there are no more."""
     app.state.kept_usage = KeptAnswers[Sequence[Use]]()
 
     def start() -> None:
         app.state.reading_threads = ThreadPoolExecutor(CONNECTIONS_MOST, thread_name_prefix="read")
-        app.state.room = Semaphore(THREADS_MOST)
 
     def stop() -> None:
         app.state.reading_threads.shutdown()
 
     # Of one that is not started, as tests have it: those of the event loop.
-    app.state.reading_threads = app.state.room = None
+    app.state.reading_threads = None
+    app.state.beside.append((start, stop))
+
+
+def prepare_room(app: FastAPI, places: int) -> None:
+    """How many requests of api.turns.InRoom are done at a time."""
+
+    def start() -> None:
+        app.state.room = Semaphore(places)
+
+    def stop() -> None:
+        app.state.room = None
+
+    # None for any number, of one that is not started.
+    app.state.room = None
     app.state.beside.append((start, stop))
 
 

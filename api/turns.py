@@ -6,15 +6,20 @@ he asks for is begun.
 """
 
 from asyncio import CancelledError, Semaphore, get_running_loop, timeout, wrap_future
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
+from copy import copy
+from inspect import iscoroutinefunction
 from typing import Final, TypeVar
 
 from fastapi import Request
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.bodies import PATIENCE_SECONDS, read_body, replay
 from api.state import room_of, settings_of
-from nac.errors import ConnectionsInUse
+from nac.errors import AdmitError, ConnectionsInUse
 
 _REMEDY: Final = "Try again in some seconds."
 Result = TypeVar("Result")
@@ -48,12 +53,21 @@ class InRoom:
     """A route's application, which takes a thread for each of its steps: as many requests at a time as there are
     threads, so that none waits for one in the middle of what it does."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(
+        self, app: ASGIApp, *, refused: Callable[[AdmitError], ASGIApp] | None = None, most_octets: int = 0
+    ) -> None:
+        """`refused` says that there is no room; None where whoever calls does. A body of `most_octets` is read before:
+        however slowly it comes, it takes nobody's place; 0 where that was done already."""
         self._app = app
+        self._refused = refused
+        self._most_octets = most_octets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ConnectionsInUse."""
+        """Raises ConnectionsInUse, unless that is told here, and as `read_body`."""
         request = Request(scope)
+        if self._most_octets:
+            body = await read_body(scope, receive, most_octets=self._most_octets, seconds=PATIENCE_SECONDS)
+            receive = replay(body, receive)
         room = room_of(request)
         if room is None:
             await self._app(scope, receive, send)
@@ -62,7 +76,11 @@ class InRoom:
             async with timeout(settings_of(request).api_database_wait_seconds):
                 await room.acquire()
         except TimeoutError as exc:
-            raise ConnectionsInUse(remedy=_REMEDY) from exc
+            full = ConnectionsInUse(remedy=_REMEDY)
+            if self._refused is None:
+                raise full from exc
+            await self._refused(full)(scope, receive, send)
+            return
         place = _Place(room)
 
         async def sent(message: Message) -> None:
@@ -74,6 +92,20 @@ class InRoom:
             await self._app(scope, receive, sent)
         finally:
             place.leave()
+
+
+def in_room(
+    routes: Iterable[BaseRoute], *, refused: Callable[[AdmitError], ASGIApp] | None = None, most_octets: int = 0
+) -> Iterator[BaseRoute]:
+    """The same routes, each once there is room for it; one that is `async` does no I/O, and takes no thread.
+    `refused` and `most_octets` as of InRoom."""
+    for route in routes:
+        if isinstance(route, APIRoute) and not iscoroutinefunction(route.endpoint):
+            bounded = copy(route)
+            bounded.app = InRoom(route.app, refused=refused, most_octets=most_octets)
+            yield bounded
+        else:
+            yield route
 
 
 class _Place:

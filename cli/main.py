@@ -5,6 +5,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import click
 
@@ -14,11 +15,10 @@ from cli.fail import report
 
 class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        modules = (module.name for module in pkgutil.iter_modules(cli.commands.__path__))
-        return sorted(name.replace("_", "-") for name in modules if not name.startswith("_"))
+        return list(_names())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in _names():
             return None
         with _no_garbage():
             module = importlib.import_module(f"cli.commands.{cmd_name.replace('-', '_')}")
@@ -30,6 +30,12 @@ class LazyGroup(click.Group):
         # What stands behind the command's name; its own options are parsed later.
         with report(as_json="--json" in ctx.args):
             return super().invoke(ctx)
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    modules = (module.name for module in pkgutil.iter_modules(cli.commands.__path__))
+    return tuple(sorted(name.replace("_", "-") for name in modules if not name.startswith("_")))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
 from typing import TypeVar
 
 import click
@@ -29,7 +30,7 @@ def pages(fetch: Callable[[K], Sequence[T]], key: Callable[[T], K], *, first: K)
 def show_list(rows: Sequence[Row], *, as_json: bool) -> None:
     """One line each, columns named after the keys."""
     if as_json:
-        click.echo(json.dumps(rows, indent=2, default=str))
+        show_json(rows)
         return
     if not rows:
         click.echo("none")
@@ -42,7 +43,7 @@ def show_list(rows: Sequence[Row], *, as_json: bool) -> None:
 
 def show_one(row: Row, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(row, indent=2, default=str))
+        show_json(row)
         return
     width = max(map(len, row))
     for name, value in row.items():
@@ -69,4 +70,20 @@ def printable(text: str) -> str:
 
 
 def show_json(row: object) -> None:
-    click.echo(json.dumps(row, indent=2, default=str))
+    click.echo(json.dumps(row, indent=2, default=_plain))
+
+
+def _plain(value: object) -> str:
+    """What JSON has no form for; moments as the API has them (RFC 3339, with T and offset)."""
+    match value:
+        case datetime():
+            return iso(value)
+        case date():
+            return value.isoformat()
+        case _:
+            return str(value)
+
+
+def iso(moment: datetime) -> str:
+    """In UTC where it does not say."""
+    return (moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()

@@ -40,11 +40,7 @@ WORKER_PROCESSES = 3
 
 def programs(layout: Layout, settings: Settings) -> list[Program]:
     python = (sys.executable, "-P", "-m")
-    celery = (
-        *("celery", "--app=worker.app", "--quiet", "worker", "--beat", f"--concurrency={WORKER_PROCESSES}"),
-        "--loglevel=INFO",
-    )
-    schedule = f"--schedule={layout.var / 'supervisor' / 'beat-schedule'}"
+    schedule = layout.var / "supervisor" / "beat-schedule"
     return [
         # supervisord runs as the service account already, or as root and switches for PostgreSQL.
         Program(
@@ -82,5 +78,11 @@ def programs(layout: Layout, settings: Settings) -> list[Program]:
         Program("public", (*python, "api.public"), CHECKOUT, layout.account, priority=40),
         Program("enrolment", (*python, "api.enrolment"), CHECKOUT, layout.account, priority=40),
         Program("mailbox", (*python, "worker.mailbox"), CHECKOUT, layout.account, priority=40),
-        Program("worker", (*python, *celery, schedule), CHECKOUT, layout.account, priority=40),
+        Program(
+            "worker",
+            (*python, "worker", f"--processes={WORKER_PROCESSES}", f"--schedule={schedule}"),
+            CHECKOUT,
+            layout.account,
+            priority=40,
+        ),
     ]

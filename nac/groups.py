@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ARRAY, ColumnElement, Uuid, delete, func, insert, literal, select
+from sqlalchemy import ARRAY, ColumnElement, Uuid, delete, func, literal, select
 from sqlalchemy.dialects.postgresql import insert as insert_or_skip
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -65,6 +65,7 @@ class Groups(Generic[GroupT]):
 
     def create(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> GroupT:
         name = require_name(name)
+        count_alone(session, f"{self.kind}s", tenant_id)
         self._require_room(session, tenant_id, 1)
         if self._get(session, tenant_id, name) is not None:
             raise AlreadyExists(f"There is a group {name!r} already.", place="name")
@@ -75,20 +76,26 @@ class Groups(Generic[GroupT]):
         return group
 
     def create_many(self, session: Session, *, actor: str, tenant_id: TenantId, names: Collection[str]) -> None:
-        """Of names that were validated, and that there are not. Raises TooManyGroups."""
+        """Of names that were validated; one that somebody else has made meanwhile is as good. Raises TooManyGroups."""
+        if not names:
+            return
+        count_alone(session, f"{self.kind}s", tenant_id)
+        self.require_makeable(session, tenant_id=tenant_id, names=names)
+        adding = insert_or_skip(self.group).on_conflict_do_nothing().returning(self.group.name)
+        made = session.scalars(adding, [{"tenant_id": tenant_id, "name": name} for name in names])
+        entry = {"actor": actor, "action": f"{self.kind}.create", "tenant_id": tenant_id}
+        audit.append_in_parts(session, [entry | {"target": name} for name in made])
+
+    def require_makeable(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
+        """As of now: who makes them counts alone. Raises TooManyGroups."""
         if len(names) > MOST_NEW_GROUPS:
             raise TooManyGroups(
                 f"{len(names)} groups are to be made.", place="groups", remedy=f"At once it may be {MOST_NEW_GROUPS}."
             )
-        if not names:
-            return
-        self._require_room(session, tenant_id, len(names))
-        session.execute(insert(self.group), [{"tenant_id": tenant_id, "name": name} for name in names])
-        entry = {"actor": actor, "action": f"{self.kind}.create", "tenant_id": tenant_id}
-        audit.append_in_parts(session, [entry | {"target": name} for name in names])
+        if names:
+            self._require_room(session, tenant_id, len(names))
 
     def _require_room(self, session: Session, tenant_id: TenantId, more: int) -> None:
-        count_alone(session, f"{self.kind}s", tenant_id)
         there = session.scalars(select(func.count()).where(self.group.tenant_id == tenant_id)).one()
         if there + more > MOST_GROUPS:
             raise TooManyGroups(
@@ -205,14 +212,17 @@ class Groups(Generic[GroupT]):
             names[member_id].append(name)
         return {member_id: tuple(found) for member_id, found in names.items()}
 
-    def assign(self, session: Session, *, tenant_id: TenantId, member_id: UUID, names: Iterable[str]) -> None:
-        """Make `names` the member's groups, instead of those it is in; its groups by rule are the worker's.
+    def assign(
+        self, session: Session, *, tenant_id: TenantId, member_id: UUID, names: Iterable[str]
+    ) -> tuple[str, ...]:
+        """Make `names` the member's groups, instead of those it is in; its groups by rule are the worker's, and may be
+        among `names`. Returns the others.
 
         Raises UnknownGroup, naming each unknown one, and GroupByRule.
         """
-        named, by_rule = self._named(session, tenant_id, set(names))
-        known = set(named.values())
         present = set(session.scalars(select(self.membership.group_id).where(self.member_column == member_id)))
+        named, by_rule = self._named(session, tenant_id, set(names), held=present)
+        known = set(named.values())
         present -= by_rule
         if gone := present - known:
             session.execute(
@@ -221,6 +231,7 @@ class Groups(Generic[GroupT]):
         for group_id in known - present:
             session.add(self.membership(tenant_id=tenant_id, group_id=group_id, **{self.member_column.key: member_id}))
         session.flush()
+        return tuple(sorted(named))
 
     def join(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
@@ -264,10 +275,22 @@ class Groups(Generic[GroupT]):
                 )
             )
 
-    def _named(self, session: Session, tenant_id: TenantId, wanted: set[str]) -> tuple[dict[str, UUID], set[UUID]]:
-        """Ids of the groups of these names, by name, and of all groups by rule. Raises UnknownGroup and GroupByRule."""
+    def keep(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
+        """Those of these names stay and are called so until the transaction ends. Before any of their members is
+        changed: whoever removes one has locked it, and waits for its members."""
+        if names:
+            query = select(self.group.id).where(self.group.tenant_id == tenant_id, among(self.group.name, names))
+            session.execute(query.order_by(self.group.id).with_for_update(read=True, key_share=True))
+
+    def _named(
+        self, session: Session, tenant_id: TenantId, wanted: set[str], *, held: Collection[UUID] = ()
+    ) -> tuple[dict[str, UUID], set[UUID]]:
+        """Ids of the groups of these names, by name, and of all groups by rule, of which those `held` may be named and
+        are passed over. They stay (`keep`). Raises UnknownGroup and GroupByRule."""
+        self.keep(session, tenant_id=tenant_id, names=wanted)
         groups = self.list_all(session, tenant_id=tenant_id)
         by_rule = {group.id: group.name for group in groups if is_by_rule(group)}
+        wanted = wanted - {name for group_id, name in by_rule.items() if group_id in held}
         known = {group.name: group.id for group in groups if group.name in wanted}
         if missing := sorted(wanted - known.keys()):
             raise UnknownGroup(

@@ -5,6 +5,9 @@ from functools import lru_cache
 # Cisco 0011.2233.4455, IEEE 00-11-22-33-44-55, UNIX 00:11:..., HP 001122-334455, Juniper 001122334455, and blanks.
 _SEPARATORS = str.maketrans("", "", ":-. ")
 _HEX = frozenset("0123456789abcdef")
+# Of an address with no separator, one, two or five; those that stand before an SSID, whatever they are.
+_LENGTHS = (12, 13, 14, 17)
+_WHATEVER = (12, 17)
 
 
 # One packet carries the same text as name, password and calling station, and devices come again: 8,192 take 2 MB.
@@ -36,8 +39,8 @@ def is_random_mac(digits: str) -> bool:
 
 def called_station_ssid(text: str) -> str:
     """The SSID in a Called-Station-Id (RFC 3580 3.20: "00-10-A4-23-19-C0:AP1"), "" where it has none."""
-    if len(text) > 17 and text[17] == ":":
-        return text[18:]
-    if len(text) > 12 and text[12] == ":":
-        return text[13:]
+    # The shortest first, where the longer ones have a digit, whatever they separate with: an SSID may have colons, too.
+    for length in _LENGTHS:
+        if text[length : length + 1] == ":" and (length in _WHATEVER or normalise_mac(text[:length])):
+            return text[length + 1 :]
     return ""

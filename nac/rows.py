@@ -11,6 +11,10 @@ from nac.validation import require_future, require_name
 
 # Of the mistakes of one file or request.
 MOST_TOLD = 200
+# A row names up to a hundred groups, and a file has 100,000 rows: beyond so many mistakes each row has one of its own.
+_MOST_IN_LINES = 10_000
+# More than twice as many as a tenant may have, with those of one file.
+_MOST_NAMED = 15_000
 
 # What becomes of rows of what there is already: a mistake, or it is made what the row says, or left as it is.
 Existing = Literal["refuse", "update", "keep"]
@@ -33,6 +37,8 @@ class RowMistake(NamedTuple):
     field: str
     detail: str
     remedy: str = ""
+    # The line before it that says the same; right where that one is left out.
+    beside: int = 0
 
     @property
     def in_line(self) -> str:
@@ -48,12 +54,26 @@ class RowMistake(NamedTuple):
         return f"{self.detail} {self.remedy}".rstrip()
 
 
+def told(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
+    """As many as are told, by their rows: where there are more, each once before what is wrong with others as well."""
+    found = sorted(mistakes)
+    if len(found) <= MOST_TOLD:
+        return found
+    seen: set[tuple[str, str]] = set()
+    is_again = []
+    for each in found:
+        is_again.append((each.field, each.detail) in seen)
+        seen.add((each.field, each.detail))
+    of_all = sorted(zip(is_again, found, strict=True))
+    return sorted(each for _, each in of_all[:MOST_TOLD])
+
+
 class RowsRefused(SeveralMistakes):
     """Some of the rows are not valid; nothing was stored."""
 
     def __init__(self, mistakes: Iterable[RowMistake], *, place: Callable[[RowMistake], str]) -> None:
-        found = sorted(mistakes)
-        shown = [InvalidInput(each.detail, place=place(each), remedy=each.remedy) for each in found[:MOST_TOLD]]
+        found = list(mistakes)
+        shown = [InvalidInput(each.detail, place=place(each), remedy=each.remedy) for each in told(found)]
         super().__init__(shown)
         self.count = len(found)
 
@@ -72,14 +92,56 @@ def refuse(mistakes: Sequence[RowMistake], *, place: Callable[[RowMistake], str]
         raise RowsRefused(mistakes, place=place)
 
 
+Tell = Callable[[int], None]
+
+
+def untold(done: int) -> None:
+    """Nobody waits for how far it is."""
+
+
+def in_two_steps(tell: Tell, rows: int) -> tuple[Tell, Tell]:
+    """Of rows that are stored first and then noted in the audit log, which takes as long: each step is half of a row,
+    so that never more is told than is done."""
+    return (lambda stored: tell(stored // 2)), (lambda noted: tell((rows + noted) // 2))
+
+
 class Reader:
     """Takes the values of one line after the other, and gathers all that is wrong with them."""
 
     def __init__(self) -> None:
         self.mistakes: list[RowMistake] = []
+        self._lines_wrong: set[tuple[int, str]] = set()
+        self._in_lines = 0
 
     def wrong(self, line: Line, field: str, detail: str, remedy: str = "") -> None:
         self.mistakes.append(RowMistake(line.number, field, detail, remedy))
+
+    def repeats(self, number: int, field: str, what: str, *, before: int) -> None:
+        detail = f"Row {before} has {what} already."
+        self.mistakes.append(RowMistake(number, field, detail, "Leave one of them out.", before))
+
+    def wrong_in(self, lines: Iterable[int], field: str, detail: str, remedy: str) -> None:
+        """In each of these lines; where there are very many such mistakes, in those that have none of the field yet."""
+        for number in lines:
+            if self._in_lines < _MOST_IN_LINES or (number, field) not in self._lines_wrong:
+                self.mistakes.append(RowMistake(number, field, detail, remedy))
+                self._lines_wrong.add((number, field))
+                self._in_lines += 1
+
+    @staticmethod
+    def lines_naming(rows: Iterable[tuple[int, Iterable[str]]]) -> dict[str, list[int]]:
+        """By the name of a group each line that names it. Raises InvalidInput."""
+        lines: dict[str, list[int]] = {}
+        for number, names in rows:
+            for name in names:
+                lines.setdefault(name, []).append(number)
+            if len(lines) > _MOST_NAMED:
+                raise InvalidInput(
+                    f"The rows name more than {_MOST_NAMED} groups.",
+                    place="groups",
+                    remedy="Is it the right column? A tenant has far fewer: leave out what is none.",
+                )
+        return lines
 
     @contextmanager
     def noted(self, line: Line, field: str = "") -> Iterator[None]:

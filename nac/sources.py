@@ -5,6 +5,9 @@ from functools import lru_cache
 
 # A household or company has at least this much of IPv6 (RFC 6177): addresses within it are one source.
 _IPV6_PREFIX = 64
+# From where whoever runs Admit on this machine tries what must not be answered (the demo). No packet of another machine
+# comes from it (RFC 1122 3.2.1.3), and a proxy on this one asks from 127.0.0.1.
+OWN_TRIALS = ipaddress.IPv4Address("127.83.84.1")
 
 
 @lru_cache(maxsize=4096)

@@ -2,7 +2,6 @@
 
 import gc
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,15 +9,13 @@ from sqlalchemy import Engine
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from tests import effort
+from tests import costs, effort
 from tests.factories.certificates import Certified, certify
 from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.lasting import dispose_of_all
 from tests.postgres import Cluster, Database, Engines
+from tests.preparing import Preparation
 from tests.standing import Standing, laid_again
-
-if TYPE_CHECKING:
-    from tests.faults.instance import Instance
 
 # Nothing of what is imported and collected is garbage, and all of it stays: to look for some takes a fifth of the time.
 gc.disable()
@@ -35,19 +32,24 @@ def pytest_configure(config: pytest.Config) -> None:
     slow = [HealthCheck.too_slow]
     settings.register_profile("admit", deadline=None, max_examples=effort.examples(100), suppress_health_check=slow)
     settings.load_profile("admit")
+    if config.getoption("numprocesses", None):
+        preparation = Preparation()
+        config.add_cleanup(preparation.close)
 
 
 # What all files of such folders share takes up to 15 seconds of a processor to start and to stop.
-_SHARING = {folder: folder for folder in ("tests/faults", "tests/isolation", "tests/two_cells", "tests/wired")}
-_SHARING["tests/installed"] = "tests/faults"
+_SHARING = ("tests/isolation", "tests/two_cells", "tests/whole")
 
 
 class WholeFiles(LoadFileScheduling):
     """Each file in one process, and so each folder whose files share what is dear."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder = nodeid.partition("::")[0].rpartition("/")[0]
-        return _SHARING.get(folder) or super()._split_scope(nodeid)
+        return _sharing(nodeid) or super()._split_scope(nodeid)
+
+
+def _sharing(nodeid: str) -> str:
+    return next((folder for folder in _SHARING if nodeid.startswith(f"{folder}/")), "")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles | None:
@@ -55,7 +57,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFi
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.get_closest_marker("early") is None)
+    """What takes longest in one process begins first."""
+    items.sort(key=lambda item: (not _sharing(item.nodeid), item.get_closest_marker("early") is None))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cheap_secrets() -> Iterator[None]:
+    with costs.cheap():
+        yield
+
+
+@pytest.fixture
+def costs_in_use(cheap_secrets: None) -> Iterator[None]:
+    """Of passwords and passphrases, for tests that are about them."""
+    with costs.in_use():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -138,18 +154,3 @@ def alpha(app_engine: Engine, platform: Platform) -> Certified:
 @laid_again
 def bravo(app_engine: Engine, platform: Platform) -> Certified:
     return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
-
-
-@pytest.fixture(scope="session")
-def started_instance() -> Iterator["Instance"]:
-    """A whole Admit, started as a person does. It may be broken: `instance` of the folders is well."""
-    # Of few tests, and dear to import.
-    from tests.faults.instance import CELL_DISK_BYTES, Instance
-
-    instance = Instance()
-    try:
-        instance.give_cell_its_own_disk(CELL_DISK_BYTES)
-        instance.up()
-        yield instance
-    finally:
-        instance.close()

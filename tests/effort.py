@@ -1,4 +1,4 @@
-"""How many made-up examples a property is tried with: all of them in a run with the marker `long`, else a part."""
+"""How much of what could be tried is tried: all of it in a run with the marker `long`, else a part."""
 
 _PART, _LEAST = 8, 8
 _is_whole = True
@@ -10,5 +10,10 @@ def take_part(*, is_part: bool) -> None:
     _is_whole = not is_part
 
 
+def is_whole() -> bool:
+    return _is_whole
+
+
 def examples(number: int, *, least: int = _LEAST) -> int:
+    """Made-up ones of a property."""
     return number if _is_whole else max(least, number // _PART)

@@ -10,6 +10,8 @@ from itertools import count
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
+from tests import effort
+
 BEFORE, AFTER = "before_commit", "after_commit"
 _MOST = 60
 
@@ -49,11 +51,11 @@ def _dies(work: Callable[[], object], *, at: int, when: str, left: str) -> bool:
     return False
 
 
-def deaths(work: Callable[[], object]) -> Iterator[tuple[int, str]]:
+def deaths(work: Callable[[], object], *, is_whole: bool = False) -> Iterator[tuple[int, str]]:
     """Each death of `work`, which goes on where it was: before and after its first commit, its second, and so on, until
-    it ends by itself."""
+    it ends by itself; by turns before and after where neither this nor the run (tests.effort) is whole."""
     for at in range(1, _MOST):
-        for when in (BEFORE, AFTER):
+        for when in (BEFORE, AFTER) if is_whole or effort.is_whole() else ((BEFORE, AFTER)[at % 2],):
             if not killed_at_commit(work, at=at, when=when):
                 return
             yield at, when

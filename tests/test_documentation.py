@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from cli.layout import CHECKOUT
 from cli.main import admit
 from cli.openapi import description
-from cli.remote.description import operations
+from cli.remote.description import Operations
 from nac.endpoints.rules import compile_rule
 from nac.engine import compile_policy, read_request
 from nac.events.document import from_json, to_json
@@ -87,7 +87,7 @@ def test_example_is_valid(page, example):
 
 @cache
 def described():
-    return operations(description())
+    return Operations(description())
 
 
 @pytest.mark.parametrize("line", COMMANDS)

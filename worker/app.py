@@ -1,4 +1,4 @@
-"""The Celery application, as `celery --app worker.app worker` starts it."""
+"""The Celery application, as `python -m worker` starts it."""
 
 import logging
 from typing import Any
@@ -8,23 +8,13 @@ from celery.schedules import crontab
 
 from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
+from worker.beat import BeatAgain
 from worker.names import (
     ALARMS_INTERVAL_SECONDS,
-    ENRICH_INTERVAL_SECONDS,
-    EXPIRY_INTERVAL_SECONDS,
-    EXPORT_INTERVAL_SECONDS,
-    FEEDS_INTERVAL_SECONDS,
     HEARTBEAT_INTERVAL_SECONDS,
-    JOBS_INTERVAL_SECONDS,
-    MAIL_INTERVAL_SECONDS,
-    PUBLISH_INTERVAL_SECONDS,
-    REDECIDE_INTERVAL_SECONDS,
+    LOOK_INTERVAL_SECONDS,
     ROTATIONS_INTERVAL_SECONDS,
-    SEAL_INTERVAL_SECONDS,
-    SELF_TESTS_INTERVAL_SECONDS,
     SETTLE_INTERVAL_SECONDS,
-    SIGN_IN_MAILS_INTERVAL_SECONDS,
-    SIGN_IN_TELL_INTERVAL_SECONDS,
     STATUS_INTERVAL_SECONDS,
     TRIALS_INTERVAL_SECONDS,
 )
@@ -43,6 +33,7 @@ JOBS = (
     "worker.jobs.feeds",
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
+    "worker.jobs.looking",
     "worker.jobs.mail",
     "worker.jobs.policies",
     "worker.jobs.redecisions",
@@ -97,43 +88,23 @@ def make_app(settings: Settings) -> Celery:
                 # Those of an outage are worth nothing afterwards.
                 "options": {"expires": 2 * HEARTBEAT_INTERVAL_SECONDS},
             },
+            "worker.look": {
+                "task": "worker.look",
+                "schedule": LOOK_INTERVAL_SECONDS,
+                "options": {"expires": 2 * LOOK_INTERVAL_SECONDS},
+            },
             "alarms.publish": {
                 "task": "alarms.publish",
                 "schedule": ALARMS_INTERVAL_SECONDS,
                 "options": {"expires": 2 * ALARMS_INTERVAL_SECONDS},
             },
             "api.prune_answers": {"task": "api.prune_answers", "schedule": crontab(minute="2")},
-            "audit.seal": {
-                "task": "audit.seal",
-                "schedule": SEAL_INTERVAL_SECONDS,
-                "options": {"expires": 2 * SEAL_INTERVAL_SECONDS},
-            },
             "certificates.renew": {"task": "certificates.renew", "schedule": crontab(minute="12")},
             "certificates.warn": {"task": "certificates.warn", "schedule": crontab(minute="22")},
             "certificates.settle": {
                 "task": "certificates.settle",
                 "schedule": SETTLE_INTERVAL_SECONDS,
                 "options": {"expires": 2 * SETTLE_INTERVAL_SECONDS},
-            },
-            "certificates.publish": {
-                "task": "certificates.publish",
-                "schedule": PUBLISH_INTERVAL_SECONDS,
-                "options": {"expires": 2 * PUBLISH_INTERVAL_SECONDS},
-            },
-            "endpoints.enrich": {
-                "task": "endpoints.enrich",
-                "schedule": ENRICH_INTERVAL_SECONDS,
-                "options": {"expires": 2 * ENRICH_INTERVAL_SECONDS},
-            },
-            "endpoints.tell_expired": {
-                "task": "endpoints.tell_expired",
-                "schedule": EXPIRY_INTERVAL_SECONDS,
-                "options": {"expires": 2 * EXPIRY_INTERVAL_SECONDS},
-            },
-            "feeds.deliver": {
-                "task": "feeds.deliver",
-                "schedule": FEEDS_INTERVAL_SECONDS,
-                "options": {"expires": 2 * FEEDS_INTERVAL_SECONDS},
             },
             "feeds.prune": {"task": "feeds.prune", "schedule": crontab(minute="*/10")},
             "authorities.refresh_status": {
@@ -142,32 +113,12 @@ def make_app(settings: Settings) -> Celery:
                 "options": {"expires": 2 * STATUS_INTERVAL_SECONDS},
             },
             "endpoints.expire": {"task": "endpoints.expire", "schedule": crontab(minute="27")},
-            "exports.run": {
-                "task": "exports.run",
-                "schedule": EXPORT_INTERVAL_SECONDS,
-                "options": {"expires": 2 * EXPORT_INTERVAL_SECONDS},
-            },
             "exports.prune": {"task": "exports.prune", "schedule": crontab(minute="52")},
-            "jobs.run": {
-                "task": "jobs.run",
-                "schedule": JOBS_INTERVAL_SECONDS,
-                "options": {"expires": 2 * JOBS_INTERVAL_SECONDS},
-            },
             "jobs.prune": {"task": "jobs.prune", "schedule": crontab(hour="4", minute="17")},
             # Partitions are made a week ahead, so one good hour in a week is enough.
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
-            "mail.send": {
-                "task": "mail.send",
-                "schedule": MAIL_INTERVAL_SECONDS,
-                "options": {"expires": 2 * MAIL_INTERVAL_SECONDS},
-            },
             "mail.prune": {"task": "mail.prune", "schedule": crontab(minute="42")},
             "policies.prune_hits": {"task": "policies.prune_hits", "schedule": crontab(hour="3", minute="47")},
-            "redecisions.advance": {
-                "task": "redecisions.advance",
-                "schedule": REDECIDE_INTERVAL_SECONDS,
-                "options": {"expires": 2 * REDECIDE_INTERVAL_SECONDS},
-            },
             "redecisions.clear_waiting": {
                 "task": "redecisions.clear_waiting",
                 "schedule": crontab(minute="*/5"),
@@ -190,21 +141,6 @@ def make_app(settings: Settings) -> Celery:
                 "schedule": crontab(minute="*/10"),
                 "options": {"expires": 600},
             },
-            "self_tests.run": {
-                "task": "self_tests.run",
-                "schedule": SELF_TESTS_INTERVAL_SECONDS,
-                "options": {"expires": 2 * SELF_TESTS_INTERVAL_SECONDS},
-            },
-            "sign_in.write_mails": {
-                "task": "sign_in.write_mails",
-                "schedule": SIGN_IN_MAILS_INTERVAL_SECONDS,
-                "options": {"expires": 2 * SIGN_IN_MAILS_INTERVAL_SECONDS},
-            },
-            "sign_in.tell": {
-                "task": "sign_in.tell",
-                "schedule": SIGN_IN_TELL_INTERVAL_SECONDS,
-                "options": {"expires": 2 * SIGN_IN_TELL_INTERVAL_SECONDS},
-            },
             "sign_in.prune": {"task": "sign_in.prune", "schedule": crontab(minute="32")},
             "secret_rotations.finish": {
                 "task": "secret_rotations.finish",
@@ -224,6 +160,7 @@ def make_app(settings: Settings) -> Celery:
 
 _settings = load_settings(required=("DATABASE_URL", "DATABASE_WORKER_URL", "REDIS_URL"))
 app = make_app(_settings)
+app.steps["worker"].add(BeatAgain)
 app.set_default()
 
 

@@ -59,14 +59,14 @@ _IF_MATCH = {
     "name": "If-Match",
     "in": "header",
     "required": False,
-    "schema": {"type": "string", "maxLength": 1000},
+    "schema": {"type": "string", "minLength": 1},
     "description": "The ETag of the state that is changed, or *: refused with 412 where it is another by now.",
 }
 _IF_NONE_MATCH = {
     "name": "If-None-Match",
     "in": "header",
     "required": False,
-    "schema": {"type": "string", "maxLength": 1000},
+    "schema": {"type": "string"},
     "description": "ETags of what the asker has: 304 and nothing else where it is one of them.",
 }
 

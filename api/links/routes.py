@@ -31,13 +31,13 @@ from pki.requests import SigningRequest, read_signing_request
 
 router = APIRouter(tags=["links"])
 
-_MOST_FORM_OCTETS = 64 * 1024
+MOST_FORM_OCTETS = 64 * 1024
 _FORMS = ("p12", "apple", "csr")
 _GONE = "It may have been used already, or its time is over. Ask your administrator for a new one."
 # Letters and digits that are not taken for one another; 100 bits.
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 
-Body = Annotated[bytes, Depends(bounded_body(_MOST_FORM_OCTETS))]
+Body = Annotated[bytes, Depends(bounded_body(MOST_FORM_OCTETS))]
 
 
 @router.get("/enrol/{token}")

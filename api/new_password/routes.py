@@ -14,11 +14,12 @@ from nac.people.service import require_email
 
 router = APIRouter(tags=["new-password pages"], include_in_schema=False)
 
+_ANOTHER_LINK = form_pages.Onward("/new-password", "Ask for a new link")
 _Desk = Annotated[Desk, Depends(desk_of)]
 
 
 @router.get("/new-password")
-def show() -> Response:
+async def show() -> Response:
     return pages.ask()
 
 
@@ -40,7 +41,7 @@ def show_link(desk: _Desk, token: str) -> Response:
     try:
         desk.look_at_link(token)
     except AdmitError as exc:
-        return form_pages.refused(exc)
+        return form_pages.refused(exc, _ANOTHER_LINK)
     return pages.choose()
 
 
@@ -54,7 +55,7 @@ def choose(desk: _Desk, token: str, request: Request, response: Response, body: 
     except InvalidInput as exc:
         return pages.choose(wrong=form_pages.told(exc), status=exc.status)
     except AdmitError as exc:
-        return form_pages.refused(exc)
+        return form_pages.refused(exc, _ANOTHER_LINK)
     answer = pages.is_set()
     # The browser is one of the person's from now on.
     answer.headers.raw.extend((name, value) for name, value in response.headers.raw if name == b"set-cookie")

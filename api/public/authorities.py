@@ -13,7 +13,7 @@ router = APIRouter(tags=["public"])
 _MEDIA_TYPE = "application/pkix-cert"
 
 
-@router.api_route("/ca/{authority_id}.cer", methods=["GET", "HEAD"])
+@router.get("/ca/{authority_id}.cer")
 def certificate(authority_id: UUID) -> Response:
     """DER. 404 for an authority that is not here."""
     with session_scope(AuthorityScope(authority_id)) as session:

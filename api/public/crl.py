@@ -17,7 +17,7 @@ _MEDIA_TYPE = "application/pkix-crl"
 _CACHE_CONTROL = "public, max-age=300, must-revalidate"
 
 
-@router.api_route("/crl/{authority_id}.crl", methods=["GET", "HEAD"])
+@router.get("/crl/{authority_id}.crl")
 def crl(authority_id: UUID, request: Request) -> Response:
     """DER. 404 for an authority that is not here, or that has just been made and publishes within seconds."""
     with session_scope(AuthorityScope(authority_id)) as session:

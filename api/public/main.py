@@ -2,13 +2,16 @@
 
 from fastapi import FastAPI
 
+from api import form_pages
 from api.application import make_application
+from api.head import HeadAsGet
 from api.limits import RateLimit
 from api.links import routes as links
 from api.public import authorities, crl, scep
 from api.public.ocsp import OcspEndpoint
 from api.routes import add_routes
-from api.state import prepare_enrolling
+from api.state import LINKS_MOST, prepare_enrolling, prepare_room
+from api.turns import in_room
 from nac.certificates.responder import Responder
 from nac.settings import Settings, load_settings
 
@@ -27,6 +30,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(
         RateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source
     )
+    app.add_middleware(HeadAsGet)
     if settings.link_url == settings.public_url:
-        add_routes(app, links.router.routes)
+        pages = in_room(links.router.routes, refused=form_pages.refused_link, most_octets=links.MOST_FORM_OCTETS)
+        add_routes(app, pages)
+        prepare_room(app, LINKS_MOST)
     return app

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from starlette.background import BackgroundTask
 
 from api.bodies import bounded_body
+from api.head import get_only
 from api.public.scep_desk import Desk
 from api.redeeming import tenant_by_slug
 from nac.scep.errors import ScepMessageDamaged
@@ -34,6 +35,7 @@ Body = Annotated[bytes, Depends(bounded_body(BYTES_MOST))]
 
 @router.get(_PATHS[0])
 @router.get(_PATHS[1])
+@get_only
 def ask(tenant: TenantDesk, operation: str = "", message: str = "") -> Response:
     match operation:
         case "GetCACaps":

@@ -7,12 +7,13 @@ from api.sign_up import desk, pages
 from api.state import settings_of
 from api.v1.sign_up import ASKED
 from nac.errors import AdmitError, InvalidInput
+from nac.trials.service import TrialsNotOffered
 
 router = APIRouter(tags=["sign-up pages"], include_in_schema=False)
 
 
 @router.get("/sign-up")
-def show(request: Request) -> Response:
+async def show(request: Request) -> Response:
     try:
         desk.desk_of(request).require_offered()
     except AdmitError as exc:
@@ -38,7 +39,7 @@ def show_link(token: str, request: Request) -> Response:
     try:
         return pages.confirm(organisation=desk.look(request, token))
     except AdmitError as exc:
-        return form_pages.refused(exc)
+        return _no_link(exc)
 
 
 @router.post("/sign-up/{token}", openapi_extra=form_pages.FORM)
@@ -55,7 +56,12 @@ def confirm(token: str, request: Request, body: form_pages.Body) -> Response:
         except InvalidInput as exc:
             return pages.confirm(organisation=organisation, name=name, wrong=form_pages.told(exc), status=exc.status)
     except AdmitError as exc:
-        return form_pages.refused(exc)
+        return _no_link(exc)
+
+
+def _no_link(exc: AdmitError) -> Response:
+    is_offered = not isinstance(exc, TrialsNotOffered)
+    return form_pages.refused(exc, *((form_pages.Onward("/sign-up", "Ask for a new link"),) if is_offered else ()))
 
 
 def _ask(request: Request, given: dict[str, str], *, wrong: str = "", status: int = 200) -> Response:

@@ -22,6 +22,7 @@ router = APIRouter(tags=["start pages"], include_in_schema=False)
 _MOST_PLACES = 100
 _MOST_KEY_CHARACTERS = 500
 _MOST_SLUG_CHARACTERS = 63
+_COMPANY = "/sign-in/company"
 
 
 @router.get("/")
@@ -31,26 +32,33 @@ def show_places(request: Request, after: str = "") -> Response:
 
 
 @router.get("/sign-in")
-def show_sign_in(request: Request) -> Response:
+async def show_sign_in(request: Request) -> Response:
     return pages.sign_in(trials=settings_of(request).trials.offered)
 
 
 @router.get(pages.PASSKEY_SCRIPT)
-def show_passkey_script() -> Response:
+async def show_passkey_script() -> Response:
     headers = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
     return Response(pages.SCRIPT, media_type="text/javascript", headers=headers)
 
 
-@router.get("/sign-in/company")
+def refused(exc: AdmitError, path: str, *, trials: bool) -> Response:
+    """What is wrong with a request of a page that its route never sees."""
+    return _no_company(exc, trials=trials) if path == _COMPANY else form_pages.refused(exc)
+
+
+def _no_company(exc: AdmitError, *, trials: bool, name: str = "") -> Response:
+    shown = name[:_MOST_SLUG_CHARACTERS]
+    return pages.sign_in(trials=trials, company=shown, company_wrong=form_pages.told(exc), status=exc.status)
+
+
+@router.get(_COMPANY)
 def go_to_company(request: Request, name: str = "") -> Response:
     """The way to the provider of the MSP or tenant of this slug; one that has none is told as one that is not there."""
     try:
         found = company_sign_on(name.strip().lower())
     except AdmitError as exc:
-        trials = settings_of(request).trials.offered
-        return pages.sign_in(
-            trials=trials, company=name[:_MOST_SLUG_CHARACTERS], company_wrong=form_pages.told(exc), status=exc.status
-        )
+        return _no_company(exc, trials=settings_of(request).trials.offered, name=name)
     # No redirect: browsers hold those behind a form to form-action, which is this origin's (CSP level 3, 6.4.2).
     return pages.to_company(found)
 

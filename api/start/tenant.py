@@ -20,6 +20,7 @@ from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.decisions import service as decisions
 from nac.decisions.service import LoggedDecision
+from nac.endpoints.service import RandomAddress
 from nac.errors import Conflict, InvalidInput
 from nac.self_tests import service as self_tests
 from nac.self_tests.ticket import NAS_IDENTIFIER
@@ -34,6 +35,11 @@ _MOST_DECISIONS = 5
 # Self-tests are among those that are looked at, and not shown.
 _LOOKED_AT = 60
 _MOST_MAC_CHARACTERS, _MOST_NAME_CHARACTERS, _MOST_SNIPPET_CHARACTERS = 40, 200, 63
+# Most phones, as they come.
+_MADE_UP = (
+    "The device made this address up, and may use another one tomorrow. Turn its private (random) address off for this"
+    " network, and enter the one that it has then."
+)
 
 
 @router.get("/start/{tenant}")
@@ -63,6 +69,9 @@ def enter_device(request: Request, body: form_pages.Body) -> Response:
             if len(mac) > _MOST_MAC_CHARACTERS or len(name) > _MOST_NAME_CHARACTERS:
                 raise InvalidInput("That is too long.", place="mac")
             made = add_endpoint(access, NewEndpoint.model_validate({"mac": mac, "name": name}))
+        except RandomAddress as exc:
+            shown = pages.Shown(mac=mac, name=name, wrong=_MADE_UP)
+            return _page(request, shown, status=exc.status)
         except (InvalidInput, Conflict) as exc:
             shown = pages.Shown(mac=mac, name=name, wrong=form_pages.told(exc))
             return _page(request, shown, status=exc.status)

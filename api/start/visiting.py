@@ -11,6 +11,8 @@ from nac.accounts.permissions import Permission
 from nac.errors import AdmitError
 from nac.sign_in.errors import SignInOver
 
+_TENANTS = form_pages.Onward("/", "All your tenants")
+
 
 def visitor(request: Request) -> Asked:
     """Raises NotSignedIn and SignInOver."""
@@ -34,4 +36,4 @@ def answered(answer: Callable[[], Response]) -> Response:
     except (NotSignedIn, SignInOver):
         return RedirectResponse("/sign-in", 303)
     except AdmitError as exc:
-        return form_pages.refused(exc)
+        return form_pages.refused(exc, _TENANTS)

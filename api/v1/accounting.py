@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
 from api.state import kept_usage_of
-from api.v1.keys import Mac, Moment, SiteSlug, User
+from api.v1.keys import Mac, SiteSlug, User
 from api.v1.log_pages import LogPage, Since, Until, log_page, looked
+from api.v1.moments import PastMoment
 from api.v1.paging import MOST, Sorted, sorted_by_time
 from nac.accounting import service as accounting
 from nac.accounting.service import LoggedAccounting
@@ -104,8 +105,8 @@ def get_accounting_record(access: Reads, record: Annotated[str, Path(max_length=
 def list_used(
     access: ReadsUsage,
     by: Dimension = "hour",
-    since: Annotated[Moment | None, Query(description="From the hour of that on; a day otherwise.")] = None,
-    until: Annotated[Moment | None, Query(description="Up to the hour of that.")] = None,
+    since: Annotated[PastMoment | None, Query(description="From the hour of that on; a day otherwise.")] = None,
+    until: Annotated[PastMoment | None, Query(description="Up to the hour of that.")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST, description="The largest so many.")] = MOST,
 ) -> Usages:
     """What was used, in the hours in which NASes reported it; the largest first, hours in their order.
@@ -113,14 +114,20 @@ def list_used(
     `as_of` tells of when it is: what took longer than 0.1 s to add up is given again for a hundred times as long, ten
     minutes at most.
     """
-    first = (since or utc_now() - timedelta(days=1)).astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    first = _hour_of(since or utc_now() - timedelta(days=1))
+    # Of an hour that has begun before `until` all is told: one answer for all moments of it.
+    last = until and _hour_of(until - timedelta(microseconds=1)) + timedelta(hours=1)
 
     def add_up() -> Sequence[Use]:
         with access.read() as session:
-            return list_usage(session, tenant_id=access.tenant_id, by=by, since=first, until=until, limit=limit)
+            return list_usage(session, tenant_id=access.tenant_id, by=by, since=first, until=last, limit=limit)
 
-    found = kept_usage_of(access.asked.request).get((access.tenant_id, by, first, until, limit), add_up)
+    found = kept_usage_of(access.asked.request).get((access.tenant_id, by, first, last, limit), add_up)
     return Usages(items=[_used(use, by) for use in found.value], as_of=found.as_of)
+
+
+def _hour_of(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 def _used(use: Use, by: Dimension) -> Usage:

@@ -6,9 +6,10 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import StreamingResponse
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from api.access import Access, Requires
+from api.v1.moments import PastMoment
 from api.v1.owners import of_every_owner
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
@@ -73,8 +74,8 @@ class Wanted:
         text: Annotated[str, Query(max_length=200, description="A part of the target.")] = "",
         request_id: Annotated[str, Query(max_length=100)] = "",
         address: Annotated[str, Query(max_length=45, description="That it was asked from.")] = "",
-        since: AwareDatetime | None = None,
-        until: Annotated[AwareDatetime | None, Query(description="To before then.")] = None,
+        since: PastMoment | None = None,
+        until: Annotated[PastMoment | None, Query(description="To before then.")] = None,
     ) -> None:
         self.filter = Filter(
             actor=actor,

@@ -8,13 +8,14 @@ from uuid import UUID
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from fastapi import APIRouter, Depends, Path, Query, Response
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Change
+from api.change import Change, Observed
 from api.v1.certificates import PEM, Done
 from api.v1.inputs import Input
+from api.v1.moments import Moment
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.certificates import external, offline, profiles, refreshing, revoking, rollover
@@ -86,16 +87,20 @@ class Authority(BaseModel):
     sources: StatusSources | None
 
 
-class AuthorityInFull(Authority):
+class AuthorityInFull(Authority, Observed):
     # Of an external one: what is known by OCSP of the certificates that devices have shown.
     ocsp: OcspState | None
+
+    def observed(self) -> dict[str, Any]:
+        """What came of the worker's fetching, where people have said from."""
+        return {"ocsp": True, "sources": set(StatusSources.model_fields) - {"crl_url", "ocsp_url"}}
 
 
 class Rollover(Input):
     # A new root as well.
     root: bool = False
     # With a new root: when devices are first shown a server certificate below it; at once else.
-    present_from: AwareDatetime | None = None
+    present_from: Moment | None = None
 
 
 class RolledOver(BaseModel):

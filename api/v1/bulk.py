@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Depends
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
 from api.json_input import takes
 from api.v1.inputs import GroupNames, Input
 from api.v1.jobs import Job, accepted
+from api.v1.moments import Moment
 from api.v1.nases import NewNas
 from nac.accounts.permissions import Permission
 from nac.imports import jobs
@@ -46,7 +47,7 @@ class BulkEndpoint(Input):
     owner: str = Field("", max_length=200)
     notes: str = Field("", max_length=2_000)
     groups: GroupNames = Field(default=[])
-    valid_until: AwareDatetime | None = None
+    valid_until: Moment | None = None
     attributes: dict[str, str] = Field(default={}, max_length=100)
 
 
@@ -79,7 +80,7 @@ class BulkUser(Input):
     name: str = Field(max_length=253, examples=["ann"])
     password: str | None = Field(None, max_length=128)
     groups: GroupNames | None = None
-    valid_until: AwareDatetime | None = None
+    valid_until: Moment | None = None
     disabled: bool | None = None
 
 

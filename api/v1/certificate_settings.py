@@ -5,12 +5,13 @@ from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
 from api.v1.certificate_shapes import CertificateInFull, in_full
 from api.v1.certificates import Reads, Serial
 from api.v1.inputs import Input
+from api.v1.moments import Moment
 from api.v1.paging import Page, Sorted, sorted_by_time
 from nac.accounts.permissions import Permission
 from nac.certificates import expiry, profiles, renewal
@@ -64,7 +65,7 @@ class NewServerCertificate(Input):
     # What devices check.
     names: list[_DnsName] = Field(min_length=1, max_length=20, examples=[["radius.acme.example"]])
     # When devices are first shown it; at once else.
-    present_from: AwareDatetime | None = None
+    present_from: Moment | None = None
 
 
 class ShownCertificate(BaseModel):

@@ -2,21 +2,22 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 from fastapi import APIRouter, Depends, Path, Query
-from pydantic import AwareDatetime, Field
+from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.v1.inputs import GroupNames, Input
+from api.v1.moments import Moment, PastMoment
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.endpoints import service as endpoints
 from nac.endpoints.repository import ORDERS, Filter, Shown
 from nac.endpoints.rules import attributes_of
-from nac.groups import ENDPOINT_GROUPS
+from nac.groups import ENDPOINT_GROUPS, is_by_rule
 from nac.mac import display_mac, is_random_mac
 from nac.validation import require_mac
 
@@ -53,10 +54,19 @@ class Endpoint(Observed):
     last_seen_at: datetime | None
     created_at: datetime
     updated_at: datetime
+    _by_rule: frozenset[str] = PrivateAttr(frozenset())
 
-    def observed(self) -> set[str]:
+    def ruled(self, groups: frozenset[str]) -> Self:
+        """A rule has put it into these of its groups."""
+        self._by_rule = groups
+        return self
+
+    def observed(self) -> dict[str, Any]:
         seen = {"vendor", "os", "model", "first_seen_at", "last_seen_at", "updated_at"}
-        return seen if self.profile_set else seen | {"profile", "profile_confidence"}
+        if not self.profile_set:
+            seen |= {"profile", "profile_confidence"}
+        ruled = {number for number, name in enumerate(self.groups) if name in self._by_rule}
+        return dict.fromkeys(seen, True) | ({"groups": ruled} if ruled else {})
 
 
 class NewEndpoint(Input):
@@ -65,7 +75,7 @@ class NewEndpoint(Input):
     owner: str = Field("", max_length=200)
     notes: str = Field("", max_length=10_000)
     groups: GroupNames = Field(default=[], examples=[["printers"]])
-    valid_until: AwareDatetime | None = None
+    valid_until: Moment | None = None
     attributes: dict[str, str] = Field(default={}, max_length=100)
     # An address that the device made up changes with the network; taken only where it is said so.
     allow_random: bool = False
@@ -76,7 +86,7 @@ class EndpointChange(Input):
     owner: str | None = Field(None, max_length=200)
     notes: str | None = Field(None, max_length=10_000)
     groups: GroupNames | None = None
-    valid_until: AwareDatetime | None = None
+    valid_until: Moment | None = None
     # null takes one away.
     attributes: dict[str, str | None] | None = Field(None, max_length=100)
     profile: str | None = Field(None, max_length=200)
@@ -91,7 +101,7 @@ class EndpointFilter:
         vendor: Annotated[str, Query(max_length=200, description="A part of the vendor's name.")] = "",
         profile: Annotated[str, Query(max_length=200, description="What it is, such as printer.")] = "",
         site: Annotated[str, Query(max_length=63, description="Slug of where it was seen last.")] = "",
-        seen_since: Annotated[AwareDatetime | None, Query()] = None,
+        seen_since: Annotated[PastMoment | None, Query()] = None,
         random: Annotated[bool | None, Query(description="Whether the device made its address up.")] = None,
     ) -> None:
         self._asked: dict[str, Any] = {
@@ -187,8 +197,9 @@ def _require_match(change: Change, access: Access, mac: str) -> None:
 
 def read_endpoint(session: Session, access: Access, mac: str) -> Endpoint:
     row = endpoints.require_shown(session, tenant_id=access.tenant_id, mac=mac)
-    groups = ENDPOINT_GROUPS.names_of(session, tenant_id=access.tenant_id, member_ids=[row.id])
-    return _endpoint(row, groups.get(row.id, ()))
+    groups = ENDPOINT_GROUPS.of_member(session, tenant_id=access.tenant_id, member_id=row.id)
+    shown = _endpoint(row, [group.name for group in groups])
+    return shown.ruled(frozenset(group.name for group in groups if is_by_rule(group)))
 
 
 def _endpoint(row: Shown, groups: Sequence[str]) -> Endpoint:

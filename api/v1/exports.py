@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.v1.inputs import Input
-from api.v1.keys import Moment, RowId
+from api.v1.keys import RowId
+from api.v1.moments import PastMoment
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
@@ -70,9 +71,9 @@ class Export(Observed):
 
 class NewExport(Input):
     log: Literal["auth", "accounting", "sessions", "usage"]
-    since: Moment
+    since: PastMoment
     # Now, where it is left out.
-    until: Moment | None = None
+    until: PastMoment | None = None
     format: ExportFormat = Field("csv")
 
 

@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
-from api.state import signing_of
+from api.state import settings_of, signing_of
 from api.v1.feed_settings import FeedSettingsChange, SyslogGiven, WebhookGiven, given_settings
 from api.v1.inputs import Input, Slug
-from api.v1.keys import Moment
+from api.v1.moments import PastMoment
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
@@ -94,9 +94,9 @@ class Pause(Input):
 
 
 class Replay(Input):
-    since: Moment
+    since: PastMoment
     # Now, where it is left out.
-    until: Moment | None = None
+    until: PastMoment | None = None
 
 
 class Rotation(Input):
@@ -146,6 +146,7 @@ def add_feed(
             settings=settings,
             client_key=body.client_key if body.kind == "syslog" else "",
             sealer=signing_of(request).sealer,
+            reach=settings_of(request).outbound_reach,
         )
         change.session.refresh(added.feed)
         return change.answer(AddedFeed(**_whole(change.session, added.feed), secret=added.secret))
@@ -169,19 +170,19 @@ def change_feed(request: Request, access: Changes, feed: _Name, body: FeedSettin
         _require_match(change, access, feed)
         who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
         if name is not None:
-            row = feeds.rename(change.session, **who, slug=feed, new_slug=name)
-            if not given:
-                return _answer(change, row)
-        row = feeds.change(
-            change.session,
-            **who,
-            slug=name or feed,
-            changes={name: value for name, value in given.items() if value is not None},
-            reset=reset,
-            sealer=signing_of(request).sealer,
-            now=utc_now(),
-        )
-        return _answer(change, row)
+            feed = feeds.rename(change.session, **who, slug=feed, new_slug=name).slug
+        if given:
+            feeds.change(
+                change.session,
+                **who,
+                slug=feed,
+                changes={name: value for name, value in given.items() if value is not None},
+                reset=reset,
+                sealer=signing_of(request).sealer,
+                reach=settings_of(request).outbound_reach,
+                now=utc_now(),
+            )
+        return _answer(change, feeds.require(change.session, tenant_id=access.tenant_id, slug=feed))
 
 
 @router.delete("/{feed}", status_code=204, operation_id="removeFeed")
@@ -202,7 +203,7 @@ def test_feed(request: Request, access: Tries, feed: _Name) -> Tested:
     sent = feeds.send_test(
         row,
         tenant_slug=slug,
-        reach=request.app.state.settings.outbound_reach,
+        reach=settings_of(request).outbound_reach,
         sealer=signing_of(request).sealer,
         now=utc_now(),
     )

@@ -5,12 +5,13 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.endpoints import EndpointFilter
 from api.v1.inputs import GroupNames, Input
+from api.v1.moments import Moment, PastMoment
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.endpoints import inbox
@@ -57,11 +58,11 @@ class Classification(Input):
     profile: _Text = ""
     text: _Text = ""
     site: Annotated[str, Field(max_length=63)] = ""
-    seen_since: AwareDatetime | None = None
+    seen_since: PastMoment | None = None
     random: bool | None = None
     # Of those that are approved.
     groups: GroupNames = Field(default=[])
-    valid_until: AwareDatetime | None = None
+    valid_until: Moment | None = None
     allow_random: bool = False
     # Tells which they are and changes nothing.
     dry_run: bool = False

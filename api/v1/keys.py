@@ -1,27 +1,17 @@
 """Places in lists that go by time or by number, and what several lists narrow by."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import Path, Query
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import Field
 
+from api.v1.moments import EARLIEST, LATEST
 from nac.errors import InvalidInput
 
-_LATEST = datetime(9999, 12, 30, tzinfo=UTC)
-_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 # Of a row of the database: no more fits.
 _LARGEST = 2**63 - 1
 
-
-def _require_reachable(moment: datetime) -> datetime:
-    """In whichever time zone it is told, it must stay a date."""
-    if not _EARLIEST <= moment <= _LATEST:
-        raise ValueError("give a time from 1970 to 9999")
-    return moment
-
-
-Moment = Annotated[AwareDatetime, AfterValidator(_require_reachable), Field(examples=["2026-01-31T08:00:00Z"])]
 RowId = Annotated[int, Path(ge=1, le=_LARGEST)]
 RowNumber = Annotated[int, Field(ge=1, le=_LARGEST)]
 Mac = Annotated[str, Query(max_length=40, description="Of this device: 12 hex digits in any notation.")]
@@ -52,7 +42,7 @@ def moment_key(text: str) -> tuple[datetime, int] | None:
         at = datetime.fromisoformat(moment)
     except ValueError as exc:
         raise _no_place() from exc
-    if row is None or at.tzinfo is None or not _EARLIEST <= at <= _LATEST:
+    if row is None or at.tzinfo is None or not EARLIEST <= at <= LATEST:
         raise _no_place()
     return at, row
 

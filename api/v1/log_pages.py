@@ -6,14 +6,15 @@ from typing import Annotated, TypedDict, TypeVar
 
 from fastapi import Query
 
-from api.v1.keys import Moment, key_text, moment_key
+from api.v1.keys import key_text, moment_key
+from api.v1.moments import PastMoment
 from api.v1.paging import Item, Page, Sorted
 from nac.errors import InvalidInput
 from nac.log_search import Key, Searched
 
 Row = TypeVar("Row")
-Since = Annotated[Moment | None, Query(description="Not before.")]
-Until = Annotated[Moment | None, Query(description="Before that.")]
+Since = Annotated[PastMoment | None, Query(description="Not before.")]
+Until = Annotated[PastMoment | None, Query(description="Before that.")]
 
 
 class LogPage(Page[Item]):

@@ -5,10 +5,10 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from api.access import Access, Requires
-from api.change import Change
+from api.change import Change, Observed
 from api.v1.inputs import Input, Slug
 from api.v1.owners import of_every_owner
 from api.v1.paging import Ordered, Page, sorted_by
@@ -21,7 +21,7 @@ from nac.members.service import Member as MemberRow
 router = APIRouter(tags=["members"])
 
 
-class Member(BaseModel):
+class Member(Observed):
     id: UUID
     email: str
     # "" until the person has come in.
@@ -34,6 +34,10 @@ class Member(BaseModel):
     tenants: list[UUID] | None
     created_by: str
     created_at: datetime
+
+    def observed(self) -> set[str]:
+        """That the person has come in is seen; that the account is disabled, somebody has said."""
+        return {"name"} if self.status == "disabled" else {"name", "status"}
 
 
 class Given(Input):

@@ -66,15 +66,6 @@ class NewMove(Input):
     cell: str = Field(max_length=200, examples=["cell-2"])
 
 
-_TOLD = {
-    "prepared": "Add the new address and ports as the second RADIUS server, with the same secret, and permit the new "
-    "address to send Disconnect- and CoA-Requests. It does not answer yet.",
-    "switched": "The new address answers, the one of before does not. Make the new one the first RADIUS server.",
-    "finished": "Remove the address of before.",
-    "cancelled": "Remove the new address: the tenant stays where it was.",
-}
-
-
 @router.get("/tenants/{tenant}/move", operation_id="getOwnMove")
 def get_own_move(access: ReadsOwn) -> OwnMove:
     """The last one, and what has to be done at NASes."""
@@ -174,7 +165,7 @@ def _shown(access: Access, status: MoveStatus) -> dict[str, Any]:
         "state": move.state,
         "before": _place(status.before, usual),
         "after": _place(status.after, usual),
-        "told": _TOLD[move.state],
+        "told": status.told,
         "created_at": move.created_at,
         "switched_at": move.switched_at,
         "ended_at": move.ended_at,

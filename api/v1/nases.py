@@ -8,11 +8,12 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Change
+from api.change import Change, Observed
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.db import hold
+from nac.locking import hold_with_namesakes
 from nac.models import Nas as NasRow
 from nac.models import Site
 from nac.nases import service as nases
@@ -52,9 +53,13 @@ class Nas(BaseModel):
     signs_coa_answers: bool
 
 
-class NasDetail(Nas):
+class NasDetail(Nas, Observed):
     # What it cannot do that the policy of its site asks for, and the like.
     notes: list[str]
+
+    def observed(self) -> set[str]:
+        """It follows from what is in force at its site."""
+        return {"notes"}
 
 
 class NewNas(Input):
@@ -157,7 +162,7 @@ def change_nas(access: Changes, nas: _Key, body: NasChange) -> NasDetail:
         for name, value in body.model_dump(exclude_unset=True).items()
     }
     with access.change() as change:
-        nas_id = _require(change, access, nas)
+        nas_id = _require(change, access, nas, renames="name" in given)
         if (site := given.pop("site", None)) is not None:
             given["site_id"] = _find_site(change.session, access, site).id
         row = nases.set_nas(
@@ -179,9 +184,9 @@ def remove_nas(access: Changes, nas: _Key) -> None:
         change.answer_nothing()
 
 
-def _require(change: Change, access: Access, key: str) -> UUID:
+def _require(change: Change, access: Access, key: str, *, renames: bool = False) -> UUID:
     row = nases.require_nas(change.session, tenant_id=access.tenant_id, reference=key)
-    hold(change.session, row)
+    (hold_with_namesakes if renames else hold)(change.session, row)
     change.require_match(_detail(change.session, row))
     return row.id
 

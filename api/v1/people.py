@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
-from api.change import Change
+from api.change import Change, Observed
 from api.state import settings_of
 from api.v1.inputs import Input
 from api.v1.paging import Ordered, Page, sorted_by
@@ -67,10 +67,14 @@ class PersonMembership(BaseModel):
     role: str | None = Field(description="null for one that the MSP or the tenant has made itself.")
 
 
-class PersonDetails(Person):
+class PersonDetails(Person, Observed):
     methods: list[str] = Field(description="Second factors that are set up.", examples=[["totp", "recovery-code"]])
     sessions: list[PersonSession] = Field(description="Where the person is signed in, newest first, 200 at most.")
     memberships: list[PersonMembership]
+
+    def observed(self) -> set[str]:
+        """Where somebody is signed in, nobody else has said."""
+        return {"sessions"}
 
 
 class NewPerson(Input):
@@ -110,9 +114,8 @@ def add_person(access: Manages, body: NewPerson) -> Person:
     """The account of this address; as it is where there is one. A link gives it a password, a membership something to
     do."""
     with access.change() as change:
-        return change.answer(
-            _person(people.add_person(change.session, actor=access.actor, email=body.email, name=body.name))
-        )
+        row = people.add_person(change.session, actor=access.actor, email=body.email, name=body.name)
+        return change.answer(_person(row), state=_details(care.look_at(change.session, person_id=row.id)))
 
 
 @router.get("/{person_id}", operation_id="getPerson")

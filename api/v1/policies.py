@@ -18,6 +18,7 @@ from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.engine import PolicyErrors, read_policy_text
 from nac.engine.document import MAX_DOCUMENT_BYTES
+from nac.errors import InvalidInput
 from nac.jobs import service as jobs
 from nac.models import Policy as PolicyRow
 from nac.models import PolicyVersion
@@ -44,6 +45,7 @@ EXAMPLE: dict[str, Any] = {
         }
     ]
 }
+_ITSELF = "Send the document itself, as an object of JSON."
 _AS_DOCUMENT = {
     "requestBody": {
         "required": True,
@@ -128,6 +130,8 @@ class RollBack(Input):
 async def document_text(request: Request) -> bytes:
     """The body, a policy as it is written. Raises BodyTooLarge."""
     text = await request.body()
+    if not text.strip():
+        raise InvalidInput("A body is needed.", place="body", remedy=_ITSELF)
     if len(text) > MAX_DOCUMENT_BYTES:
         raise BodyTooLarge(f"A policy has at most {MAX_DOCUMENT_BYTES} bytes.", remedy="Use groups instead of lists.")
     return text
@@ -228,6 +232,8 @@ def save_draft(
         document = read_policy_text(text)
     except PolicyErrors as errors:
         raise policies.InvalidPolicy(errors.mistakes) from errors
+    if not isinstance(document, dict):
+        raise InvalidInput("It must be an object.", place="body", remedy=_ITSELF)
     with access.change() as change:
         before = policies.get_draft(change.session, tenant_id=access.tenant_id, slug=policy, lock=True)
         if before is not None:
@@ -262,7 +268,7 @@ def publish_policy(access: Publishes, response: Response, policy: PolicySlug, bo
     job publishes (202), and is refused in the same way.
 
     `If-Match` is of the policy, and compared when this is asked for; that the draft is the one that was looked at, says
-    `version`.
+    `version`. The `ETag` of the answer is the policy's, with 202 the job's: read the policy again once that is done.
     """
     with access.change() as change:
         _require_match(change, access, policy)

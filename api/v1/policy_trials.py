@@ -131,7 +131,9 @@ def get_schema(access: Reads) -> dict[str, Any]:
 def check_policy(access: Reads, body: ToCheck) -> Checked:
     """Whether the document could become a policy here; every mistake with its place (422) where it could not."""
     with access.read() as session:
-        compiled = policies.check_document(session, tenant_id=access.tenant_id, document=body.document)
+        compiled = policies.check_document(
+            session, tenant_id=access.tenant_id, document=body.document, refuse_absent=True
+        )
         vendors = vendors_of(nases.list_nases(session, tenant_id=access.tenant_id))
     # Who has registered none yet may mean any.
     noted = notes(compiled, vendors or None)

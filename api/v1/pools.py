@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Change
+from api.change import Change, Observed
 from api.v1.inputs import Input, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
@@ -60,9 +60,13 @@ class Pool(BaseModel):
     removing: bool
 
 
-class PoolDetail(Pool):
+class PoolDetail(Pool, Observed):
     # By cell and state, how many addresses it holds.
     cells: dict[str, dict[str, int]]
+
+    def observed(self) -> set[str]:
+        """Devices come and go."""
+        return {"used", "free", "ready", "quarantined", "leaving", "cells"}
 
 
 class PoolOptions(Input):

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change, Observed
 from api.v1.inputs import Input, Slug
 from api.v1.keys import RowId, RowNumber
 from api.v1.paging import Ordered, Page, sorted_by
@@ -25,7 +26,7 @@ Reads = Annotated[Access, Depends(ReadsTenant(Permission.REDECISION_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.REDECISION_MANAGE))]
 
 
-class Redecision(BaseModel):
+class Redecision(Observed):
     id: int
     began_at: datetime
     ended_at: datetime | None
@@ -46,6 +47,17 @@ class Redecision(BaseModel):
     # How many sessions, by why.
     cannot_be_redecided: dict[str, int]
     detail: str
+
+    def observed(self) -> set[str]:
+        """While it is under way the worker brings it on; what it found, and how far that was sent, goes on besides."""
+        beside = set(type(self).model_fields) - set(Redecision.model_fields)
+        return beside | _BROUGHT if self.state in ("deciding", "sending") else beside
+
+
+_BROUGHT = {
+    *("state", "sessions", "unchanged", "disconnects", "reauthentications"),
+    *("may_disconnect", "cannot_be_redecided", "detail"),
+}
 
 
 class ByAction(BaseModel):
@@ -220,13 +232,14 @@ def get_redecision(access: Reads, redecision: RowId) -> WholeRedecision:
         run = redecisions.require(session, tenant_id=access.tenant_id, number=redecision)
         found = redecisions.redecision_row(session, run)
         whole = {name: found.get(name, {}) for name in ("nases", "sites", "changes", "items", "requests")}
-        return WholeRedecision(**_row(run), **whole)
+        return access.shown(WholeRedecision(**_row(run), **whole))
 
 
 @router.post("/{redecision}/approve", status_code=202, operation_id="approveRedecision")
 def approve_redecision(access: Changes, redecision: RowId) -> Redecision:
     """Send what it has found, which waits for it: for a preview, or because it disconnects many."""
     with access.change() as change:
+        _require_match(change, access, redecision)
         run = redecisions.approve(change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision)
         return change.answer(Redecision(**_row(run)))
 
@@ -235,10 +248,15 @@ def approve_redecision(access: Changes, redecision: RowId) -> Redecision:
 def stop_redecision(access: Changes, redecision: RowId) -> StoppedRedecision:
     """Send no more of it, and withdraw what is queued; what NASes have done stays done."""
     with access.change() as change:
-        who: dict[str, Any] = {"tenant_id": access.tenant_id, "number": redecision}
-        withdrawn = redecisions.stop(change.session, actor=access.actor, **who)
-        run = redecisions.require(change.session, **who)
-        return change.answer(StoppedRedecision(**_row(run), withdrawn=withdrawn))
+        run = _require_match(change, access, redecision)
+        withdrawn = redecisions.stop(change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision)
+        return change.answer(StoppedRedecision(**_row(run), withdrawn=withdrawn), state=Redecision(**_row(run)))
+
+
+def _require_match(change: Change, access: Access, number: int) -> RedecisionRow:
+    run = redecisions.require(change.session, tenant_id=access.tenant_id, number=number, lock=True)
+    change.require_match(Redecision(**_row(run)))
+    return run
 
 
 def _document(session: Session, access: Access, slug: str, body: WantedPreview) -> object:

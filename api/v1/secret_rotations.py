@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
+from api.remedies import of_the_api
 from api.v1.inputs import Input
 from api.v1.paging import Page, Paging
 from nac.accounts.permissions import Permission
@@ -168,7 +169,7 @@ def _shown(status: Status) -> Rotation:
         ends_at=row.ends_at,
         ended_at=row.ended_at,
         nases=Counts(**status.counts),
-        plan=steps(status, stage),
+        plan=[of_the_api(step) for step in steps(status, stage)],
     )
 
 

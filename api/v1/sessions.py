@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.coa_rows import CoaRequest, shown_request
-from api.v1.keys import Mac, Moment, NasName, RowId, SiteSlug, User, key_text, moment_key
+from api.v1.keys import Mac, NasName, RowId, SiteSlug, User, key_text, moment_key
+from api.v1.moments import PastMoment
 from api.v1.paging import Page, Sorted, sorted_by_time
 from nac.accounts.permissions import Permission
 from nac.coa_requests import service as coa_requests
@@ -85,8 +86,8 @@ def list_sessions(
         str, Query(max_length=253, description="With this Chargeable-User-Identity (RFC 4372).")
     ] = "",
     ended: Annotated[bool, Query(description="Those that ended as well.")] = False,
-    since: Annotated[Moment | None, Query(description="That were there after that.")] = None,
-    until: Annotated[Moment | None, Query(description="That began before that.")] = None,
+    since: Annotated[PastMoment | None, Query(description="That were there after that.")] = None,
+    until: Annotated[PastMoment | None, Query(description="That began before that.")] = None,
 ) -> Page[NetworkSession]:
     """Live ones, the newest first; behind them those that ended, the one that ended last first. With
     `sort=started_at` all of that from its end: live ones alone begin with the one that is there longest."""

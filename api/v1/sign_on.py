@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from api import signing_on
 from api.access import Access, Anyone, Requires
 from api.description import refuses
+from api.head import get_only
 from api.signing_in import Desk
 from api.signing_on import Back
 from api.state import signing_of
@@ -165,6 +166,7 @@ def begin_sign_on(
     dependencies=[_ANYONE],
     responses=refuses(401, 403),
 )
+@get_only
 def finish_sign_on(
     request: Request,
     desk: _Desk,

@@ -14,6 +14,7 @@ from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.db import hold
+from nac.locking import hold_with_namesakes, lock_first
 from nac.models import Site as SiteRow
 from nac.policies import service as policies
 from nac.sites import service as sites
@@ -97,7 +98,9 @@ def change_site(access: Changes, site: _Slug, body: SiteChange) -> Site:
     given = body.model_dump(exclude_unset=True)
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": site}
     with access.change() as change:
-        row = _require(change, access, site)
+        named = {given["policy"]} if given.get("policy") else set()
+        lock_first(change.session, tenant_id=access.tenant_id, policies=named, tenant=bool(given.get("default")))
+        row = _require(change, access, site, renames="name" in given)
         if "policy" in given:
             slug = given.pop("policy")
             policy = policies.require_by_slug(change.session, tenant_id=access.tenant_id, slug=slug) if slug else None
@@ -113,14 +116,14 @@ def change_site(access: Changes, site: _Slug, body: SiteChange) -> Site:
 def remove_site(access: Changes, site: _Slug) -> None:
     """Not while it is the default, or has NASes."""
     with access.change() as change:
-        _require(change, access, site)
+        _require(change, access, site, renames=True)
         sites.remove_site(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=site)
         change.answer_nothing()
 
 
-def _require(change: Change, access: Access, slug: str) -> SiteRow:
+def _require(change: Change, access: Access, slug: str, *, renames: bool) -> SiteRow:
     row = sites.require_by_slug(change.session, tenant_id=access.tenant_id, slug=slug)
-    hold(change.session, row)
+    (hold_with_namesakes if renames else hold)(change.session, row)
     change.require_match(_site(change.session, access, row))
     return row
 

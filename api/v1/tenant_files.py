@@ -40,10 +40,12 @@ class Export(Input):
 
 class Import(Input):
     slug: Slug = Field(examples=["hill-school"])
-    file: str = Field(description="In base64.", max_length=asked.MOST_ASKED_BYTES * 4 // 3 + 4)
+    file: str = Field(
+        description="In base64.", max_length=asked.MOST_ASKED_BYTES * 4 // 3 + 4, examples=["UEsDBBQAAAAIAAAA"]
+    )
     passphrase: str = Field("", max_length=PASSPHRASE_CHARACTERS[1])
     # As of a new tenant.
-    place: Slug | None = None
+    place: Slug | None = Field(None, examples=["frankfurt"])
     # Authorities have the ids that their certificates name, in place of new ones: for a move to another installation.
     keeps_authorities: bool = False
 

@@ -5,10 +5,11 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from api.access import Access, Requires
 from api.v1.inputs import Input, Name, PermissionNames
+from api.v1.moments import Moment
 from api.v1.owners import of_every_owner
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
@@ -46,7 +47,7 @@ class MadeToken(Token):
 class NewToken(Input):
     name: Name = Field(examples=["monitoring"])
     permissions: PermissionNames = Field(examples=[["session.read"]])
-    expires_at: AwareDatetime
+    expires_at: Moment
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:

@@ -6,12 +6,13 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import GroupNames, Input
+from api.v1.moments import Moment
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.permissions import Permission
 from nac.groups import USER_GROUPS
@@ -54,14 +55,14 @@ class NewPassword(Input):
 class NewUser(NewPassword):
     name: str = Field(max_length=253, examples=["ann"])
     groups: GroupNames = Field(default=[])
-    valid_until: AwareDatetime | None = None
+    valid_until: Moment | None = None
 
 
 class UserChange(Input):
     # In place of those the user is in.
     groups: GroupNames | None = None
     # null: no end.
-    valid_until: AwareDatetime | None = None
+    valid_until: Moment | None = None
     disabled: bool | None = None
 
 

@@ -8,7 +8,7 @@ import click
 from cli import environment
 from cli.remote.calling import Api
 from cli.remote.commands import make_command
-from cli.remote.description import Operation, operations
+from cli.remote.description import Operation, Operations
 from nac.errors import InvalidInput
 
 _URL, _TOKEN = "ADMIT_API_URL", "ADMIT_API_TOKEN"
@@ -62,10 +62,10 @@ def _first_line(operation: Operation) -> str:
     return operation.help.split("\n")[0] or f"{operation.method} {operation.path}"
 
 
-def _operations(ctx: click.Context) -> dict[str, Operation]:
-    known: dict[str, Operation] | None = ctx.meta.get("admit.operations")
+def _operations(ctx: click.Context) -> Operations:
+    known: Operations | None = ctx.meta.get("admit.operations")
     if known is None:
-        known = ctx.meta["admit.operations"] = operations(_api(ctx).description())
+        known = ctx.meta["admit.operations"] = Operations(_api(ctx).description())
     return known
 
 

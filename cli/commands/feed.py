@@ -36,6 +36,7 @@ def _add(tenant: str, name: str, settings: Settings, *, client_key: str = "", as
             settings=settings,
             client_key=client_key,
             sealer=domain.sealer,
+            reach=domain.settings.outbound_reach,
         )
         session.refresh(added.feed)
         row = whole_feed_row(session, added.feed, now=utc_now())
@@ -123,6 +124,7 @@ def set_(
             changes=options.given(given),
             reset=reset,
             sealer=domain.sealer,
+            reach=domain.settings.outbound_reach,
             now=utc_now(),
         )
         session.refresh(feed)

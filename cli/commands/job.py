@@ -46,7 +46,8 @@ def _details(row: Job) -> Row:
 @owner_options
 @json_option
 def list_(as_json: bool, states: tuple[str, ...], limit: int, **owner: Any) -> None:  # noqa: ANN401
-    """List jobs, newest first; those that ended are forgotten after 30 days."""
+    """List jobs of a tenant, of an MSP and its tenants, or else of the platform itself, newest first; those that ended
+    are forgotten after 30 days."""
     with owner_scope(Domain(), **owner) as (session, of):
         rows = [_row(row) for row in jobs.list_jobs(session, owner=of, states=states, span=jobs.ORDERS.first(limit))]
     show_list(rows, as_json=as_json)

@@ -10,6 +10,7 @@ import click
 
 from cli import environment, health
 from cli.layout import Layout, NothingRuns, find_layout
+from cli.output import show_json
 from cli.procfs import memory_kilobytes, started_at
 from cli.programs import NAMES
 from cli.supervisor import State, Supervisor
@@ -47,7 +48,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
     cells = _cells(layout)
     alarms = health.platform_alarms(layout)
     if as_json:
-        click.echo(json.dumps({"processes": [asdict(row) for row in rows], "cells": cells, "alarms": alarms}, indent=1))
+        told = [_with_moments(cell) for cell in cells]
+        show_json({"processes": [asdict(row) for row in rows], "cells": told, "alarms": alarms})
     else:
         _show(rows, cells)
         _show_alarms(alarms, indent="")
@@ -66,6 +68,12 @@ def _cells(layout: Layout) -> list[dict[str, Any]]:
         for folder in sorted((layout.var / "cells").glob("*"))
         if (folder / "status.json").exists()
     ]
+
+
+def _with_moments(cell: dict[str, Any]) -> dict[str, Any]:
+    """What the agent writes in epoch seconds, as all other times are."""
+    caught_up = cell.get("replica_position_at")
+    return cell | {"replica_position_at": datetime.fromtimestamp(caught_up, UTC) if caught_up else None}
 
 
 def _show(rows: list[Row], cells: list[dict[str, Any]]) -> None:

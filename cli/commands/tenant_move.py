@@ -18,15 +18,31 @@ def command() -> None:
     """A tenant goes to another cell: prepare, switch, then finish or cancel (docs/tenants.md)."""
 
 
-def _row(status: MoveStatus) -> Row:
+# What whoever runs the platform does next, ready or not.
+_NEXT = {
+    ("prepared", True): "./admit tenant-move switch {slug}, once its NASes know the new address",
+    ("prepared", False): "Wait: radiusd of the new cell takes the tenant up within half a minute. Then: ./admit "
+    "tenant-move switch {slug}",
+    ("switched", True): "./admit tenant-move finish {slug}, once its NASes ask there; or ./admit tenant-move cancel "
+    "{slug}, which goes back",
+    ("finished", False): "Nothing: the move is over.",
+    ("cancelled", False): "Nothing: the move is over.",
+}
+
+
+def _row(status: MoveStatus, slug: str) -> Row:
     def told(place: Place) -> str:
         return f"{place.address or place.cell}, ports {place.auth_port} and {place.acct_port}"
 
+    state = status.move.state
     return {
-        "state": status.move.state,
-        "ready": status.is_ready,
+        "state": state,
+        # Of the next step: none comes after the last one.
+        "ready": status.is_ready if state in ("prepared", "switched") else None,
         "before": told(status.before),
         "after": told(status.after),
+        "at_nases": status.told,
+        "next": _NEXT[state, status.is_ready].format(slug=slug),
     }
 
 
@@ -35,7 +51,7 @@ def _step(slug: str, step: Callable[..., MoveStatus], *, as_json: bool, is_seali
     if is_sealing:
         given["sealer"] = domain.sealer
     with domain.platform_change(slug) as (session, tenant_id):
-        row = _row(step(session, actor=domain.actor, tenant_id=tenant_id, **given))
+        row = _row(step(session, actor=domain.actor, tenant_id=tenant_id, **given), slug)
     show_one(row, as_json=as_json)
 
 
@@ -81,5 +97,5 @@ def show(slug: str, as_json: bool) -> None:
     with Domain().platform() as session:
         tenant_id = tenants.require_by_slug(session, slug=slug).id
         enter_tenant(session, tenant_id)
-        row = _row(moving.require_move(session, tenant_id=tenant_id))
+        row = _row(moving.require_move(session, tenant_id=tenant_id), slug)
     show_one(row, as_json=as_json)

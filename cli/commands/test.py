@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import click
@@ -21,7 +22,7 @@ _PROCESSES = "5"
 # Whole files at a time, because their tests share a radiusd; in the order in which tests/conftest.py puts them.
 _SIDE_BY_SIDE = ("-n", _PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "40")
 # Where the rows of the fault table are that want the machine to themselves.
-_ALONE = "tests/faults"
+_ALONE = "tests/whole/faults"
 _CHECKS: dict[str, tuple[str, ...]] = {
     "ruff": (*_PYTHON, "ruff", "check", "."),
     "format": (*_PYTHON, "ruff", "format", "--check", "."),
@@ -52,7 +53,7 @@ def command(
     failed = []
     if not faults and not pytest_arguments:
         with _byte_code_made():
-            failed = [name for name, check in _CHECKS.items() if not _passes(name, check)]
+            failed = _failed_checks()
     failed += [
         name
         for name, chosen in _runs(faults, with_long, pytest_arguments).items()
@@ -71,6 +72,24 @@ def _runs(faults: bool, with_long: bool, arguments: tuple[str, ...]) -> dict[str
         return {"tests": [*(() if with_long else ("-m", "not long")), *arguments]}
     chosen = "" if with_long else " and not long"
     return {"tests": ["-m", f"not alone{chosen}", *_SIDE_BY_SIDE], "faults": ["-m", f"alone{chosen}", _ALONE]}
+
+
+def _failed_checks() -> list[str]:
+    """All of them at once: the longest takes one processor."""
+
+    def run(check: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+        both = subprocess.STDOUT
+        return subprocess.run(
+            check, cwd=CHECKOUT, env=_environment(), check=False, stdout=subprocess.PIPE, stderr=both, text=True
+        )
+
+    failed = []
+    with ThreadPoolExecutor(len(_CHECKS)) as threads:
+        for name, done in zip(_CHECKS, threads.map(run, _CHECKS.values()), strict=True):
+            click.echo(f"--- {name}\n{done.stdout}", nl=False)
+            if done.returncode != 0:
+                failed.append(name)
+    return failed
 
 
 def _passes(name: str, check: tuple[str, ...]) -> bool:

@@ -14,6 +14,7 @@ from cli.demo.tools import (
     Server,
     ask_without_message_authenticator,
     eapol,
+    from_own_address,
     md5_supplicant,
     peap_supplicant,
     radclient,
@@ -175,7 +176,8 @@ def _passwords(tenant: DemoTenant) -> Iterator[Check]:
 def _protocol(tenant: DemoTenant, other: DemoTenant) -> Iterator[Check]:
     mac = _NOTATIONS[0](tenant.devices.printer)
     foreign = replace(tenant.server, secret=other.server.secret)
-    silence = _ask(tenant, "MAB by PAP", f"with {other.slug}'s secret", SILENCE, "", _mac_request(mac), server=foreign)
+    request = _mac_request(mac) | from_own_address(foreign)
+    silence = _ask(tenant, "MAB by PAP", f"with {other.slug}'s secret", SILENCE, "", request, server=foreign)
     yield replace(silence, records=0)
     yield Check(
         tenant.slug,

@@ -48,25 +48,38 @@ class Operation:
         return (value for value in self.values if value.where == where)
 
 
-def operations(document: Document) -> dict[str, Operation]:
-    """By name, which is the operationId with hyphens."""
-    found = {}
-    for path, methods in document.get("paths", {}).items():
-        for method in _METHODS:
-            if method in methods and "operationId" in methods[method]:
-                operation = _operation(document, path, method, methods[method])
-                found[operation.name] = operation
-    return found
+class Operations(Mapping[str, Operation]):
+    """By name, which is the operationId with hyphens. Each is read when it is asked for: a command asks for one."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._told = {
+            _WORD_START.sub("-", methods[method]["operationId"]).lower(): (path, method)
+            for path, methods in document.get("paths", {}).items()
+            for method in _METHODS
+            if method in methods and "operationId" in methods[method]
+        }
+
+    def __getitem__(self, name: str) -> Operation:
+        path, method = self._told[name]
+        return _operation(self._document, name, path, method)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._told)
+
+    def __len__(self) -> int:
+        return len(self._told)
 
 
-def _operation(document: Document, path: str, method: str, told: Document) -> Operation:
+def _operation(document: Document, name: str, path: str, method: str) -> Operation:
+    told = document["paths"][path][method]
     values = [_parameter(document, each) for each in told.get("parameters", ())]
     # In the order of the path, which is the order of a command's arguments.
     values.sort(key=lambda value: path.find(f"{{{value.name}}}") if value.where == "path" else len(path))
     takes, schema = _body(document, told)
     values += _members(document, schema)
     return Operation(
-        name=_WORD_START.sub("-", told["operationId"]).lower(),
+        name=name,
         noun=next(iter(told.get("tags", ())), ""),
         method=method.upper(),
         path=path,

@@ -66,19 +66,10 @@ SELECT
     CASE WHEN permitted THEN 'r' || device %% 20 ELSE '' END,
     CASE WHEN permitted THEN 'Rule ' || device %% 20 ELSE '' END, tenants[t], 7,
     CASE WHEN permitted THEN (100 + device %% 20)::text ELSE '' END,
-    CASE WHEN permitted THEN format(
-        '[["Tunnel-Type:1", ":=", "VLAN"], ["Tunnel-Medium-Type:1", ":=", "IEEE-802"], '
-        '["Tunnel-Private-Group-Id:1", ":=", "%%s"]]', 100 + device %% 20) ELSE '[]' END::json,
+    {reply},
     CASE method WHEN 'eap-tls' THEN md5(mac) ELSE '' END, CASE method WHEN 'mab' THEN '' ELSE '1.3' END,
     method = 'eap-tls' AND n %% 10 > 0,
-    format(
-        '{{"radius.User-Name": ["%%s"], "radius.NAS-Identifier": ["switch-%%s"], "radius.NAS-Port-Id": ["Gi1/0/%%s"], '
-        '"radius.NAS-Port-Type": ["Ethernet"], "radius.Service-Type": ["Call-Check"], '
-        '"radius.Calling-Station-Id": ["%%s"], "radius.Called-Station-Id": ["00-10-A4-23-19-C0"], "mac": ["%%s"], '
-        '"method": ["%%s"], "site.name": ["Site %%s"], "endpoint.known": [true], "endpoint.group": ["group-%%s"]%%s}}',
-        name, 20 - device %% 20, device %% 48, mac, mac, method, device %% 4, device %% 25,
-        CASE method WHEN 'eap-tls' THEN format(', "certificate.common_name": ["device-%%s"]', device) ELSE '' END
-    )::json,
+    {request},
     40 + n %% 200, CASE WHEN permitted THEN 'permit' ELSE 'deny' END,
     CASE WHEN permitted AND method = 'mab' THEN '' ELSE name END,
     CASE method WHEN 'eap-tls' THEN 'device-' || device ELSE '' END
@@ -94,12 +85,26 @@ FROM (
     ) b
 ) c, LATERAL (SELECT CASE method WHEN 'mab' THEN mac ELSE 'user-' || device || '@example.com' END AS name) d
 """
+# What no index and no condition has, two thirds of a row.
+_REPLY = """
+CASE WHEN permitted THEN format(
+    '[["Tunnel-Type:1", ":=", "VLAN"], ["Tunnel-Medium-Type:1", ":=", "IEEE-802"], '
+    '["Tunnel-Private-Group-Id:1", ":=", "%%s"]]', 100 + device %% 20) ELSE '[]' END::json
+"""
+_REQUEST = """
+format(
+    '{{"radius.User-Name": ["%%s"], "radius.NAS-Identifier": ["switch-%%s"], "radius.NAS-Port-Id": ["Gi1/0/%%s"], '
+    '"radius.NAS-Port-Type": ["Ethernet"], "radius.Service-Type": ["Call-Check"], '
+    '"radius.Calling-Station-Id": ["%%s"], "radius.Called-Station-Id": ["00-10-A4-23-19-C0"], "mac": ["%%s"], '
+    '"method": ["%%s"], "site.name": ["Site %%s"], "endpoint.known": [true], "endpoint.group": ["group-%%s"]%%s}}',
+    name, 20 - device %% 20, device %% 48, mac, mac, method, device %% 4, device %% 25,
+    CASE method WHEN 'eap-tls' THEN format(', "certificate.common_name": ["device-%%s"]', device) ELSE '' END
+)::json
+"""
 _SAME_ROWS = """
 INSERT INTO {partition} (at, {columns})
-SELECT at + (%(day)s::date - %(like)s::date) * interval '1 day', {taken} FROM {like}
+SELECT at + (%(day)s::date - %(like)s::date) * interval '1 day', {columns} FROM {like}
 """
-# What no index and no condition has, two thirds of a row.
-_WITHOUT_REQUESTS = _COLUMNS.replace(" request,", " '{}'::json,").replace(" reply,", " '[]'::json,")
 _LOST = """
 INSERT INTO auth_log (at, tenant_id, cell_id, mac, identity, method, permitted, reason, verdict)
 SELECT %(day)s::timestamptz + interval '1 hour', t, 1,
@@ -192,17 +197,16 @@ def fill_auth_log(
     has_requests: bool = True,
 ) -> None:
     """Rows of the last `days` days, a partition of each, in the order of time as they arrive. Where not `has_requests`,
-    what was asked and replied is in those of the `different` last days alone."""
+    they do not say what was asked and replied."""
     given = tenants.parameters | {"devices": tenants.devices(rows), "rows": rows // days}
-    taken = _COLUMNS if has_requests else _WITHOUT_REQUESTS
+    told = (_REPLY, _REQUEST) if has_requests else ("'[]'::json", "'{{}}'::json")
+    made = _AUTH_ROWS.replace("{reply}", told[0]).replace("{request}", told[1])
     wanted = list(_days(utc_now().date(), days))
     made_up, others = wanted[-different:], wanted[:-different]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        deque(threads.map(lambda day: _fill_day(url, day, _AUTH_ROWS, given), made_up), maxlen=0)
+        deque(threads.map(lambda day: _fill_day(url, day, made, given), made_up), maxlen=0)
         tell(f"{len(made_up)} of {days} days")
-        filled = threads.map(
-            lambda day, like: _fill_day(url, day, _SAME_ROWS, {}, like=like, taken=taken), others, cycle(made_up)
-        )
+        filled = threads.map(lambda day, like: _fill_day(url, day, _SAME_ROWS, {}, like=like), others, cycle(made_up))
         for number, _ in enumerate(filled, start=len(made_up) + 1):
             if number % 30 == 0:
                 tell(f"{number} of {days} days")
@@ -211,15 +215,14 @@ def fill_auth_log(
         connection.execute(_LOST, {"day": wanted[0], "tenants": tenants.ids})
 
 
-def _fill_day(
-    url: str, day: date, rows: str, given: dict[str, object], *, like: date | None = None, taken: str = ""
-) -> None:
+def _fill_day(url: str, day: date, rows: str, given: dict[str, object], *, like: date | None = None) -> None:
     partition = _partition(day)
-    parts = {"columns": sql.SQL(_COLUMNS), "like": _partition(like or day), "taken": sql.SQL(taken)}
-    fill = sql.SQL(rows).format(partition=partition, **parts)
+    fill = sql.SQL(rows).format(partition=partition, columns=sql.SQL(_COLUMNS), like=_partition(like or day))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET synchronous_commit = off")
         connection.execute("SET TIME ZONE 'UTC'")
+        # The other processor has another day to fill.
+        connection.execute("SET max_parallel_maintenance_workers = 0")
         # In one transaction, PostgreSQL logs none of it where its wal_level is minimal.
         with connection.transaction():
             new = _is_none_or_empty(connection, partition)

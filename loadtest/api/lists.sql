@@ -59,7 +59,9 @@ SELECT gen_random_uuid(), msp, pg_temp.id(5, 1 + n % 2), 1, 'done', '[]', 0, 'be
 
 -- Tenants.
 INSERT INTO sites (id, tenant_id, slug, name, time_zone)
-SELECT gen_random_uuid(), tenant, 'branch-' || n, 'Branch ' || n % 500, 'Europe/Berlin' FROM pick WHERE n <= pg_temp.most(4000);
+SELECT gen_random_uuid(), tenant, 'branch-' || n, 'Branch ' || n % 500, 'Europe/Berlin' FROM pick
+-- So many that nobody reads all of them for the name of one.
+WHERE n <= greatest(600, pg_temp.most(4000));
 INSERT INTO nases (id, tenant_id, site_id, name, identifier, address, vendor)
 SELECT gen_random_uuid(), tenant, site, 'ap-' || n, 'ap-' || n, address, (ARRAY['cisco', 'aruba', ''])[1 + n % 3]
 FROM pick WHERE n <= pg_temp.most(16000);
@@ -101,7 +103,9 @@ FROM pick WHERE n <= pg_temp.most(20000);
 INSERT INTO policies (id, tenant_id, slug, name, published_version)
 SELECT pg_temp.id(9, t), id, 'office', 'Office', 1 FROM bench_tenants;
 INSERT INTO policies (id, tenant_id, slug, name, published_version)
-SELECT gen_random_uuid(), tenant, 'policy-' || n, 'Policy ' || n % 500, CASE WHEN n % 100 = 0 THEN 1 END FROM pick WHERE n <= pg_temp.most(4000);
+SELECT gen_random_uuid(), tenant, 'policy-' || n, 'Policy ' || n % 500, CASE WHEN n % 100 = 0 THEN 1 END FROM pick
+-- So many that nobody reads all of them for the name of one.
+WHERE n <= greatest(600, pg_temp.most(4000));
 INSERT INTO policy_versions (id, tenant_id, policy_id, number, document, status, comment, published_at, created_at)
 SELECT gen_random_uuid(), tenant, pg_temp.id(9, t), row_number() OVER (PARTITION BY t ORDER BY n), '{"rules": []}', 'published', '', at, at
 FROM pick WHERE n <= pg_temp.most(20000);

@@ -32,6 +32,7 @@ from radius.agent.streams import AuthStream
 from tests.feeds.certificates import Pair, self_signed, server_context
 from tests.postgres import Cluster, Database
 
+LOOPBACK = Reach.parse("127.0.0.0/8")
 SEALER = Sealer(RawKey(os.urandom(32)))
 KINDS_OF_FEEDS = ("syslog", "webhook")
 _KINDS = ("authentication",)
@@ -73,7 +74,7 @@ def measure(kind: str, tenant_id: TenantId, database: Database, worker: Engine) 
     with session_scope(scope, engine=worker) as session:
         feed = service.require(session, tenant_id=tenant_id, slug=kind)
     backend = backend_of(database, "bench-feeds")
-    ways = Ways(Reach.parse("127.0.0.0/8"), lambda: SEALER, engine=worker)
+    ways = Ways(LOOPBACK, lambda: SEALER, engine=worker)
     started, cpu, theirs = time.perf_counter(), time.process_time(), cpu_seconds(backend)
     asyncio.run(deliver(tenant_id, feed.id, ways, seconds=600))
     seconds, own = time.perf_counter() - started, time.process_time() - cpu
@@ -115,7 +116,13 @@ def main() -> None:
                 receivers.append(process)
                 with session_scope(TenantScope(tenant_id), engine=make_engine(database.app_url)) as session:
                     service.add(
-                        session, actor="bench", tenant_id=tenant_id, slug=kind, settings=settings, sealer=SEALER
+                        session,
+                        actor="bench",
+                        tenant_id=tenant_id,
+                        slug=kind,
+                        settings=settings,
+                        sealer=SEALER,
+                        reach=LOOPBACK,
                     )
             # Marks are made of what is shipped from now on.
             write_journal(Path(folder) / "auth", [auth_record(number, tenant_id) for number in range(count)])

@@ -19,7 +19,7 @@ from nac.ids import MspId, TenantId
 from nac.models import AuditEntry, AuditSeal, Tenant
 
 _ORIGIN = "admit.origin"
-_PART = 5_000
+_PART = 1_000
 
 
 class AuditEntryNotFound(NotFound):
@@ -79,10 +79,13 @@ def append_many(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
     session.execute(_APPEND, [{**entry, **_origin_columns(session)} for entry in entries])
 
 
-def append_in_parts(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
-    """`append_many`, of any number."""
+def append_in_parts(
+    session: Session, entries: Sequence[Mapping[str, Any]], tell: Callable[[int], None] = lambda done: None
+) -> None:
+    """`append_many`, of any number. `tell`: how many are written."""
     for start in range(0, len(entries), _PART):
         append_many(session, entries[start : start + _PART])
+        tell(min(start + _PART, len(entries)))
 
 
 def _origin_columns(session: Session) -> dict[str, Any]:

@@ -189,8 +189,10 @@ def set_sources(
         if url:
             require_web_address(url, place=name)
     row = require_external(session, tenant_id=tenant_id, which=which)
-    _set_source(session, row, crl_url=crl_url, ocsp_url=ocsp_url)
-    _audit(session, actor, row, "set")
+    source = get_source(session, tenant_id=tenant_id, authority_id=row.id)
+    if source is None or crl_url not in (None, source.crl_url) or ocsp_url not in (None, source.ocsp_url):
+        _set_source(session, row, crl_url=crl_url, ocsp_url=ocsp_url)
+        _audit(session, actor, row, "set")
     return row
 
 

@@ -1,4 +1,8 @@
-"""What unique constraints are called to people: what two requests at once come to, of which each looked before."""
+"""What constraints are called to people: what two requests at once come to, of which each looked before.
+
+Of references: what somebody names is removed at the same moment. A constraint is of one noun and one way to name it,
+which most requests have; whoever names it otherwise says where (`nac.db.failures.naming`).
+"""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -62,3 +66,75 @@ TAKEN: Final[Mapping[str, Taken]] = {
     "uq_user_groups_tenant_id_name": Taken(_NAME, "There is a group of this name already."),
     "uq_users_tenant_id_name": Taken(_NAME, "There is a user of this name already."),
 }
+
+
+class Named(NamedTuple):
+    # The field of the request.
+    place: str
+    what: str
+
+
+# By the end of the constraint's name, which is the column that refers.
+_REFERRING: Final[Mapping[str, Named]] = {
+    "authority_id": Named("authority", "an authority"),
+    "cell_id": Named("cell", "a cell"),
+    "certificate_id": Named("serial", "a certificate"),
+    "chain_id": Named("audit", "a chain of entries"),
+    "dictionary_sha256": Named("dictionary", "a dictionary"),
+    "endpoint_id": Named("endpoint", "an endpoint"),
+    "feed_id": Named("feed", "a feed"),
+    "group_id": Named("groups", "a group"),
+    "issuer_id": Named("authority", "an authority"),
+    "key_id": Named("audit", "a key"),
+    "maker_id": Named("token", "whoever makes it"),
+    "membership_id": Named("member_id", "a member"),
+    "msp_id": Named("msp", "an MSP"),
+    "nas_id": Named("nas", "a NAS"),
+    "parent_id": Named("token", "a token"),
+    "person_id": Named("person", "a person"),
+    "policy_id": Named("policy", "a policy"),
+    "pool_id": Named("pool", "a pool"),
+    "renews_id": Named("serial", "a certificate"),
+    "reserved_for": Named("tenant", "a tenant"),
+    "role_id": Named("role", "a role"),
+    "rollout_id": Named("rollout", "a roll-out"),
+    "rotation_id": Named("rotation", "a rotation"),
+    "secret_id": Named("secret", "an enrolment secret"),
+    "sign_on_id": Named("sign_on", "a single sign-on"),
+    "site_id": Named("site", "a site"),
+    "template_id": Named("template", "a template"),
+    "tenant_id": Named("tenant", "a tenant"),
+    "user_id": Named("user", "a user"),
+    # Called by what they refer to.
+    "cell_id_cells": Named("cell", "a cell"),
+    "nas": Named("nas", "a NAS"),
+    "pool_id_pools": Named("pool", "a pool"),
+    "tenant_id_sites": Named("site", "a site"),
+    "tenant_id_tenants": Named("tenant", "a tenant"),
+}
+# Where requests call it otherwise.
+_NAMED: Final[Mapping[str, Named]] = {
+    "fk_endpoint_group_members_tenant_id_endpoint_id": Named("mac", "an endpoint"),
+    "fk_enrolment_secrets_tenant_id_endpoint_id": Named("endpoint_mac", "an endpoint"),
+    "fk_enrolment_secrets_tenant_id_user_id": Named("user_name", "a user"),
+    "fk_membership_tenants_tenant_id": Named("tenants", "a tenant"),
+    "fk_memberships_person_id": Named("email", "a person"),
+    "fk_sign_in_rules_local_person_id": Named("local_account", "a person"),
+}
+# Tables, where people say something else; what refers to a row and goes with it is none of these.
+HOLDERS: Final[Mapping[str, str]] = {
+    "certificate_authorities": "authorities",
+    "memberships": "members",
+    "nases": "NASes",
+    "retention_holds": "holds of logs",
+    "slots": "slots of cells",
+    "template_tenants": "tenants that follow it",
+}
+
+
+def named_by(constraint: str) -> Named | None:
+    """Of a foreign key."""
+    if (named := _NAMED.get(constraint)) is not None:
+        return named
+    ends = [end for end in _REFERRING if constraint.endswith(f"_{end}")]
+    return _REFERRING[max(ends, key=len)] if ends else None

@@ -1,11 +1,13 @@
 """The one place that turns driver errors into errors of ours."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from psycopg import errors as pg
 from sqlalchemy.exc import DBAPIError
 
-from nac.db.constraints import TAKEN
+from nac.db.constraints import HOLDERS, TAKEN, named_by
 from nac.errors import (
     AdmitError,
     AlreadyExists,
@@ -44,6 +46,19 @@ def translate(exc: DBAPIError) -> AdmitError:
             return AdmitError(str(cause).splitlines()[0])
 
 
+@contextmanager
+def naming(place: str) -> Iterator[None]:
+    """What is named by statements of this block and is not there is told at `place`: a list of rows, a file."""
+    try:
+        yield
+    except DBAPIError as exc:
+        if not (isinstance(exc.orig, pg.ForeignKeyViolation) and _is_missing(exc.orig)):
+            raise
+        refused = _of_reference(exc.orig)
+        refused.place = place
+        raise refused from exc
+
+
 def _of_key(cause: pg.Error) -> AlreadyExists:
     taken = TAKEN.get(cause.diag.constraint_name or "")
     if taken is None:
@@ -55,12 +70,18 @@ def _of_key(cause: pg.Error) -> AlreadyExists:
 def _of_reference(cause: pg.Error) -> AdmitError:
     """What is removed while something refers to it, or referred to while it is removed."""
     _log.info("a change is refused by %s", cause.diag.constraint_name)
-    # Nothing else tells which of the two it is.
-    if (cause.diag.message_primary or "").startswith("insert or update"):
-        detail = "It names something that is not there, or not any more."
-        return Conflict(detail, place=cause.diag.table_name or "", remedy=_READ)
-    referring = (cause.diag.table_name or "something else").replace("_", " ")
+    if _is_missing(cause):
+        named = named_by(cause.diag.constraint_name or "")
+        what, place = ("something", "") if named is None else (named.what, named.place)
+        return Conflict(f"It names {what} that is not there, or not any more.", place=place, remedy=_READ)
+    table = cause.diag.table_name or "something else"
+    referring = HOLDERS.get(table, table.replace("_", " "))
     return InUse(f"It is still referred to: {referring}.", remedy="Change or remove that first.")
+
+
+def _is_missing(cause: pg.Error) -> bool:
+    """Nothing else tells which of the two it is."""
+    return (cause.diag.message_primary or "").startswith("insert or update")
 
 
 def _of_value(cause: pg.Error) -> InvalidInput:

@@ -28,8 +28,11 @@ from nac.rows import (
     Planned,
     Reader,
     RowMistake,
+    Tell,
+    in_two_steps,
     read_end,
     read_groups,
+    untold,
 )
 from nac.trials import limits as trial_limits
 from nac.validation import require_mac, require_name
@@ -37,6 +40,8 @@ from nac.validation import require_mac, require_name
 COLUMNS = ("mac", "name", "status", "groups", "owner", "notes", "valid_until")
 _PLAIN = ("name", "status", "owner", "notes", "valid_until", "attributes")
 _CHUNK = 5_000
+# As many as go in one statement anyway.
+_STORED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ def _read(lines: Iterable[Line], reader: Reader, options: Options) -> list[_Row]
     for line in lines:
         row = _row(line, reader, options)
         if row.mac in first:
-            reader.wrong(line, "mac", f"Row {first[row.mac]} has this address already.", "Leave one of them out.")
+            reader.repeats(line.number, "mac", "this address", before=first[row.mac])
         elif row.mac:
             first[row.mac] = line.number
         rows.append(row)
@@ -166,25 +171,18 @@ def _missing_groups(
     session: Session, tenant_id: TenantId, rows: Iterable[_Row], reader: Reader, options: Options
 ) -> tuple[str, ...]:
     """Names of those to be made; groups that are missing, or that a rule fills, are mistakes."""
-    first: dict[str, Line] = {}
-    for row in rows:
-        for name in row.groups:
-            first.setdefault(name, Line(row.number, {}))
+    lines = reader.lines_naming((row.number, row.groups) for row in rows)
+    ENDPOINT_GROUPS.keep(session, tenant_id=tenant_id, names=lines.keys())
     groups = {group.name: group for group in ENDPOINT_GROUPS.list_all(session, tenant_id=tenant_id)}
-    for name in first.keys() & groups.keys():
+    for name in lines.keys() & groups.keys():
         if is_by_rule(groups[name]):
-            reader.wrong(
-                first[name], "groups", f"A rule makes the members of the group {name!r}.", "Leave it out of the row."
-            )
-    missing = tuple(sorted(first.keys() - groups.keys()))
+            detail = f"A rule makes the members of the group {name!r}."
+            reader.wrong_in(lines[name], "groups", detail, "Leave it out of the row.")
+    missing = tuple(sorted(lines.keys() - groups.keys()))
     if not options.make_groups:
         for name in missing:
-            reader.wrong(
-                first[name],
-                "groups",
-                f"There is no group {name!r}.",
-                "Add it: ./admit endpoint-group add. Or say make_groups (--make-groups), which makes all of them.",
-            )
+            remedy = "Add it: ./admit endpoint-group add. Or say make_groups (--make-groups), which makes all of them."
+            reader.wrong_in(lines[name], "groups", f"There is no group {name!r}.", remedy)
     return missing
 
 
@@ -217,20 +215,22 @@ def store(
     actor: str,
     tenant_id: TenantId,
     plan: Plan,
-    tell: Callable[[int], None] = lambda done: None,
+    tell: Tell = untold,
 ) -> None:
-    """All of it, with an audit entry for each row. `tell`: how many rows are stored, now and then."""
+    """All of it, with an audit entry for each row. `tell`: how many rows are done, now and then."""
     ENDPOINT_GROUPS.create_many(session, actor=actor, tenant_id=tenant_id, names=plan.missing_groups)
     rows = plan.fresh + plan.changed
+    tell_stored, tell_noted = in_two_steps(tell, len(rows))
     unblocked = [row.mac for row in plan.changed if (plan.known[row.mac].status, row.status) == ("blocked", "active")]
     entries = [_entry(tenant_id, actor, "add", row, {}, _shown(row)) for row in plan.fresh]
-    ids = _insert(session, tenant_id, plan.fresh, tell)
-    for row in plan.changed:
+    ids = _insert(session, tenant_id, plan.fresh, tell_stored)
+    for number, row in enumerate(plan.changed, start=1):
         endpoint = plan.known[row.mac]
         ids[row.mac] = endpoint.id
         entries.append(_change(endpoint, row, plan.groups.get(endpoint.id, ()), actor))
-    session.flush()
-    tell(len(plan.fresh))
+        if number % _STORED_AT_ONCE == 0 or number == len(plan.changed):
+            session.flush()
+            tell_stored(len(plan.fresh) + number)
     ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=[ids[row.mac] for row in plan.changed])
     trial_limits.require_endpoints(session, tenant_id=tenant_id)
     note_growth(session, "endpoints")
@@ -241,13 +241,10 @@ def store(
         queueing.queue_blocks(session, tenant_id=tenant_id, macs=blocked, asked_by=actor)
     if unblocked:
         queueing.withdraw_blocks(session, tenant_id=tenant_id, macs=unblocked)
-    tell(len(rows))
-    audit.append_in_parts(session, entries)
+    audit.append_in_parts(session, entries, tell_noted)
 
 
-def _insert(
-    session: Session, tenant_id: TenantId, rows: Sequence[_Row], tell: Callable[[int], None]
-) -> dict[str, UUID]:
+def _insert(session: Session, tenant_id: TenantId, rows: Sequence[_Row], tell: Tell) -> dict[str, UUID]:
     """Ids by address."""
     values: list[dict[str, Any]] = [
         {"id": uuid4(), "tenant_id": tenant_id, "mac": row.mac, **{name: getattr(row, name) for name in _PLAIN}}
@@ -256,9 +253,10 @@ def _insert(
     # Foreign keys are checked by a plan that is made once: over a table that was empty then, it reads all of that for
     # each row.
     session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
-    for start in range(0, len(values), _CHUNK):
-        session.execute(insert(Endpoint), values[start : start + _CHUNK])
-        tell(start)
+    for start in range(0, len(values), _STORED_AT_ONCE):
+        part = values[start : start + _STORED_AT_ONCE]
+        session.execute(insert(Endpoint), part)
+        tell(start + len(part))
     return {row.mac: value["id"] for row, value in zip(rows, values, strict=True)}
 
 

@@ -24,6 +24,8 @@ def set_rule(session: Session, *, actor: str, tenant_id: TenantId, name: str, ru
     if rule is not None:
         compile_rule(rule)
     before = group.rule
+    if rule == before:
+        return group
     members = session.scalars(select(func.count()).where(EndpointGroupMember.group_id == group.id)).one()
     if before is None and members:
         raise Conflict(

@@ -14,16 +14,18 @@ from nac.ids import TenantId
 from nac.mac import display_mac
 from nac.models import Endpoint
 from nac.models.endpoint import EndpointStatus
-from nac.rows import Line, Reader, RowMistake, refuse
+from nac.rows import Line, Reader, RowMistake, Tell, in_two_steps, refuse, untold
 from nac.validation import require_mac
 
 _REVOKE = "./admit cert revoke --all-of-endpoint MAC"
 _CLASSIFY = "Classify it: ./admit endpoint classify."
 _LISTED = "Leave it out; they are listed by: ./admit endpoint list."
+# How many until it is told how far it is.
+_AT_ONCE = 1_000
 Grouping = Literal["set-groups", "join-groups", "leave-groups"]
 
 
-def remove(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str]) -> int:
+def remove(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: Tell = untold) -> int:
     """Raises RowsRefused, for those that certificates were issued to that are good as well."""
     reader = Reader()
     found = _locked(session, tenant_id, macs, reader)
@@ -37,22 +39,27 @@ def remove(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[
         _entry(actor, endpoint, "remove", before={"name": endpoint.name, "status": endpoint.status})
         for _, endpoint in found
     ]
-    repository.delete_many(session, tenant_id, [endpoint.mac for _, endpoint in found])
-    audit.append_in_parts(session, entries)
+    tell_gone, tell_noted = in_two_steps(tell, len(found))
+    gone = [endpoint.mac for _, endpoint in found]
+    for start in range(0, len(gone), _AT_ONCE):
+        part = gone[start : start + _AT_ONCE]
+        repository.delete_many(session, tenant_id, part)
+        tell_gone(start + len(part))
+    audit.append_in_parts(session, entries, tell_noted)
     return len(found)
 
 
-def block(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str]) -> int:
+def block(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: Tell = untold) -> int:
     """Their live sessions are asked to end (RFC 5176). How many were not blocked before; raises RowsRefused."""
     reader = Reader()
     found = _locked(session, tenant_id, macs, reader)
     refuse(reader.mistakes, place=_place)
-    changed = _set_status(session, actor, [endpoint for _, endpoint in found], "blocked", "block")
+    changed = _set_status(session, actor, [endpoint for _, endpoint in found], "blocked", "block", tell)
     queueing.queue_blocks(session, tenant_id=tenant_id, macs=[each.mac for _, each in found], asked_by=actor)
     return changed
 
 
-def unblock(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str]) -> int:
+def unblock(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: Tell = untold) -> int:
     """How many were blocked. Raises RowsRefused, for those that nobody has approved as well."""
     reader = Reader()
     found = _locked(session, tenant_id, macs, reader)
@@ -60,13 +67,20 @@ def unblock(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable
         if endpoint.status not in ("active", "blocked"):
             reader.wrong(line, "", f"{display_mac(endpoint.mac)} is {endpoint.status}, not blocked.", _CLASSIFY)
     refuse(reader.mistakes, place=_place)
-    changed = _set_status(session, actor, [endpoint for _, endpoint in found], "active", "unblock")
+    changed = _set_status(session, actor, [endpoint for _, endpoint in found], "active", "unblock", tell)
     queueing.withdraw_blocks(session, tenant_id=tenant_id, macs=[each.mac for _, each in found])
     return changed
 
 
 def group(
-    session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], groups: Sequence[str], how: Grouping
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    macs: Iterable[str],
+    groups: Sequence[str],
+    how: Grouping,
+    tell: Tell = untold,
 ) -> int:
     """Groups by rule stay as they are. How many are in other groups now.
 
@@ -78,6 +92,7 @@ def group(
     ids = [endpoint.id for _, endpoint in found]
     before = _groups_of(session, tenant_id, found)
     if how == "set-groups":
+        ENDPOINT_GROUPS.keep(session, tenant_id=tenant_id, names=groups)
         ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=ids)
     if how == "leave-groups":
         ENDPOINT_GROUPS.leave(session, tenant_id=tenant_id, member_ids=ids, names=groups)
@@ -95,7 +110,9 @@ def group(
         for _, endpoint in found
         if before.get(endpoint.mac) != after.get(endpoint.mac)
     ]
-    audit.append_in_parts(session, entries)
+    tell_moved, tell_noted = in_two_steps(tell, len(found))
+    tell_moved(len(found))
+    audit.append_in_parts(session, entries, tell_noted)
     return len(entries)
 
 
@@ -113,14 +130,19 @@ def _locked(session: Session, tenant_id: TenantId, macs: Iterable[str], reader: 
     return [(line, known[mac]) for mac, line in wanted.items() if mac in known]
 
 
-def _set_status(session: Session, actor: str, found: Sequence[Endpoint], to: EndpointStatus, verb: str) -> int:
+def _set_status(
+    session: Session, actor: str, found: Sequence[Endpoint], to: EndpointStatus, verb: str, tell: Tell
+) -> int:
     entries = []
-    for endpoint in found:
+    tell_set, tell_noted = in_two_steps(tell, len(found))
+    for number, endpoint in enumerate(found, start=1):
         if endpoint.status != to:
             entries.append(_entry(actor, endpoint, verb, before={"status": endpoint.status}, after={"status": to}))
             endpoint.status = to
-    session.flush()
-    audit.append_in_parts(session, entries)
+        if number % _AT_ONCE == 0 or number == len(found):
+            session.flush()
+            tell_set(number)
+    audit.append_in_parts(session, entries, tell_noted)
     return len(entries)
 
 

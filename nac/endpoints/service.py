@@ -192,10 +192,11 @@ def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: 
 def set_groups(session: Session, *, actor: str, tenant_id: TenantId, mac: str, groups: Iterable[str]) -> Endpoint:
     """Make `groups` the endpoint's groups, in place of those it is in; groups by rule stay as they are."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
-    before = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id]).get(endpoint.id, ())
-    groups = sorted(groups)
-    ENDPOINT_GROUPS.assign(session, tenant_id=tenant_id, member_id=endpoint.id, names=groups)
-    _audit(session, actor, endpoint, "set-groups", before={"groups": before}, after={"groups": groups})
+    found = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id], by_rule=False)
+    before = tuple(sorted(found.get(endpoint.id, ())))
+    after = ENDPOINT_GROUPS.assign(session, tenant_id=tenant_id, member_id=endpoint.id, names=groups)
+    if after != before:
+        _audit(session, actor, endpoint, "set-groups", before={"groups": before}, after={"groups": after})
     return endpoint
 
 

@@ -24,6 +24,8 @@ class Reference:
     kind: ReferenceKind
     name: str
     place: str
+    # Where a name in other letters is meant as well.
+    any_case: bool = False
 
 
 def references(document: object) -> tuple[Reference, ...]:
@@ -84,9 +86,10 @@ def _of_comparison(document: dict[str, object], place: str) -> list[Reference]:
     kind = _KINDS.get(attribute) if isinstance(attribute, str) else None
     if kind is None:
         return []
-    where = at_key(place, "value")
+    where, any_case = at_key(place, "value"), document.get("ignore_case") is True
     if document.get("operator") == "equals" and isinstance(value, str):
-        return [Reference(kind, value, where)]
+        return [Reference(kind, value, where, any_case)]
     if document.get("operator") == "one_of" and isinstance(value, list):
-        return [Reference(kind, name, at_index(where, i)) for i, name in enumerate(value) if isinstance(name, str)]
+        named = [(name, at_index(where, i)) for i, name in enumerate(value) if isinstance(name, str)]
+        return [Reference(kind, name, each, any_case) for name, each in named]
     return []

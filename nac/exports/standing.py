@@ -1,6 +1,6 @@
 """Days that a tenant wants to have exported before they are deleted: a job for each, and whether the day may go."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -145,13 +145,13 @@ def follow(session: Session, tenant_id: TenantId, present: Mapping[LogName, Cont
             job.rows_gone_at = job.rows_gone_at or now
 
 
-def end(session: Session, tenant_id: TenantId, log: LogName, *, now: datetime) -> None:
-    """Nobody waits for days of the log to be exported any more."""
+def end(session: Session, tenant_id: TenantId, logs: Collection[LogName], *, now: datetime) -> None:
+    """Nobody waits for days of these logs to be exported any more."""
     session.execute(
         update(ExportJob)
         .where(
             ExportJob.tenant_id == tenant_id,
-            ExportJob.log == log,
+            ExportJob.log.in_(logs),
             ExportJob.standing,
             ExportJob.state.in_(("queued", "running")),
         )

@@ -1,10 +1,11 @@
 """The way to a feed's destination, made of its row."""
 
 from datetime import datetime
+from uuid import UUID
 
 from nac.feeds.sealed import context_of, opened
 from nac.feeds.sending import Sender
-from nac.feeds.settings import SyslogSettings
+from nac.feeds.settings import Settings, SyslogSettings
 from nac.feeds.syslog_sender import SyslogSender
 from nac.feeds.webhook_sender import WebhookSender
 from nac.models import Feed
@@ -17,11 +18,16 @@ _NETWORKS_REMEDY = "The feed is set for networks that do not hold it: ./admit fe
 def make_sender(feed: Feed, *, reach: Reach, sealer: Sealer, now: datetime) -> Sender:
     """Inside a running event loop, since connections belong to one."""
     settings = opened(feed, sealer)
-    within = reach.within(settings.networks, remedy=_NETWORKS_REMEDY, owner=str(feed.tenant_id))
+    within = reach_of(settings, reach=reach, tenant_id=feed.tenant_id)
     secrets = [sealer.open(sealed, context_of(feed.tenant_id, feed.id)).decode() for sealed in _valid(feed, now)]
     if isinstance(settings, SyslogSettings):
         return SyslogSender(settings, reach=within, client_key="".join(secrets))
     return WebhookSender(settings, reach=within, feed=str(feed.id), secrets=secrets)
+
+
+def reach_of(settings: Settings, *, reach: Reach, tenant_id: UUID) -> Reach:
+    """Where the feed may lead; its networks are good."""
+    return reach.within(settings.networks, remedy=_NETWORKS_REMEDY, owner=str(tenant_id))
 
 
 def _valid(feed: Feed, now: datetime) -> list[bytes]:

@@ -20,9 +20,9 @@ from nac.feeds import repository, sealed
 from nac.feeds.errors import FeedExists, FeedNotFound, FeedUnreachable, InvalidFeed, ReplayUnderWay, TooManyFeeds
 from nac.feeds.repository import Backlog
 from nac.feeds.sealed import context_of
-from nac.feeds.senders import make_sender
+from nac.feeds.senders import make_sender, reach_of
 from nac.feeds.sending import SendFailed
-from nac.feeds.settings import Settings, SyslogSettings, WebhookSettings, mistakes_of, stored
+from nac.feeds.settings import Settings, SyslogSettings, WebhookSettings, host_of, mistakes_of, stored
 from nac.feeds.signature import new_secret
 from nac.feeds.sources import sources_of
 from nac.ids import TenantId
@@ -57,6 +57,7 @@ def add(
     settings: Settings,
     client_key: str = "",
     sealer: Sealer,
+    reach: Reach,
 ) -> Added:
     """From now on its events are sent. Raises InvalidFeed or SeveralMistakes, FeedExists, TooManyFeeds."""
     mistakes = Mistakes()
@@ -64,6 +65,7 @@ def add(
         require_slug(slug, place="name")
     _noted(mistakes, settings, client_key)
     mistakes.refuse()
+    _require_reach(settings, reach, tenant_id)
     if repository.get_by_slug(session, tenant_id, slug) is not None:
         raise FeedExists(f"There is a feed {slug!r} already.", place="name", remedy="Remove it, or give another name.")
     if repository.count(session, tenant_id) >= FEEDS_MOST:
@@ -112,6 +114,14 @@ def _noted(mistakes: Mistakes, settings: Settings, client_key: str) -> None:
             raise InvalidFeed(f"{what}.", place=place, remedy="docs/feeds.md says what it takes.")
 
 
+def _require_reach(settings: Settings, reach: Reach, tenant_id: TenantId) -> None:
+    """Of a host that is written as an address what its sender would say; a name is looked up by that alone."""
+    refusal = reach_of(settings, reach=reach, tenant_id=tenant_id).refusal_of_literal(host_of(settings))
+    if refusal is not None:
+        place = "url" if isinstance(settings, WebhookSettings) else "host"
+        raise InvalidFeed(f"{refusal.why}.", place=place, remedy=refusal.remedy)
+
+
 def _told(feed: Feed) -> dict[str, object]:
     """For the audit log."""
     return {"kind": feed.kind, **sealed.shown(feed)}
@@ -126,6 +136,7 @@ def change(
     changes: Mapping[str, Any],
     reset: Sequence[str] = (),
     sealer: Sealer,
+    reach: Reach,
     now: datetime,
 ) -> Feed:
     """Other settings by their names, and those of `reset` as usual; what waits is sent by them, at once.
@@ -146,6 +157,10 @@ def change(
             with mistakes.noted():
                 raise InvalidFeed("The headers are for the former server.", place="headers", remedy=_HEADERS_REMEDY)
     mistakes.refuse()
+    if settings == before:
+        return feed
+    if (host_of(settings), settings.networks) != (host_of(before), before.networks):
+        _require_reach(settings, reach, tenant_id)
     told = _told(feed)
     sealed.put(feed, settings, sealer)
     feed.sources = sources_of(settings.kinds, settings.outcomes)

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_network
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from cryptography import x509
@@ -203,6 +204,11 @@ def _of_webhook(settings: WebhookSettings) -> Iterator[tuple[str, str]]:
             yield "headers", f"{name} is set by Admit itself"
         elif not _HEADER_VALUE.fullmatch(value):
             yield "headers", f"{name} must be up to 4096 printable ASCII characters, without blanks around them"
+
+
+def host_of(settings: Settings) -> str:
+    """That it leads to, as it is written: a name or an address."""
+    return settings.host if isinstance(settings, SyslogSettings) else urlsplit(settings.url).hostname or ""
 
 
 def hostname_of(settings: SyslogSettings) -> str:

@@ -21,7 +21,7 @@ from nac.sealing import Seal, Unseal
 KEPT = timedelta(days=1)
 # A change that commits in between (nac.db.commit_intent) takes seconds; what is open longer died with its process.
 ABANDONED_AFTER = timedelta(minutes=1)
-_LONGEST = 200
+LONGEST = 200
 _AGAIN = "Ask again in a second; where its process has died, it is gone on with after a minute."
 
 
@@ -72,9 +72,9 @@ def begin(session: Session, named: Named, *, unseal: Unseal) -> Answer | Begun:
     Waits for whoever does it at this moment. In the scope of the owner. Raises StillUnderWay where he has committed
     in between, and KeyReused.
     """
-    if not 1 <= len(named.key) <= _LONGEST or not named.key.isascii() or not named.key.isprintable():
+    if not 1 <= len(named.key) <= LONGEST or not named.key.isascii() or not named.key.isprintable():
         raise InvalidInput(
-            "This is no key.", place="Idempotency-Key", remedy=f"Use 1 to {_LONGEST} printable characters, a UUID say."
+            "This is no key.", place="Idempotency-Key", remedy=f"Use 1 to {LONGEST} printable characters, a UUID say."
         )
     new = {"asker": named.asker, "key": named.key, "request_sha256": named.request_sha256, **named.owner.columns()}
     made = session.scalar(insert(IdempotencyKey).values(new).on_conflict_do_nothing().returning(IdempotencyKey.id))

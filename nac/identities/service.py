@@ -109,6 +109,8 @@ def change_source(
     if enabled is not None:
         source.enabled = enabled
     _require_secret(source)
+    if secret is None and describe(source) == before:
+        return source
     # What cells remember of it is void even where only the secret is another.
     source.updated_at = utc_now()
     session.flush()
@@ -175,10 +177,10 @@ def secret_context(source_id: UUID) -> str:
 
 
 def _stored(kind: str, settings: Mapping[str, Any], reach: Reach) -> dict[str, Any]:
-    """What was set, as it was understood."""
+    """What was set, as it was understood, and as the database gives it back."""
     read = _read(kind, settings)
     _require_reach(read, reach)
-    understood: dict[str, Any] = msgspec.to_builtins(read)
+    understood: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(read))
     return {name: understood[name] for name in settings}
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
+from nac.db.failures import naming
 from nac.endpoints import bulk as endpoints
 from nac.endpoints import many
 from nac.ids import TenantId
@@ -56,7 +57,8 @@ def run_import(
 ) -> dict[str, Any]:
     """What was done, as `service.report` tells it. Raises RowsRefused."""
     plan = service.plan(session, tenant_id=tenant_id, document=document, options=options, seal=seal)
-    service.store(session, actor=actor, tenant_id=tenant_id, form=form, plan=plan, seal=seal, tell=tell)
+    with naming("file"):
+        service.store(session, actor=actor, tenant_id=tenant_id, form=form, plan=plan, seal=seal, tell=tell)
     return service.report(plan) | {"stored": True}
 
 
@@ -91,30 +93,33 @@ def run_bulk(
             options = _options(endpoints.Options, given)
             plan = endpoints.plan(session, tenant_id=tenant_id, lines=_lines(given), options=options)
             _refuse(plan.mistakes)
-            endpoints.store(session, **who, plan=plan, tell=tell)
+            with naming("items"):
+                endpoints.store(session, **who, plan=plan, tell=tell)
             return _count(each.action for each in plan.planned)
         case "endpoints", "delete":
-            return {"removed": many.remove(session, **who, macs=given["macs"])}
+            return {"removed": many.remove(session, **who, macs=given["macs"], tell=tell)}
         case "endpoints", "block":
-            return {"blocked": many.block(session, **who, macs=given["macs"])}
+            return {"blocked": many.block(session, **who, macs=given["macs"], tell=tell)}
         case "endpoints", "unblock":
-            return {"unblocked": many.unblock(session, **who, macs=given["macs"])}
+            return {"unblocked": many.unblock(session, **who, macs=given["macs"], tell=tell)}
         case "endpoints", ("set-groups" | "join-groups" | "leave-groups") as how:
-            changed = many.group(session, **who, macs=given["macs"], groups=given["groups"], how=how)
+            changed = many.group(session, **who, macs=given["macs"], groups=given["groups"], how=how, tell=tell)
             return {"changed": changed}
         case "users", "put":
             of_users = users.plan(
                 session, tenant_id=tenant_id, lines=_lines(given), options=_options(users.Options, given)
             )
             _refuse(of_users.mistakes)
-            users.store(session, **who, plan=of_users, seal=seal, tell=tell)
+            with naming("items"):
+                users.store(session, **who, plan=of_users, seal=seal, tell=tell)
             return _count(each.action for each in of_users.planned)
         case "nases", "put":
             of_nases = nases.plan(
                 session, tenant_id=tenant_id, lines=_lines(given), options=_options(nases.Options, given), seal=seal
             )
             _refuse(of_nases.mistakes)
-            nases.store(session, **who, plan=of_nases, seal=seal)
+            with naming("items"):
+                nases.store(session, **who, plan=of_nases, seal=seal, tell=tell)
             return _count(each.action for each in of_nases.planned)
     raise ValueError(f"{operation!r} is no bulk operation")
 

@@ -9,11 +9,12 @@ from sqlalchemy.orm import Session
 from nac.accounts.permissions import Permission
 from nac.audit import service as audit
 from nac.endpoints import bulk as endpoints
+from nac.groups import ENDPOINT_GROUPS, MOST_NEW_GROUPS, USER_GROUPS
 from nac.ids import TenantId
 from nac.imports import freeradius_clients, freeradius_users, ise, own, packetfence
 from nac.imports.document import Document, Note, decode, refuse
 from nac.nases import bulk as nases
-from nac.rows import MOST_TOLD, Existing, Planned, RowMistake, RowsRefused
+from nac.rows import Existing, Planned, RowMistake, RowsRefused, told
 from nac.sealing import Seal
 from nac.users import bulk as users
 
@@ -103,12 +104,24 @@ def read(form: str, content: bytes) -> Document:
 
 
 def plan(session: Session, *, tenant_id: TenantId, document: Document, options: Options, seal: Seal) -> Plan:
-    """Changes nothing."""
+    """Changes nothing. Raises TooManyGroups."""
     made = _plan(session, tenant_id, document, options, seal)
-    if options.wrong == "refuse" or not made.mistakes:
-        return made
-    # What is wrong of a line may be that another is there, and right once that one is not.
-    return _plan(session, tenant_id, document.without(made.mistakes), options, seal)
+    while options.wrong == "leave-out" and (wrong := _left_out(made.mistakes)):
+        document = document.without(wrong)
+        made = _plan(session, tenant_id, document, options, seal)
+    if not made.mistakes:
+        # A preview says what the import would.
+        ENDPOINT_GROUPS.require_makeable(session, tenant_id=tenant_id, names=made.endpoints.missing_groups)
+        USER_GROUPS.require_makeable(session, tenant_id=tenant_id, names=made.users.missing_groups)
+    return made
+
+
+def _left_out(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
+    """Of lines that are wrong whatever the others say: what is wrong of a line may be that another is there, and right
+    once that one is not. None where no line is at fault, but all of the file."""
+    alone = {each.number for each in mistakes if each.number and not each.beside}
+    found = [each for each in mistakes if each.beside not in alone]
+    return found if any(each.number for each in found) else []
 
 
 def _plan(session: Session, tenant_id: TenantId, document: Document, options: Options, seal: Seal) -> Plan:
@@ -143,10 +156,11 @@ def store(
         raise RowsRefused(plan.mistakes, place=lambda mistake: mistake.in_line)
     who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
     endpoints.store(session, **who, plan=plan.endpoints, tell=tell)
-    nases.store(session, **who, plan=plan.nases, seal=seal)
-    before = len(plan.endpoints.planned) + len(plan.nases.planned)
-    tell(before)
-    users.store(session, **who, plan=plan.users, seal=seal, tell=lambda done: tell(before + done))
+    of_endpoints = len(plan.endpoints.planned)
+    nases.store(session, **who, plan=plan.nases, seal=seal, tell=lambda done: tell(of_endpoints + done))
+    before_users = of_endpoints + len(plan.nases.planned)
+    tell(before_users)
+    users.store(session, **who, plan=plan.users, seal=seal, tell=lambda done: tell(before_users + done))
     audit.append(session, **who, action="import.run", target=FORMATS[form].title, after=counts(plan))
 
 
@@ -156,8 +170,8 @@ def counts(plan: Plan) -> dict[str, Any]:
         actions = [each.action for each in planned]
         if actions:
             found[noun] = {action: actions.count(action) for action in ("add", "change", "same", "keep")}
-    found["endpoint_groups"] = list(plan.endpoints.missing_groups)
-    found["user_groups"] = list(plan.users.missing_groups)
+    found["endpoint_groups"] = list(plan.endpoints.missing_groups[:MOST_NEW_GROUPS])
+    found["user_groups"] = list(plan.users.missing_groups[:MOST_NEW_GROUPS])
     return found
 
 
@@ -175,7 +189,7 @@ def report(plan: Plan) -> dict[str, Any]:
         "notes_in_all": plan.document.noted,
         "mistakes": [
             {"line": each.number, "field": each.field, "detail": each.detail, "remedy": each.remedy}
-            for each in mistakes[:MOST_TOLD]
+            for each in told(mistakes)
         ],
         "mistakes_in_all": len(mistakes),
     }

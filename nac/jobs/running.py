@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Engine, and_, update
+from sqlalchemy import ColumnElement, Engine, and_, func, update
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
@@ -35,6 +35,7 @@ MOST_RUNNING = 2
 # So often it may be taken from who had it, without having gone on meanwhile: it may be what kills its worker.
 MOST_LAPSES = 4
 _TOLD_SECONDS = 1.0
+_TOLD_ROWS = 1_000
 _RETRY_AFTER = (timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=5))
 # The edge's own word for it (api.errors).
 _NEVER_ENDS = {
@@ -75,7 +76,10 @@ class Work:
     _takes: int
     _origin: Origin | None
     engine: Engine
+    # Of one transaction: what it has not come to an end with is undone.
+    is_whole: bool = False
     _told: float = 0.0
+    _told_done: int = 0
 
     @property
     def scope(self) -> Scope:
@@ -92,10 +96,11 @@ class Work:
             self.hold(session)
 
     def tell(self, done: int, total: int | None = None) -> None:
-        """How far it is: shown at once, whatever transaction is open. To be called often; writes once a second."""
-        if time.monotonic() - self._told < _TOLD_SECONDS:
+        """How far it is: shown at once, whatever transaction is open. To be called often; writes once a second, and
+        for each thousand."""
+        if time.monotonic() - self._told < _TOLD_SECONDS and done < self._told_done + _TOLD_ROWS:
             return
-        self._told = time.monotonic()
+        self._told, self._told_done = time.monotonic(), done
         with session_scope(self.scope, engine=self.engine) as session:
             self.hold(session, done=done, **({} if total is None else {"total": total}))
 
@@ -188,6 +193,8 @@ def run_next(
 
 
 def _run(handlers: Mapping[str, Handler], work: Work, job: Job) -> None:
+    # Before anything ends it: whoever had it may have told of what was undone with him.
+    work.is_whole = isinstance(handlers.get(job.kind), OneTransaction)
     if job.is_cancelled:
         raise Cancelled
     if job.lapses >= MOST_LAPSES:
@@ -197,11 +204,16 @@ def _run(handlers: Mapping[str, Handler], work: Work, job: Job) -> None:
     work.input = service.input_of(job, work.unseal)
     handler = handlers[job.kind]
     if isinstance(handler, OneTransaction):
+        if job.done:
+            # Of who was taken over in the middle of it.
+            with work.as_asked() as session:
+                work.hold(session, done=0)
         with work.as_asked() as session:
             result = handler.run(session, work)
             session.flush()
             work.hold(session)
-            work.end(session, **_done(result))
+            # All of it: what goes on within says how far it is only where that takes long.
+            work.end(session, done=func.greatest(Job.done, Job.total), **_done(result))
         return
     answer = handler.run(work)
     if isinstance(answer, GoOn):
@@ -224,6 +236,8 @@ def _finish(work: Work, *, state: str, **values: object) -> None:
     values = {"state": state, "ended_at": utc_now(), **values}
     if state == "cancelled":
         values["input_sealed"] = None
+    if work.is_whole:
+        values["done"] = 0
     try:
         with session_scope(work.scope, engine=work.engine) as session:
             work.end(session, **values)

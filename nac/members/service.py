@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from uuid import UUID
 
+from psycopg.errors import UniqueViolation
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -108,6 +109,8 @@ def add_member(
         with session.begin_nested():
             session.add(membership)
     except IntegrityError as exc:
+        if not isinstance(exc.orig, UniqueViolation):
+            raise
         raise AlreadyExists(f"{email.strip().lower()} is a member already.", place="email") from exc
     repository.set_chosen(session, membership.id, chosen or ())
     member = require_member(session, owner=owner, membership_id=membership.id)

@@ -16,12 +16,25 @@ from nac.models import Nas
 from nac.nases import repository, service
 from nac.policies.referring import names_referred_to
 from nac.route_words import require_reachable
-from nac.rows import EXISTING_REMEDY, WRONG_KIND, Existing, Line, Planned, Reader, RowMistake
+from nac.rows import (
+    EXISTING_REMEDY,
+    WRONG_KIND,
+    Existing,
+    Line,
+    Planned,
+    Reader,
+    RowMistake,
+    Tell,
+    in_two_steps,
+    untold,
+)
 from nac.sealing import Seal
 from nac.sites import service as sites
 
 FLAGS = ("require_message_authenticator", "behind_nat", "signs_coa_answers")
 _TEXTS = ("name", "identifier", "address", "vendor", "secret")
+# How many until it is told how far it is.
+_AT_ONCE = 1_000
 _PLAIN = ("name", "identifier", "address", "vendor", *FLAGS)
 COLUMNS = ("name", "site", "identifier", "address", "vendor", "secret", *FLAGS)
 MOST_ROWS = 10_000
@@ -82,7 +95,7 @@ def plan(session: Session, *, tenant_id: TenantId, lines: Iterable[Line], option
         keys = _keys(given.get("identifier"), given.get("address"))
         for field, key in keys:
             if (field, key) in first:
-                reader.wrong(line, field, f"Row {first[field, key]} has {key} already.", "Leave one of them out.")
+                reader.repeats(line.number, field, key, before=first[field, key])
             first.setdefault((field, key), line.number)
         _sort(made, reader, line, given, there, options, (tenant_id, seal))
     return made
@@ -163,10 +176,14 @@ def _require_unnamed(name: str, there: _There) -> None:
         raise InvalidInput(f"Policies name {name!r}.", place="name", remedy="Take it out of them first.")
 
 
-def store(session: Session, *, actor: str, tenant_id: TenantId, plan: Plan, seal: Seal) -> None:
-    """All of it, with an audit entry for each row."""
-    session.add_all(plan.fresh)
-    session.flush()
+def store(session: Session, *, actor: str, tenant_id: TenantId, plan: Plan, seal: Seal, tell: Tell = untold) -> None:
+    """All of it, with an audit entry for each row. `tell`: how many rows are done, now and then."""
+    tell_stored, tell_noted = in_two_steps(tell, len(plan.fresh) + len(plan.changed))
+    for start in range(0, len(plan.fresh), _AT_ONCE):
+        part = plan.fresh[start : start + _AT_ONCE]
+        session.add_all(part)
+        session.flush()
+        tell_stored(start + len(part))
     entries = [_entry(actor, nas, "add", {}, service.describe(nas)) for nas in plan.fresh]
     for nas, wanted, secret in plan.changed:
         before = service.describe(nas)
@@ -179,7 +196,7 @@ def store(session: Session, *, actor: str, tenant_id: TenantId, plan: Plan, seal
         shown = [{name: state[name] for name in differing} for state in (before, after)]
         entries.append(_entry(actor, nas, "set", shown[0], shown[1] | ({"secret": "another"} if secret else {})))
     session.flush()
-    audit.append_in_parts(session, entries)
+    audit.append_in_parts(session, entries, tell_noted)
 
 
 def _entry(actor: str, nas: Nas, verb: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

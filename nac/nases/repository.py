@@ -48,18 +48,12 @@ def find_by_name(session: Session, tenant_id: TenantId, name: str) -> Sequence[N
     return session.scalars(select(Nas).where(Nas.tenant_id == tenant_id, Nas.name == name)).all()
 
 
-def has_other_of_name(session: Session, nas: Nas) -> bool:
-    """Which keeps that name until the transaction ends."""
-    query = select(Nas.id).where(Nas.tenant_id == nas.tenant_id, Nas.name == nas.name, Nas.id != nas.id)
-    return session.scalar(query.limit(1).with_for_update(read=True)) is not None
-
-
 def get_by_id(session: Session, tenant_id: TenantId, nas_id: UUID) -> Nas | None:
     return session.scalar(select(Nas).where(Nas.tenant_id == tenant_id, Nas.id == nas_id))
 
 
 def lock_all(session: Session, tenant_id: TenantId) -> Sequence[Nas]:
-    """In the order in which whoever locks several does."""
+    """In the order of nac.locking."""
     query = select(Nas).where(Nas.tenant_id == tenant_id).order_by(Nas.id).with_for_update()
     return session.scalars(query.execution_options(populate_existing=True)).all()
 

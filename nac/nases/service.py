@@ -16,6 +16,7 @@ from nac.db import hold
 from nac.db.orders import Span
 from nac.errors import AlreadyExists, Conflict, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
+from nac.locking import hold_with_namesakes
 from nac.models import Nas
 from nac.nases import repository
 from nac.nases.repository import ORDERS as ORDERS
@@ -131,14 +132,18 @@ def set_nas(
     """Change what is given; identifier, address, vendor or `secret` "" take it away. `reference` as `require_nas` takes
     it, the rest as `add_nas` does. Raises InUse where a policy names it as it was called."""
     found = require_nas(session, tenant_id=tenant_id, reference=reference)
-    hold(session, found)
+    namesakes: Sequence[Nas] = ()
+    if name is None:
+        hold(session, found)
+    else:
+        namesakes = hold_with_namesakes(session, found)
     before = describe(found)
     wanted: dict[str, object] = {column: getattr(found, column) for column in _COLUMNS}
     if site_id is not None:
         wanted["site_id"] = site_id
     if name is not None and (name := require_name(name)) != found.name:
         require_reachable("nas", name)
-        if not repository.has_other_of_name(session, found):
+        if not namesakes:
             require_unreferenced(session, tenant_id=tenant_id, kind="nas", name=found.name, place="name")
         wanted["name"] = name
     if identifier is not None:

@@ -4,7 +4,7 @@ publishes a CRL); the connection comes from inside the platform's own network, s
 
 import ipaddress
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -26,10 +26,19 @@ _NEVER_USUAL: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::/32", "fd20:ce::/32"),
     ),
     ("a multicast address", ("224.0.0.0/4", "ff00::/8")),
-    # "This network", reserved, IPv4-compatible, local NAT64, Teredo, 6to4, site-local.
+    # "This network", reserved, IPv4-compatible, IPv4-translated, local NAT64, Teredo, 6to4, site-local.
     (
         "no address of a server",
-        ("0.0.0.0/8", "240.0.0.0/4", "::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16", "fec0::/10"),
+        (
+            "0.0.0.0/8",
+            "240.0.0.0/4",
+            "::/96",
+            "::ffff:0:0:0/96",
+            "64:ff9b:1::/48",
+            "2001::/32",
+            "2002::/16",
+            "fec0::/10",
+        ),
     ),
 )
 _USUALLY_REFUSED = [(what, ipaddress.ip_network(text)) for what, texts in _NEVER_USUAL for text in texts]
@@ -43,6 +52,13 @@ class Place(NamedTuple):
     family: int
     # As connect() takes it.
     address: tuple[Any, ...]
+
+
+class Refusal(NamedTuple):
+    """Of each address of a host."""
+
+    why: str
+    remedy: str
 
 
 @dataclass(frozen=True)
@@ -95,18 +111,35 @@ class Reach:
         usual = next((what for what, network in _USUALLY_REFUSED if address in network), "")
         return usual or ("this machine's own address" if is_own(address) else "")
 
+    def refusal(self, texts: Sequence[str]) -> Refusal | None:
+        """Of a host of these addresses; None where one of them may be connected to."""
+        whys = [why for text in texts if (why := self.why_not(text))]
+        if len(whys) < len(texts):
+            return None
+        return Refusal("; ".join(whys), " ".join(dict.fromkeys(map(self._remedy, texts))))
+
+    def refusal_of_literal(self, host: str) -> Refusal | None:
+        """What `places` would say of a host that is written as an address, in whatever form; None for a name, which is
+        looked up when it is connected to."""
+        try:
+            # A name may end in a dot: an address that does is told here as what it means.
+            found = socket.getaddrinfo(
+                host.removesuffix("."), None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            )
+        except (OSError, UnicodeError):
+            return None
+        return self.refusal([str(address[0]) for *_, address in found])
+
     async def places(self, host: str, port: int) -> list[Place]:
         """Where to connect to. The name is looked up here and not again, or it could mean another address by then.
 
         Raises AddressRefused where all of its addresses are refused, OSError where it has none.
         """
         found = await NAMES.look_up(host, port, owner=self.owner)
-        whys = [self.why_not(str(address[0])) for *_, address in found]
-        places = [Place(family, address) for (family, *_, address), why in zip(found, whys, strict=True) if not why]
-        if not places:
-            remedies = dict.fromkeys(self._remedy(str(address[0])) for *_, address in found)
-            raise AddressRefused(f"{host}: {'; '.join(whys)}. {' '.join(remedies)}")
-        return places
+        refusal = self.refusal([str(address[0]) for *_, address in found])
+        if refusal is not None:
+            raise AddressRefused(f"{host}: {refusal.why}. {refusal.remedy}")
+        return [Place(family, address) for family, *_, address in found if not self.why_not(str(address[0]))]
 
 
 USUAL = Reach()

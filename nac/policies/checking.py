@@ -20,7 +20,7 @@ from nac.engine import (
     references,
 )
 from nac.engine.mistakes import mistakes_told
-from nac.engine.references import ReferenceKind
+from nac.engine.references import Reference, ReferenceKind
 from nac.errors import Conflict, InvalidInput
 from nac.ids import TenantId
 from nac.models import Nas, Site
@@ -33,11 +33,17 @@ _WHAT: dict[ReferenceKind, str] = {
     "endpoint-group": "group of endpoints",
     "user-group": "group of users",
     "site": "site",
+    "nas": "NAS",
+    "identity-source": "identity source",
 }
+# Of a template's policy each tenant has or has not its own; and they may be removed while a policy names them.
+_MAY_BE_ABSENT: frozenset[ReferenceKind] = frozenset(("nas", "identity-source"))
 _MAKE: dict[ReferenceKind, str] = {
     "endpoint-group": "./admit endpoint-group add",
     "user-group": "./admit user-group add",
     "site": "./admit site add",
+    "nas": "./admit nas add",
+    "identity-source": "./admit identity-source add",
 }
 
 
@@ -59,17 +65,30 @@ class DictionaryMissing(Conflict):
 
 
 def check_document(
-    session: Session, *, tenant_id: TenantId, document: object, refuse_unreachable: bool = True
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    document: object,
+    refuse_unreachable: bool = True,
+    refuse_absent: bool = False,
+    keep: bool = False,
 ) -> Policy:
-    """The compiled policy. Raises InvalidPolicy with every mistake and its place, or DictionaryMissing."""
+    """The compiled policy. Raises InvalidPolicy with every mistake and its place, or DictionaryMissing.
+
+    `refuse_absent`: also NASes and identity sources that are named must be there, as whoever saves, publishes or goes
+    back is told: a rule of others never matches. Not so for a template's policy, which is the same for tenants that
+    have them and that have not; for a tenant file, whose policies may be older than the removal of what they name; and
+    for trials, which show what such a policy decides.
+    `keep`: what it names stays until the transaction ends.
+    """
     replies = require_dictionary(session, tenant_id=tenant_id)
     if unreadable := check_storable(document):
         raise InvalidPolicy(unreadable)
     policy = Policy()
     mistakes = [
-        *_dangling(session, tenant_id, document),
+        *_dangling(session, tenant_id, document, refuse_absent=refuse_absent, keep=keep),
         *_strange_tests(session, tenant_id, document),
-        *pool_mistakes(session, tenant_id, document),
+        *pool_mistakes(session, tenant_id, document, keep=keep),
     ]
     try:
         policy = compile_policy(document, replies=replies, refuse_unreachable=refuse_unreachable)
@@ -80,12 +99,15 @@ def check_document(
     return policy
 
 
-def check_at_sites(session: Session, *, tenant_id: TenantId, policy_id: UUID, document: object) -> None:
-    """Whether every NAS at the sites of the policy can do what it answers. Raises InvalidPolicy."""
+def check_at_sites(
+    session: Session, *, tenant_id: TenantId, policy_id: UUID, document: object, keep: bool = True
+) -> None:
+    """Whether every NAS at the sites of the policy can do what it answers. `keep` as of `check_document`. Raises
+    InvalidPolicy."""
     mistakes = [
         mistake
         for site in repository.sites_of_policy(session, tenant_id, policy_id)
-        for mistake in _at_site(session, site, document)
+        for mistake in _at_site(session, site, document, keep=keep)
     ]
     if mistakes:
         raise InvalidPolicy(mistakes)
@@ -93,7 +115,7 @@ def check_at_sites(session: Session, *, tenant_id: TenantId, policy_id: UUID, do
 
 def check_at_site(session: Session, *, site: Site, policy_id: UUID | None) -> None:
     """The same for what would decide at one site: the version in force and the site's own fallback."""
-    if mistakes := _at_site(session, site, _in_force(session, site, policy_id)):
+    if mistakes := _at_site(session, site, _in_force(session, site, policy_id), keep=True):
         raise InvalidPolicy(mistakes)
 
 
@@ -107,9 +129,9 @@ def _in_force(session: Session, site: Site, policy_id: UUID | None) -> object:
     return version.document if version else {}
 
 
-def _at_site(session: Session, site: Site, document: object) -> list[Mistake]:
+def _at_site(session: Session, site: Site, document: object, *, keep: bool) -> list[Mistake]:
     unfit = _misfits(site, document, repository.nases_at(session, site.tenant_id, site.id))
-    return [*unfit, *pool_mistakes_at(session, site, document, site.fallback)]
+    return [*unfit, *pool_mistakes_at(session, site, document, site.fallback, keep=keep)]
 
 
 def _misfits(site: Site, document: object, nases: Sequence[Nas]) -> list[Mistake]:
@@ -127,7 +149,7 @@ def check_fallback(session: Session, *, tenant_id: TenantId, document: object) -
         outcome = compile_outcome(document, replies=require_dictionary(session, tenant_id=tenant_id))
     except PolicyErrors as errors:
         raise InvalidPolicy(errors.mistakes) from errors
-    if mistakes := pool_mistakes(session, tenant_id, document):
+    if mistakes := pool_mistakes(session, tenant_id, document, keep=True):
         raise InvalidPolicy(mistakes)
     return outcome
 
@@ -169,14 +191,19 @@ def _parsed(text: bytes) -> Dictionary:
     return from_json(text)
 
 
-def _dangling(session: Session, tenant_id: TenantId, document: object) -> list[Mistake]:
-    found = [reference for reference in references(document) if reference.kind in _WHAT]
+def _dangling(
+    session: Session, tenant_id: TenantId, document: object, *, refuse_absent: bool, keep: bool
+) -> list[Mistake]:
+    kinds = [kind for kind in _WHAT if refuse_absent or kind not in _MAY_BE_ABSENT]
+    found = [reference for reference in references(document) if reference.kind in kinds]
     missing: set[tuple[str, str]] = set()
-    for kind in _WHAT:
+    for kind in kinds:
         names = frozenset(reference.name for reference in found if reference.kind == kind)
         if names:
-            known = repository.known_names(session, tenant_id, kind, names)
+            known = repository.known_names(session, tenant_id, kind, names, keep=keep)
             missing |= {(kind, name) for name in names - known}
+    if missing and any(reference.any_case for reference in found):
+        missing -= _known_otherwise(session, tenant_id, found, missing)
     # A directory has groups of its own, which are not known before somebody signs in.
     if any(kind == "user-group" for kind, _ in missing) and repository.has_identity_sources(session, tenant_id):
         missing = {(kind, name) for kind, name in missing if kind != "user-group"}
@@ -188,3 +215,12 @@ def _dangling(session: Session, tenant_id: TenantId, document: object) -> list[M
         for reference in found
         if (reference.kind, reference.name) in missing
     ]
+
+
+def _known_otherwise(
+    session: Session, tenant_id: TenantId, found: Sequence[Reference], missing: set[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """Those that are compared in any case, and are there in another one."""
+    any_case = {(each.kind, each.name) for each in found if each.any_case} & missing
+    folded = {kind: repository.folded_names(session, tenant_id, kind) for kind in {kind for kind, _ in any_case}}
+    return {(kind, name) for kind, name in any_case if name.casefold() in folded[kind]}

@@ -13,17 +13,18 @@ from nac.pools.extent import ATTRIBUTE
 from nac.vendors import POOL_KEYS
 
 
-def pool_mistakes(session: Session, tenant_id: TenantId, document: object) -> list[Mistake]:
-    """Pools that are nowhere, neither the tenant's nor any site's. Works on any document, a wrong one too."""
+def pool_mistakes(session: Session, tenant_id: TenantId, document: object, *, keep: bool) -> list[Mistake]:
+    """Pools that are nowhere, neither the tenant's nor any site's. Works on any document, a wrong one too. With `keep`
+    those that are named stay until the transaction ends."""
     named = _named(document)
-    pools = _pools(session, tenant_id, named)
+    pools = _pools(session, tenant_id, named, keep=keep)
     return [mistake for each in named if (mistake := _mistake(each, pools, "")) is not None]
 
 
-def pool_mistakes_at(session: Session, site: Site, *documents: object) -> list[Mistake]:
-    """Pools that are not there for this site."""
+def pool_mistakes_at(session: Session, site: Site, *documents: object, keep: bool) -> list[Mistake]:
+    """Pools that are not there for this site; `keep` as of `pool_mistakes`."""
     named = [each for document in documents for each in _named(document)]
-    pools = [pool for pool in _pools(session, site.tenant_id, named) if pool.site_id in (None, site.id)]
+    pools = [pool for pool in _pools(session, site.tenant_id, named, keep=keep) if pool.site_id in (None, site.id)]
     # A site's own comes before the tenant's.
     own = {pool.name for pool in pools if pool.site_id is not None}
     pools = [pool for pool in pools if pool.site_id is not None or pool.name not in own]
@@ -34,14 +35,15 @@ def _named(document: object) -> list[Reference]:
     return [each for each in references(document) if each.kind == "pool"]
 
 
-def _pools(session: Session, tenant_id: TenantId, named: Sequence[Reference]) -> Sequence[Pool]:
-    """Those that may be meant; they stay until the transaction ends."""
+def _pools(session: Session, tenant_id: TenantId, named: Sequence[Reference], *, keep: bool) -> Sequence[Pool]:
+    """Those that may be meant."""
     if not named:
         return []
     query = select(Pool).where(
         Pool.tenant_id == tenant_id, Pool.name.in_({each.name for each in named}), Pool.removing.is_(False)
     )
-    return session.scalars(query.with_for_update(read=True, key_share=True)).all()
+    kept = query.order_by(Pool.id).with_for_update(read=True, key_share=True)
+    return session.scalars(kept if keep else query).all()
 
 
 def _mistake(reference: Reference, pools: Sequence[Pool], site: str) -> Mistake | None:

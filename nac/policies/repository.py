@@ -12,10 +12,12 @@ from nac.models import EndpointGroup, IdentitySource, Nas, Policy, PolicyHits, P
 
 ORDERS = Orders({"slug": (Policy.slug,), "name": (Policy.name, Policy.id)})
 VERSIONS = Orders({"number": (PolicyVersion.number,)}, default="-number")
-_NAMED: dict[str, type[EndpointGroup] | type[UserGroup] | type[Site]] = {
+_NAMED: dict[str, type[EndpointGroup] | type[UserGroup] | type[Site] | type[Nas] | type[IdentitySource]] = {
     "endpoint-group": EndpointGroup,
     "user-group": UserGroup,
     "site": Site,
+    "nas": Nas,
+    "identity-source": IdentitySource,
 }
 
 
@@ -137,11 +139,19 @@ def list_versions(session: Session, tenant_id: TenantId, policy_id: UUID, *, spa
     return session.scalars(span.of(query)).all()
 
 
-def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozenset[str]) -> set[str]:
-    """Those of `names` that exist, and stay until the transaction ends; `kind` as in nac.engine.Reference."""
+def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozenset[str], *, keep: bool) -> set[str]:
+    """Those of `names` that exist, and with `keep` stay until the transaction ends; `kind` of nac.engine.Reference."""
     model = _NAMED[kind]
     query = select(model.name).where(model.tenant_id == tenant_id, model.name.in_(names))
-    return set(session.scalars(query.with_for_update(read=True, key_share=True)))
+    # In the order of nac.locking.
+    kept = query.order_by(model.id).with_for_update(read=True, key_share=True)
+    return set(session.scalars(kept if keep else query))
+
+
+def folded_names(session: Session, tenant_id: TenantId, kind: str) -> set[str]:
+    """All that there are, as they are compared in any case."""
+    model = _NAMED[kind]
+    return {name.casefold() for name in session.scalars(select(model.name).where(model.tenant_id == tenant_id))}
 
 
 def has_identity_sources(session: Session, tenant_id: TenantId) -> bool:

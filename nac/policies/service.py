@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db.orders import Span
+from nac.engine import Policy as Compiled
 from nac.engine import PolicyErrors, read_policy_text
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
@@ -111,13 +112,15 @@ def save_draft(
     document: object,
     comment: str = "",
     written: str | None = None,
+    refuse_absent: bool = True,
 ) -> PolicyVersion:
     """The document as the newest version. Raises InvalidPolicy with every mistake; nothing is stored then.
 
-    `written` is the text that `document` was read from, to be shown again as it is.
+    `written` is the text that `document` was read from, to be shown again as it is. `refuse_absent` as of
+    `check_document`, here and below.
     """
     policy = _require_locked(session, tenant_id, slug)
-    check_document(session, tenant_id=tenant_id, document=document)
+    check_document(session, tenant_id=tenant_id, document=document, refuse_absent=refuse_absent, keep=True)
     if written is not None and _read(written) != document:
         raise InvalidInput("The text and the document of the policy differ.", place="written")
     _supersede(session, policy, "draft")
@@ -138,6 +141,10 @@ def try_tests(
 ) -> Sequence[RunTest]:
     """Every test that the document carries, run. Raises InvalidPolicy."""
     policy = check_document(session, tenant_id=tenant_id, document=document, refuse_unreachable=refuse_unreachable)
+    return _run_tests(session, tenant_id, policy, document)
+
+
+def _run_tests(session: Session, tenant_id: TenantId, policy: Compiled, document: object) -> Sequence[RunTest]:
     replies = require_dictionary(session, tenant_id=tenant_id)
     return run_tests(policy, document, places_by_slug(session, tenant_id=tenant_id), replies=replies)
 
@@ -150,6 +157,7 @@ def publish_policy(
     slug: str,
     number: int | None = None,
     acknowledge: str = "",
+    refuse_absent: bool = True,
 ) -> PolicyVersion:
     """Put the draft in force. With `number`, only if that is the draft: what was reviewed is what is published.
 
@@ -158,8 +166,9 @@ def publish_policy(
     """
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     draft, in_force = _require_draft(session, policy, number), policy.published_version
-    require_passed(try_tests(session, tenant_id=tenant_id, document=draft.document))
-    check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document)
+    checked = check_document(session, tenant_id=tenant_id, document=draft.document, refuse_absent=refuse_absent)
+    require_passed(_run_tests(session, tenant_id, checked, draft.document))
+    check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document, keep=False)
     replayed = gate.require_acknowledged(
         session,
         actor=actor,
@@ -168,11 +177,12 @@ def publish_policy(
         document=draft.document,
         acknowledge=acknowledge,
     )
-    # Only now: a replay may take a minute, and nobody else should wait for it.
+    # Only now: a replay may take a minute, and nobody else should wait for it. Nor is anything else locked before it.
     policy = _require_locked(session, tenant_id, slug)
     if _require_draft(session, policy, number).number != draft.number or policy.published_version != in_force:
         raise Conflict("Somebody else changed this policy meanwhile.", place="policy", remedy="Look, and try again.")
-    # Once more: it may have been assigned to another site meanwhile. From here on nobody assigns it.
+    # Once more: what it names may have gone, and it may have been assigned to another site. From here on neither does.
+    check_document(session, tenant_id=tenant_id, document=draft.document, refuse_absent=refuse_absent, keep=True)
     check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document)
     draft.replayed = replayed
     _put_in_force(session, actor, policy, draft, "publish")
@@ -193,7 +203,14 @@ def _require_draft(session: Session, policy: Policy, number: int | None) -> Poli
 
 
 def roll_back_policy(
-    session: Session, *, actor: str, tenant_id: TenantId, slug: str, number: int, comment: str = ""
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    slug: str,
+    number: int,
+    comment: str = "",
+    refuse_absent: bool = True,
 ) -> PolicyVersion:
     """Put a version back in force that was in force before, as a new version. A draft stays as it is.
 
@@ -207,9 +224,16 @@ def roll_back_policy(
         )
     if policy.published_version == number:
         raise Conflict(f"Version {number} is in force already.", place="version")
-    # It decided before: rules of it that never match are no reason to keep somebody from going back.
-    tested = try_tests(session, tenant_id=tenant_id, document=old.document, refuse_unreachable=False)
-    require_passed(tested)
+    # It decided before: rules of it that never match because of others are no reason to keep somebody from going back.
+    checked = check_document(
+        session,
+        tenant_id=tenant_id,
+        document=old.document,
+        refuse_unreachable=False,
+        refuse_absent=refuse_absent,
+        keep=True,
+    )
+    require_passed(_run_tests(session, tenant_id, checked, old.document))
     check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=old.document)
     version = _append(session, policy, old.document, comment or f"Back to version {number}", old.written)
     _put_in_force(session, actor, policy, version, "roll-back")

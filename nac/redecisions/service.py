@@ -92,7 +92,7 @@ def start(session: Session, *, actor: str, tenant_id: TenantId) -> Redecision:
 
 def approve(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> Redecision:
     """Send what a run that waits has found. Raises RedecisionNotFound, and Conflict where it does not wait."""
-    run = _require_locked(session, tenant_id, number)
+    run = require(session, tenant_id=tenant_id, number=number, lock=True)
     if run.state != "waiting":
         raise Conflict(f"Re-decision {number} does not wait: it is {run.state}.", place="redecision")
     before = {"state": run.state, "waits_for": run.waits_for}
@@ -107,7 +107,7 @@ def stop(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> i
 
     What NASes have done already is not undone. Raises RedecisionNotFound, and Conflict where it is over.
     """
-    run = _require_locked(session, tenant_id, number)
+    run = require(session, tenant_id=tenant_id, number=number, lock=True)
     waits = repository.count_requests(session, run)
     if run.state not in repository.OPEN and not (waits.get("queued") or waits.get("sending")):
         raise Conflict(f"Re-decision {number} is over: it is {run.state}.", place="redecision")
@@ -117,11 +117,13 @@ def stop(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> i
     return withdrawn
 
 
-def require(session: Session, *, tenant_id: TenantId, number: int) -> Redecision:
+def require(session: Session, *, tenant_id: TenantId, number: int, lock: bool = False) -> Redecision:
     """Raises RedecisionNotFound."""
-    run = repository.get(session, tenant_id, number)
+    run = repository.get(session, tenant_id, number, lock=lock)
     if run is None:
-        raise _not_found(number)
+        raise RedecisionNotFound(
+            f"There is no re-decision {number}.", place="redecision", remedy="They are listed by: ./admit redecide list"
+        )
     return run
 
 
@@ -162,19 +164,6 @@ def redecision_row(session: Session, run: Redecision) -> dict[str, Any]:
         # To NASes, by state: see coa list.
         "requests": repository.count_requests(session, run),
     }
-
-
-def _require_locked(session: Session, tenant_id: TenantId, number: int) -> Redecision:
-    run = repository.get(session, tenant_id, number, lock=True)
-    if run is None:
-        raise _not_found(number)
-    return run
-
-
-def _not_found(number: int) -> RedecisionNotFound:
-    return RedecisionNotFound(
-        f"There is no re-decision {number}.", place="redecision", remedy="They are listed by: ./admit redecide list"
-    )
 
 
 def _audit(

@@ -122,6 +122,7 @@ def _plans(now: datetime, danger: bool, engine: Engine | None) -> list[TenantPla
 
 
 def _order_exports(session: Session, found: TenantPlan, now: datetime) -> None:
+    over = []
     for name in EXPORTED:
         log = found.logs[name]
         if log.export_format is not None:
@@ -130,4 +131,6 @@ def _order_exports(session: Session, found: TenantPlan, now: datetime) -> None:
             days = [day for day in log.sizes if day < until]
             standing.order(session, found.tenant_id, name, days, format=log.export_format)
         elif not log.terms.export:
-            standing.end(session, found.tenant_id, name, now=now)
+            over.append(name)
+    if over:
+        standing.end(session, found.tenant_id, over, now=now)

@@ -37,7 +37,8 @@ def refresh(session: Session, plan: TenantPlan, *, now: datetime) -> list[Retent
     """Write what holds at `now`, in the tenant's scope; returns what is new. Those of before keep their date."""
     new = []
     for log in plan.logs.values():
-        repository.store_terms(session, plan.tenant_id, log.log, log.terms)
+        if log.has_new_terms:
+            repository.store_terms(session, plan.tenant_id, log.log, log.terms)
         holding = {notice.kind: notice for notice in _due(session, plan.tenant_id, log, now)}
         for kind, standing_notice in log.notices.items():
             if kind not in holding:

@@ -31,6 +31,8 @@ class LogPlan:
     # None for no budget.
     bytes: int | None
     terms: Terms
+    # Whether they are not what is stored of them.
+    has_new_terms: bool
     # Of the tenant's own choice; None where it made none.
     chosen: RetentionSetting | None
     # Estimates of the bytes and rows of each day.
@@ -116,6 +118,7 @@ def load(
             chosen,
             wanted,
             terms,
+            is_new=known.get(log) != terms,
             sizes=[size for size in sizes if size.log == log],
             holds=[hold for hold in keeping if hold.log in (None, log)],
             released=standing.released_days(session, tenant_id, log) if terms.export else None,
@@ -170,6 +173,7 @@ def _plan(
     wanted: Wanted,
     terms: Terms,
     *,
+    is_new: bool,
     sizes: Sequence[LogSize],
     holds: Sequence[RetentionHold],
     released: frozenset[date] | None,
@@ -195,6 +199,7 @@ def _plan(
         days=wanted.days,
         bytes=wanted.bytes,
         terms=terms,
+        has_new_terms=is_new,
         chosen=setting,
         sizes=by_day,
         rows={size.day: size.rows for size in sizes},

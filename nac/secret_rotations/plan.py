@@ -40,20 +40,22 @@ def steps(status: Status, state: str) -> list[str]:
     if state in ("finished", "cancelled"):
         return ["Nothing is to be done: one secret is in force."]
     whose = f"NAS {status.nas.name}" if status.nas else "the tenant"
+    of = " --nas NAME" if status.nas else ""
     at_end = (
         "At the end of the window the old secret ends by itself, whoever has it."
         if status.rotation.at_end == "finish"
-        else "At the end of the window both go on, and an alarm stands until you finish or cancel."
+        else "At the end of the window both go on, and an alarm stands until you finish it, or cancel it."
     )
     waits = ["Wait until the state is open: the cell does not take the new secret yet."] if state == "preparing" else []
     return [
         *waits,
-        f"Read the next secret of {whose}: POST .../radius-secret/reveal with next, or a snippet with it.",
+        f"Read the secret of {whose} that is `next`: ./admit secret-rotation reveal{of}.",
         "NASes of the way `alone`: change each when it suits; nothing is dropped. On a NAS, change the secret for "
         "authentication, for accounting and for dynamic authorization (CoA) together.",
         "NASes of the way `together`: change all that share an address in one go. Which do is known once heard.",
         "NASes of the way `watched`: change them one by one, and look for their next decision in the log.",
         "NASes of RadSec have nothing to change: TLS says who they are, and their secret is 'radsec' (RFC 6614).",
-        "Look at the list until no NAS is `old` or `back`. One that is `unseen` was not heard with either: ask it.",
-        f"Finish. {at_end}",
+        f"Look at the list until no NAS is `old` or `back`: ./admit secret-rotation nases{of}. "
+        "One that is `unseen` was not heard with either: ask it.",
+        f"Finish: ./admit secret-rotation finish{of}. {at_end}",
     ]

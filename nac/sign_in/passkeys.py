@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import webauthn
+from psycopg.errors import UniqueViolation
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 from webauthn.helpers import bytes_to_base64url
@@ -120,6 +121,8 @@ def add(
         with session.begin_nested():
             session.add(row)
     except IntegrityError as exc:
+        if not isinstance(exc.orig, UniqueViolation):
+            raise
         # An authenticator chooses the name: nobody comes by another's by chance.
         raise AlreadyExists(
             "This passkey is somebody's already.", place="credential", remedy="Make another one."

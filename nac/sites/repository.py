@@ -32,11 +32,6 @@ def list_page(
     return session.scalars(span.of(query)).all()
 
 
-def has_other_of_name(session: Session, site: Site) -> bool:
-    query = select(Site.id).where(Site.tenant_id == site.tenant_id, Site.name == site.name, Site.id != site.id)
-    return session.scalar(query.limit(1)) is not None
-
-
 def count_nases(session: Session, tenant_id: TenantId, site_id: UUID) -> int:
     query = select(func.count()).where(Nas.tenant_id == tenant_id, Nas.site_id == site_id)
     return session.scalars(query).one()

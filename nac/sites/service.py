@@ -9,11 +9,11 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.db import hold
 from nac.db.orders import Span
 from nac.engine.windows import read_time_zone
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
+from nac.locking import hold_with_namesakes
 from nac.models import Policy, Site, Tenant
 from nac.policies.checking import check_at_site, check_fallback
 from nac.policies.referring import require_unreferenced
@@ -57,7 +57,7 @@ def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
         # Nobody publishes it until the site is among those that are looked at then.
         policy = session.get(Policy, policy_id, with_for_update=True)
         if policy is None or policy.tenant_id != tenant_id:
-            raise NotFound("There is no such policy.", place="policy")
+            raise NotFound("There is no such policy.", place="policy", remedy="They are listed by: ./admit policy list")
         current = session.get(Policy, site.policy_id) if site.policy_id else None
         if policy.published_version is None and current is not None and current.published_version is not None:
             raise Conflict(
@@ -67,6 +67,8 @@ def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
                 remedy=f"Publish it first: ./admit policy publish -s {policy.slug}",
             )
         check_at_site(session, site=site, policy_id=policy_id)
+    if site.policy_id == policy_id:
+        return site
     before = {"policy_id": site.policy_id and str(site.policy_id)}
     site.policy_id = policy_id
     session.flush()
@@ -124,14 +126,14 @@ def set_site(
 
 def _rename(session: Session, site: Site, name: str) -> None:
     if name != site.name:
-        hold(session, site)
-        _require_unnamed(session, site, place="name")
+        namesakes = hold_with_namesakes(session, site)
+        _require_unnamed(session, site, namesakes, place="name")
         site.name = name
 
 
-def _require_unnamed(session: Session, site: Site, *, place: str) -> None:
+def _require_unnamed(session: Session, site: Site, namesakes: Sequence[Site], *, place: str) -> None:
     """Raises InUse while a policy names it, and no other of that name."""
-    if not repository.has_other_of_name(session, site):
+    if not namesakes:
         require_unreferenced(session, tenant_id=site.tenant_id, kind="site", name=site.name, place=place)
 
 
@@ -143,6 +145,8 @@ def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str
     """Requests of NASes that are not registered belong to the default site."""
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     tenant = session.get_one(Tenant, tenant_id)
+    if tenant.default_site_id == site.id:
+        return site
     before = {"default_site_id": tenant.default_site_id and str(tenant.default_site_id)}
     tenant.default_site_id = site.id
     session.flush()
@@ -161,7 +165,7 @@ def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str
 def remove_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
     """Raises InUse while it is the default site, has NASes, or sessions that go on, or a policy names it alone."""
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
-    hold(session, site)
+    namesakes = hold_with_namesakes(session, site)
     if session.get_one(Tenant, tenant_id).default_site_id == site.id:
         raise InUse(
             f"Site {slug!r} is the default site: NASes that are not registered belong to it.",
@@ -186,7 +190,7 @@ def remove_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
             place="site",
             remedy="Wait until the devices there have left: after a day of silence one counts so.",
         )
-    _require_unnamed(session, site, place="site")
+    _require_unnamed(session, site, namesakes, place="site")
     session.delete(site)
     session.flush()
     audit.append(

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from nac.errors import InvalidInput
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS, Groups
 from nac.ids import TenantId
+from nac.locking import lock_first
 from nac.methods import Offer
 from nac.models import Site, Tenant
 from nac.policies import repository as policy_rows
@@ -89,6 +90,9 @@ def put_parts(
         for name, value in wanted.items()
         if had[name] != value and (value is not ABSENT or _may_be_none(name))
     }
+    decided_by = {value for name, value in changed.items() if _is_site_policy(name) and isinstance(value, str)}
+    named = decided_by | {name.removeprefix("policy:") for name in changed if name.startswith("policy:")}
+    lock_first(session, tenant_id=tenant_id, policies=named, tenant=True)
     putting = _Putting(session, actor, tenant_id, names)
     for name in sorted(changed, key=_order):
         putting.put(name, changed[name])
@@ -97,6 +101,10 @@ def put_parts(
 
 def _may_be_none(name: str) -> bool:
     return name.endswith((".fallback", ".policy")) or name == "settings.replay_days"
+
+
+def _is_site_policy(name: str) -> bool:
+    return name.startswith("site:") and name.endswith(".policy")
 
 
 def _order(name: str) -> tuple[int, str]:
@@ -134,6 +142,7 @@ class _Putting:
                 self._put_setting(name.removeprefix("settings."), value)
 
     def _put_policy(self, slug: str, document: object) -> None:
+        """One policy for all that follow the template: it may name NASes and identity sources that others have."""
         policy = policy_rows.get_by_slug(self.session, self.tenant_id, slug)
         if policy is None:
             self._do(policies.create_policy, slug=slug)
@@ -144,10 +153,16 @@ class _Putting:
             )
             for version in before:
                 if version.published_at is not None and version.document == document:
-                    self._do(policies.roll_back_policy, slug=slug, number=version.number, comment=_COMMENT)
+                    self._do(
+                        policies.roll_back_policy,
+                        slug=slug,
+                        number=version.number,
+                        comment=_COMMENT,
+                        refuse_absent=False,
+                    )
                     return
-        self._do(policies.save_draft, slug=slug, document=document, comment=_COMMENT)
-        self._do(policies.publish_policy, slug=slug)
+        self._do(policies.save_draft, slug=slug, document=document, comment=_COMMENT, refuse_absent=False)
+        self._do(policies.publish_policy, slug=slug, refuse_absent=False)
 
     def _put_site(self, slug: str, member: str, value: Any) -> None:  # noqa: ANN401 -- any JSON
         if not member:

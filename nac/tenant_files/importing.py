@@ -19,6 +19,7 @@ from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import enter_tenant, set_for_transaction
+from nac.db.failures import naming
 from nac.db.growth import GROWING, note_growth
 from nac.errors import AlreadyExists, InvalidInput
 from nac.ids import MspId, TenantId
@@ -96,7 +97,8 @@ def import_tenant(
     if not done.rows["sites"]:
         raise TenantFileRefused("It has no site.", place="sites")
     tenant.default_site_id = taker.new_id("sites", file.default_site_id)
-    session.flush()
+    with naming("sites"):
+        session.flush()
     check_contents(session, actor=actor, tenant=tenant, sealer=signing.sealer)
     if not file.has_secrets:
         done.notes.append(
@@ -164,14 +166,16 @@ class _Taker:
             self._insert(shape, batch)
             tell(count)
         if table.name == _LAST:
-            self._session.execute(_CHECK)
+            with naming(_LAST):
+                self._session.execute(_CHECK)
         return count
 
     def _insert(self, shape: "_Shape", rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
             for referred in GROWING.intersection(shape.references.values()):
                 note_growth(self._session, referred)
-            self._session.execute(insert(shape.table).inline(), rows)
+            with naming(shape.table.name):
+                self._session.execute(insert(shape.table).inline(), rows)
 
     def _values(self, shape: "_Shape", row: Row) -> dict[str, Any]:
         table = shape.table

@@ -6,6 +6,7 @@ that know both addresses go over by themselves; its slot is kept until the move 
 short. What it had heard and not yet told is shipped by the new cell (migration 0037, `hand_over_record`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +26,13 @@ from nac.tenants import service as tenants
 MoveState = Literal["prepared", "switched", "finished", "cancelled"]
 
 _audit = tenant_recorder("tenant")
+_TOLD: Mapping[str, str] = {
+    "prepared": "Add the new address and ports as the second RADIUS server, with the same secret, and permit the new "
+    "address to send Disconnect- and CoA-Requests. It does not answer yet.",
+    "switched": "The new address answers, the one of before does not. Make the new one the first RADIUS server.",
+    "finished": "Remove the address of before.",
+    "cancelled": "Remove the new address: the tenant stays where it was.",
+}
 
 
 class MoveNotFound(NotFound):
@@ -58,6 +66,11 @@ class MoveStatus:
     after: Place
     # Whether the next step can be taken.
     is_ready: bool
+
+    @property
+    def told(self) -> str:
+        """What is to be done at NASes now."""
+        return _TOLD[self.move.state]
 
 
 def prepare_move(session: Session, *, actor: str, tenant_id: TenantId, cell: str, sealer: Sealer) -> MoveStatus:

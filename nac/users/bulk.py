@@ -101,7 +101,7 @@ def _read(lines: Iterable[Line], reader: Reader) -> list[_Row]:
         for name, read, kind in _FIELDS:
             reader.take(line, row, name, read, kind)
         if row.name in first:
-            reader.wrong(line, "name", f"Row {first[row.name]} has {row.name!r} already.", "Leave one of them out.")
+            reader.repeats(line.number, "name", repr(row.name), before=first[row.name])
         elif row.name:
             first[row.name] = line.number
         rows.append(row)
@@ -133,15 +133,13 @@ _FIELDS: tuple[tuple[str, Callable[[Any], object], type], ...] = (
 def _missing_groups(
     session: Session, tenant_id: TenantId, rows: Iterable[_Row], reader: Reader, options: Options
 ) -> tuple[str, ...]:
-    first: dict[str, int] = {}
-    for row in rows:
-        for name in row.groups or ():
-            first.setdefault(name, row.number)
-    missing = sorted(first.keys() - {group.name for group in USER_GROUPS.list_all(session, tenant_id=tenant_id)})
+    lines = reader.lines_naming((row.number, row.groups or ()) for row in rows)
+    USER_GROUPS.keep(session, tenant_id=tenant_id, names=lines.keys())
+    missing = sorted(lines.keys() - {group.name for group in USER_GROUPS.list_all(session, tenant_id=tenant_id)})
     if not options.make_groups:
         for name in missing:
             remedy = "Add it: ./admit user-group add. Or say make_groups (--make-groups), which makes all of them."
-            reader.wrong(Line(first[name], {}), "groups", f"There is no group {name!r}.", remedy)
+            reader.wrong_in(lines[name], "groups", f"There is no group {name!r}.", remedy)
     return tuple(missing)
 
 

@@ -10,6 +10,7 @@ from nac.clock import utc_now
 from nac.db import CellScope, session_scope
 from nac.ids import CellId
 from nac.models import SelfTest, Slot, Tenant
+from nac.sources import OWN_TRIALS
 from radius.agent.alarms import Alarms
 
 # An alarm stands for so long after the last such packet.
@@ -43,9 +44,9 @@ class WrongSecrets:
     def tell(self) -> None:
         """Raises AdmitError where the database does not answer."""
         now = self._clock()
-        for each in self._take():
-            if len(self._heard) < _MOST_WAITING:
-                self._heard.add(each)
+        for slot, address in self._take():
+            if len(self._heard) < _MOST_WAITING and address != str(OWN_TRIALS):
+                self._heard.add((slot, address))
         tested = self._slots_under_test() if self._heard else set()
         # Kept until here: the database may not have answered.
         heard, self._heard = self._heard, set()

@@ -1,9 +1,9 @@
-"""A sender that is killed: python -m tests.agent.coa_process <cell url> <cell id> <recorded | sent>"""
+"""A sender that is killed."""
 
 import os
 import signal
-import sys
 import threading
+from typing import Literal
 
 from nac.db import make_engine
 from nac.ids import CellId
@@ -22,16 +22,11 @@ class Dying(CoaQueue):
         die()
 
 
-def main():
-    url, cell_id, moment = sys.argv[1:]
+def send_and_die(url: str, cell_id: CellId, moment: Literal["recorded", "sent"]) -> None:
     engine = make_engine(url)
     if moment == "recorded":
-        queue = Dying(engine, CellId(int(cell_id)), OpenSealer())
+        queue = Dying(engine, cell_id, OpenSealer())
     else:
-        queue = CoaQueue(engine, CellId(int(cell_id)), OpenSealer())
+        queue = CoaQueue(engine, cell_id, OpenSealer())
         CoaSender._receive = lambda sender: die() if sender.counters["packets"] else None
-    make_sender(engine, CellId(int(cell_id)), queue=queue).run(threading.Event())
-
-
-if __name__ == "__main__":
-    main()
+    make_sender(engine, cell_id, queue=queue).run(threading.Event())

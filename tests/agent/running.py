@@ -3,12 +3,11 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -25,7 +24,9 @@ from nac.policies import service as policies
 from nac.provisioning import provision_tenant
 from nac.secrets import MasterKeyFile, Sealer
 from nac.sites import service as sites
+from radius.agent.__main__ import main
 from tests.factories.tenancy import ACTOR
+from tests.forked import start_forked
 from tests.ports import free_row
 from tests.postgres import Database
 
@@ -49,22 +50,15 @@ class RunningCell:
     signing: Signing
     environment: Mapping[str, str] = field(repr=False)
     # The present one last.
-    agents: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    agents: list[ForkProcess] = field(default_factory=list)
 
     def start(self) -> None:
         """Returns when its radiusd serves, or was adopted."""
-        with (self.folder / "agent.log").open("ab") as log:
-            known = self._beginnings()
-            agent = subprocess.Popen(
-                [sys.executable, "-m", "radius.agent"],
-                env=self.environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-            self.agents.append(agent)
-        self.wait(lambda: agent.poll() is not None or self._beginnings() > known)
-        assert agent.poll() is None, self.log()
+        known = self._beginnings()
+        agent = start_forked(main, self.environment, self.folder / "agent.log")
+        self.agents.append(agent)
+        self.wait(lambda: not agent.is_alive() or self._beginnings() > known)
+        assert agent.is_alive(), self.log()
 
     def _beginnings(self) -> int:
         return len(re.findall(r"radiusd \d+ serves|took over radiusd", self.log()))
@@ -72,20 +66,21 @@ class RunningCell:
     def kill(self, *, with_radiusd: bool) -> None:
         """SIGKILL; radiusd alone goes on answering by what it knows."""
         self.agents[-1].kill()
-        self.agents[-1].wait(20)
+        self.agents[-1].join(20)
         if with_radiusd:
             pid = int(self.radiusds[-1])
             os.kill(pid, signal.SIGKILL)
             self.wait(lambda: not procfs.is_running(pid))
 
     def ensure_started(self) -> None:
-        if self.agents[-1].poll() is not None:
+        if not self.agents[-1].is_alive():
             self.start()
 
     def stop(self) -> None:
         self.ensure_started()
         self.agents[-1].terminate()
-        self.agents[-1].wait(20)
+        self.agents[-1].join(20)
+        assert self.agents[-1].exitcode == 0, self.log()
 
     @property
     def radiusds(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from nac.ids import CellId
@@ -10,12 +11,11 @@ from radius.agent.alarms import Alarms
 from radius.agent.live import LiveFeed
 from radius.agent.streams import AccountingStream
 
-# Small batches: most kills then hit a transaction somewhere.
-ship.MAX_RECORDS = 40
 
-
-def main():
-    url, cell_id, journal, *told = sys.argv[1:]
+def ship_until_killed(url: str, cell_id: CellId, journal: Path, *told: str, tell: Callable[[str], object]) -> None:
+    """`tell` is told "ready"."""
+    # Small batches: most kills then hit a transaction somewhere.
+    ship.MAX_RECORDS = 40
     feed = None
     if told:
         feed = LiveFeed(told[0], lambda: {told[1]: "alpha"}, cell="cell-1")
@@ -23,16 +23,21 @@ def main():
     stream = AccountingStream(live=feed)
     shipper = ship.Shipper(
         stream,
-        cell_id=CellId(int(cell_id)),
+        cell_id=cell_id,
         host="127.0.0.1",
         engine=ship.shipping_engine(url, stream),
-        journal=Path(journal),
+        journal=journal,
         alarms=Alarms(),
     )
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
+    tell("ready")
     shipper.run(threading.Event())
 
 
+def _say(word: str) -> None:
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    main()
+    url, cell_id, journal, *told = sys.argv[1:]
+    ship_until_killed(url, CellId(int(cell_id)), Path(journal), *told, tell=_say)

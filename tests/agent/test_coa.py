@@ -2,8 +2,6 @@
 
 import hmac
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import replace
@@ -34,6 +32,8 @@ from tests.agent.coa import (
     own_address,
     running,
 )
+from tests.agent.coa_process import send_and_die
+from tests.forked import forked
 from tests.waiting import until
 
 USER_NAME, NAS_IP, STATION, NAS_IDENTIFIER, SESSION_ID, EVENT_TIMESTAMP, SIGNATURE = 1, 4, 31, 32, 44, 55, 80
@@ -304,8 +304,9 @@ def kill(database, platform, owner):
     """An agent that takes the request, and is killed at a moment; then its time with the request is over."""
 
     def kill(request, moment):
-        command = [sys.executable, "-m", "tests.agent.coa_process", database.cell_url, str(platform.cell_id), moment]
-        assert subprocess.run(command, timeout=60, check=False).returncode == -signal.SIGKILL
+        process = forked(lambda: send_and_die(database.cell_url, platform.cell_id, moment))
+        process.join(60)
+        assert process.exitcode == -signal.SIGKILL
         assert outcome(owner, request) == "sending"
         owner.execute("UPDATE coa_requests SET due_at = now() WHERE id = %s", (request,))
 

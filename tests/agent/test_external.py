@@ -124,7 +124,7 @@ class TestShown:
             changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
         batch = self.read(bytes(changed))
         for row in batch._shown.values():
-            assert all(url.startswith("http") for url in (*row.crl_urls, *row.ocsp_urls))
+            assert all(url.lower().startswith("http") for url in (*row.crl_urls, *row.ocsp_urls))
             assert "\0" not in row.common_name
 
 

@@ -168,6 +168,7 @@ def test_change_of_a_pool_touches_no_row_that_stays_as_it_is(database, app_engin
     assert owner.execute("SELECT count(*), max(number) FROM pool_addresses").fetchone() == (512, 511)
 
 
+@pytest.mark.long
 def test_largest_pool_is_made_and_changed(app_engine, alpha, owner):
     def call(function, **what):
         with session_scope(TenantScope(alpha.id), engine=app_engine) as session:

@@ -12,7 +12,10 @@ import pytest
 
 from cli.layout import CHECKOUT
 from nac.secrets import MasterKeyFile
+from radius.agent import process
+from radius.agent.__main__ import main
 from radius.agent.paths import CellPaths
+from tests.forked import run_forked
 from tests.ports import free_row
 from tests.refusing import assert_one_sentence, bound
 
@@ -20,14 +23,10 @@ pytestmark = pytest.mark.faults
 
 NEWER = "9999_from_the_future"
 
-# The one place where the agent's radiusd is named.
-_WITH_OTHER_RADIUSD = "import radius.agent.process as p; p.RADIUSD = {path!r}; "
-_MAIN = "from radius.agent.__main__ import main; raise SystemExit(main())"
-
 
 @pytest.fixture
 def run_agent(database, tmp_path):
-    """`python -m radius.agent` on the tests' database, in a cell directory of its own, until it ends by itself."""
+    """The agent on the tests' database, in a cell directory of its own, until it ends by itself."""
     cell = tmp_path / "cell"
     key = tmp_path / "master.key"
     MasterKeyFile.create(key)
@@ -42,16 +41,13 @@ def run_agent(database, tmp_path):
             "ADMIT_DATABASE_CELL_URL": database.cell_url,
             "ADMIT_MASTER_KEY_FILE": str(key),
         }
-        code = (_WITH_OTHER_RADIUSD.format(path=str(radiusd)) if radiusd else "") + _MAIN
-        return subprocess.run(
-            [sys.executable, "-P", "-c", code],
-            cwd=CHECKOUT,
-            env={"PATH": os.environ["PATH"], **settings},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+
+        def agent() -> int:
+            # The one place where the agent's radiusd is named.
+            process.RADIUSD = str(radiusd or process.RADIUSD)
+            return main()
+
+        return run_forked(agent, {"PATH": os.environ["PATH"], **settings})
 
     yield run
     # Outside of the test's own directory: in memory.
@@ -67,7 +63,9 @@ def test_agent_refuses_a_taken_port(run_agent):
     assert_one_sentence(done, f"port {port + 1} ", "is taken", "--first-port")
 
 
-@pytest.mark.parametrize("version", ["3.2.1", "3.2.9", "4.0.0"])
+@pytest.mark.parametrize(
+    "version", ["3.2.1", *(pytest.param(each, marks=pytest.mark.long) for each in ("3.2.9", "4.0.0"))]
+)
 def test_agent_refuses_another_freeradius(run_agent, tmp_path, version):
     """radiusd itself says another version than dpkg may have."""
     fake = tmp_path / "freeradius"
@@ -76,6 +74,7 @@ def test_agent_refuses_another_freeradius(run_agent, tmp_path, version):
     assert_one_sentence(run_agent(radiusd=fake), f"FreeRADIUS {version}", "3.2.7")
 
 
+@pytest.mark.long
 def test_agent_refuses_a_machine_without_freeradius(run_agent, tmp_path):
     """No program of that name."""
     assert_one_sentence(run_agent(radiusd=tmp_path / "none"), "install freeradius 3.2.7")

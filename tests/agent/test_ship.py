@@ -1,12 +1,10 @@
 import os
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import suppress
 from datetime import timedelta
+from multiprocessing import Pipe
 
 import msgspec
 import psycopg
@@ -18,7 +16,8 @@ from nac.journal.reader import JournalReader, Position
 from nac.journal.segment import JournalWriter, list_segments, segment_path
 from radius.agent.streams import AccountingStream, AuthStream
 from tests.agent.journal import AT, SECOND, accounting, auth, certificate_sent, drain
-from tests.replica.reading import ROOT
+from tests.agent.shipping_process import ship_until_killed
+from tests.forked import forked
 from tests.waiting import PATIENCE_SECONDS, until
 from worker.jobs.logs import make_partitions
 
@@ -333,11 +332,13 @@ def test_shipper_killed_again_and_again_ships_every_record_exactly_once(
     owner, database, alpha, journal, platform, times
 ):
     dice = random.Random(4)
-    command = [sys.executable, "-m", "tests.agent.shipping_process", database.cell_url, str(platform.cell_id)]
+    heard, told = Pipe(duplex=False)
     written = 0
     for turn in range(times):
-        process = subprocess.Popen([*command, str(journal.directory)], stdout=subprocess.PIPE, cwd=ROOT)
-        assert process.stdout.readline() == b"ready\n"
+        process = forked(
+            lambda: ship_until_killed(database.cell_url, platform.cell_id, journal.directory, tell=told.send)
+        )
+        assert heard.recv() == "ready"
         end = time.monotonic() + dice.uniform(0.05, 0.4)
         # The first is killed after it has shipped something, however slow the machine is.
         while time.monotonic() < end or (turn == 0 and not count(owner, "accounting_log")):
@@ -346,9 +347,10 @@ def test_shipper_killed_again_and_again_ships_every_record_exactly_once(
                 written += 1
             time.sleep(0.003)
             assert time.monotonic() < end + PATIENCE_SECONDS
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        process.kill()
+        process.join()
+    heard.close()
+    told.close()
     journal.ship()
     assert written > 40 * times
     assert journal.acct.counters["shipped"] < written

@@ -211,6 +211,7 @@ def test_new_roots_are_reached_from_all_before_and_devices_of_each_are_admitted(
     assert alpha.cell.radiusds == started
 
 
+@pytest.mark.long
 def test_server_certificate_with_a_key_of_another_kind_is_shown_once_radiusd_was_exchanged(alpha: Alpha) -> None:
     """Beside an ECDSA certificate OpenSSL shows an RSA one to nobody who takes the former.
 

@@ -6,6 +6,7 @@ import pytest
 
 from nac.clock import utc_now
 from nac.errors import DatabaseUnavailable
+from nac.sources import OWN_TRIALS
 from radius.agent.alarms import Alarms
 from radius.agent.rotation_alarms import tell_of_rotations
 from radius.agent.wrong_secrets import STANDS_SECONDS, WrongSecrets
@@ -59,6 +60,14 @@ def test_wrong_secret_of_a_self_test_is_no_alarm(owner, cell_engine, platform, a
     owner.execute("UPDATE self_tests SET ended_at = ended_at - interval '2 minutes'")
     told.tell()
     assert {alarm.code for alarm in alarms.standing()} == {"wrong-secret:alpha", "wrong-secret:bravo"}
+
+
+def test_wrong_secret_that_we_try_ourselves_is_no_alarm_and_hides_none(cell_engine, platform, alpha, bravo):
+    alarms = Alarms()
+    heard = {(0, str(OWN_TRIALS)), (1, str(OWN_TRIALS)), (1, "127.0.0.1")}
+    WrongSecrets(cell_engine, platform.cell_id, alarms, lambda: heard).tell()
+    [alarm] = alarms.standing()
+    assert (alarm.code, alarm.detail.split(" to tenant")[0]) == ("wrong-secret:bravo", "Packets from 127.0.0.1")
 
 
 def test_self_test_that_nobody_does_any_more_silences_nothing(owner, cell_engine, platform, alpha):

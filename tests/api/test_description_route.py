@@ -14,6 +14,7 @@ def test_description_is_made_once_and_not_sent_to_who_has_it(database: Database,
         plain = client.get("/openapi.json", headers={"Accept-Encoding": "identity"})
         packed = client.get("/openapi.json", headers={"Accept-Encoding": "gzip"})
         assert plain.json() == packed.json() == app.openapi()
+        assert list(plain.json()["paths"]["/readyz"]["get"]["responses"]) == ["200", "503"]
         assert packed.headers["content-encoding"] == "gzip"
         assert len(gzip.compress(plain.content)) < len(plain.content) / 5
         known = client.get("/openapi.json", headers={"If-None-Match": packed.headers["etag"]})

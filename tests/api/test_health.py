@@ -1,4 +1,8 @@
+import os
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -8,6 +12,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from api.main import create_app
+from nac.db import CONNECTIONS_MOST
 from nac.errors import InUse, NotFound
 from nac.settings import Settings, SettingsError, load_settings
 from tests.api.served import served
@@ -54,6 +59,25 @@ def test_process_that_answers_is_alive(client: httpx.Client):
 def test_migrated_database_makes_ready(client: httpx.Client):
     reply = client.get("/readyz")
     assert (reply.status_code, reply.json()) == (200, {"status": "ready", "redis": "answers"})
+
+
+def test_all_connections_in_use_do_not_make_unready(app: FastAPI, client: httpx.Client) -> None:
+    """A table is locked, say: the database is well, and no balancer takes the process out."""
+    with ExitStack() as held:
+        for _ in range(CONNECTIONS_MOST):
+            held.enter_context(app.state.engine.connect())
+        assert client.get("/readyz").status_code == 200
+
+
+def test_many_that_probe_while_redis_hangs_keep_nobody_from_it(client: httpx.Client, redis_server: RedisServer) -> None:
+    client.get("/readyz")
+    os.kill(redis_server.pid, signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(40) as clients:
+            answers = list(clients.map(lambda _: client.get("/readyz"), range(40)))
+    finally:
+        os.kill(redis_server.pid, signal.SIGCONT)
+    assert {(each.status_code, each.json().get("redis")) for each in answers} == {(200, "does not answer")}
 
 
 def test_redis_away_is_reported_and_not_required(client: httpx.Client, redis_server: RedisServer):
@@ -111,14 +135,14 @@ def test_slash_too_many_leads_nowhere(client: httpx.Client):
 
 def test_wrong_method_is_a_problem_that_names_the_right_one(client: httpx.Client):
     reply = client.post("/healthz")
-    assert (reply.status_code, reply.headers["allow"]) == (405, "GET")
+    assert (reply.status_code, reply.headers["allow"]) == (405, "GET, HEAD")
     assert reply.json()["code"] == "method-not-allowed"
 
 
 def test_wrong_method_names_those_of_all_routes_of_the_path(app: FastAPI, client: httpx.Client):
     app.get("/thing/{name}")(lambda name: name)
     app.delete("/thing/{name}")(lambda name: name)
-    assert client.post("/thing/a").headers["allow"] == "DELETE, GET"
+    assert client.post("/thing/a").headers["allow"] == "DELETE, GET, HEAD"
 
 
 class Body(BaseModel):

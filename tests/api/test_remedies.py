@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from api import remedies
 from api.remedies import OPERATIONS, of_the_api, told_by_the_api
 from api.v1.routers import V1
 
@@ -30,6 +31,8 @@ _OF_THE_INSTALLATION = {"api", "up"}
         ),
         ("The tenant's words: say so (--code), or don't.", "The tenant's words: say so, or don't."),
         ("A group './admit ca list' is there.", "A group './admit ca list' is there."),
+        ("Of 'one\n./admit ca list' two", "Of 'one\nlistAuthorities' two"),
+        ("An 'open quote: ./admit ca list", "An 'open quote: listAuthorities"),
     ],
 )
 def test_commands_become_operations(told: str, wanted: str) -> None:
@@ -39,6 +42,32 @@ def test_commands_become_operations(told: str, wanted: str) -> None:
         "remedy": wanted,
         "mistakes": [{"remedy": wanted, "place": "./admit endpoint list"}],
     }
+
+
+class _Counted:
+    """A pattern that tells how many characters it has looked through."""
+
+    def __init__(self, pattern: re.Pattern[str], looked: list[int]) -> None:
+        self._pattern, self._looked = pattern, looked
+
+    def search(self, text: str, at: int) -> re.Match[str] | None:
+        found = self._pattern.search(text, at)
+        self._looked.append((found.end() if found else len(text)) - at)
+        return found
+
+
+@pytest.mark.parametrize("part", ["'", '"', "'a ", '" \'a" ', "'x\n", "'a 'b' ", "./admit ca list 'a "])
+def test_nothing_is_looked_through_twice_however_many_quotations_do_not_end(
+    monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    text = "./admit ca list " + part * (1_000_000 // len(part))
+    looked: list[int] = []
+    for quote, pattern in remedies._ENDS.items():
+        monkeypatch.setitem(remedies._ENDS, quote, _Counted(pattern, looked))
+    monkeypatch.setattr(remedies, "_TOLD", _Counted(remedies._TOLD, looked))
+    assert of_the_api(text).startswith("listAuthorities ")
+    # By each of the two, and for what commands begin with.
+    assert sum(looked) <= len(text) * (2 + len(remedies._ENDS))
 
 
 def test_operations_are_there() -> None:

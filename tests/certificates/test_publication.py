@@ -322,6 +322,7 @@ def test_every_signature_is_in_the_audit_log(app_engine: Engine, publisher: Publ
         assert {entry.target for entry in entries if entry.action == action} == names
 
 
+@pytest.mark.long
 def test_fifty_thousand_revoked_certificates_are_published(
     database: Database, publisher: Publisher, alpha: Certified
 ) -> None:

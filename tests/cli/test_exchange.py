@@ -1,4 +1,4 @@
-"""What is said of a change that radiusd does not run with; that it does is shown with a real one in `test_up.py`."""
+"""What is said of a change that radiusd does not run with; that it does is shown in tests/whole/test_up.py."""
 
 import json
 from datetime import timedelta

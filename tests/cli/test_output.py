@@ -1,10 +1,13 @@
 """What commands print for people."""
 
+import json
+from datetime import UTC, date, datetime, timedelta, timezone
+
 import click
 import pytest
 from click.testing import CliRunner
 
-from cli.output import show_list, show_one
+from cli.output import show_json, show_list, show_one
 
 
 @pytest.mark.parametrize("value", ["\x1b[2J", ["\x1b[2J"], ("\x1b[2J",), {"key": "\x1b[2J"}])
@@ -15,3 +18,16 @@ def test_nothing_that_is_shown_steers_the_terminal(value):
         show_list([{"name": value}], as_json=False)
 
     assert "\x1b" not in CliRunner().invoke(show, color=True).output
+
+
+@pytest.mark.parametrize(
+    "show", [lambda row: show_list([row], as_json=True), show_json, lambda row: show_one(row, as_json=True)]
+)
+def test_moments_of_json_are_iso_8601_with_t_and_offset(show):
+    at = datetime(2026, 11, 23, 4, 5, 6, 70, UTC)
+    elsewhere = at.astimezone(timezone(timedelta(hours=2)))
+    row = {"at": at, "inner": {"list": [elsewhere, at.replace(tzinfo=None)]}, "day": date(2026, 11, 23), "text": "a b"}
+    told = json.loads(CliRunner().invoke(click.command()(lambda: show(row))).output)
+    iso = "2026-11-23T04:05:06.000070+00:00"
+    expected = {"at": iso, "inner": {"list": [iso, iso]}, "day": "2026-11-23", "text": "a b"}
+    assert told in (expected, [expected])

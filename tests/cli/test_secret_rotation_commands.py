@@ -1,6 +1,7 @@
 """`./admit secret-rotation`: what a person and a script see, and with which exit status."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import Engine, select
@@ -28,6 +29,10 @@ def test_rotation_is_begun_looked_at_and_finished(alpha, saw):
     begun = alpha.json("secret-rotation", "begin", *OF, "--secret", NEW, "--hours", "24", "--at-end", "wait")
     assert (begun["of"], begun["state"], begun["at_end"], begun["nases"]) == ("tenant", "preparing", "wait", "")
     assert begun["plan"][0].startswith("Wait until the state is open")
+    assert "POST" not in str(begun["plan"])
+    for command in ("reveal", "nases", "finish"):
+        assert f"./admit secret-rotation {command}" in str(begun["plan"])
+    assert begun["ends_at"] == datetime.fromisoformat(begun["ends_at"]).astimezone(UTC).isoformat()
     assert alpha.json("secret-rotation", "show", *OF) == begun
     told = alpha.run("secret-rotation", "show", *OF).output
     assert "preparing" in told

@@ -1,4 +1,4 @@
-"""What `./admit status` says of a cell; the processes themselves are asked in `test_up.py`."""
+"""What `./admit status` says of a cell; the processes themselves are asked in `tests/whole/test_up.py`."""
 
 import os
 from datetime import UTC, datetime

@@ -103,5 +103,5 @@ def test_worker_has_a_process_left_beside_feeds_and_another_long_job(layout: Lay
     [worker] = [
         each for each in programs(layout, load_settings({"ADMIT_VAR_DIR": str(layout.var)})) if each.name == "worker"
     ]
-    [processes] = [word.partition("=")[2] for word in worker.command if word.startswith("--concurrency=")]
+    [processes] = [word.partition("=")[2] for word in worker.command if word.startswith("--processes=")]
     assert int(processes) >= 3

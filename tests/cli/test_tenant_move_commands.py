@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 from sqlalchemy import Engine, select, update
@@ -45,18 +46,28 @@ def answers(owner_engine: Engine):
 
 def test_tenant_goes_over_in_three_steps(move, refused, answers, alpha, owner_engine: Engine):
     places = {"before": BEFORE, "after": AFTER}
-    assert move("prepare", "alpha", "--to", "cell-2") == {"state": "prepared", "ready": False} | places
+    assert move("prepare", "alpha", "--to", "cell-2") == {"state": "prepared", "ready": False} | places | {
+        "at_nases": ANY,
+        "next": "Wait: radiusd of the new cell takes the tenant up within half a minute. Then: ./admit tenant-move "
+        "switch alpha",
+    }
     exit_code, told = refused("switch", "alpha")
     assert (exit_code, "does not answer with the tenant's secret yet" in told) == (1, True), told
     answers()
-    assert move("show", "alpha") == {"state": "prepared", "ready": True} | places
-    assert move("switch", "alpha") == {"state": "switched", "ready": True} | places
+    shown = move("show", "alpha")
+    assert shown.items() >= ({"state": "prepared", "ready": True} | places).items()
+    assert shown["next"].startswith("./admit tenant-move switch alpha, ")
+    switched = move("switch", "alpha")
+    assert switched.items() >= ({"state": "switched", "ready": True} | places).items()
+    assert switched["next"].startswith("./admit tenant-move finish alpha, ")
     assert alpha.json("tenant", "show", "alpha")["auth_port"] == 19120
-    assert move("finish", "alpha") == {"state": "finished", "ready": False} | places
+    finished = {"at_nases": "Remove the address of before.", "next": "Nothing: the move is over."}
+    assert move("finish", "alpha") == {"state": "finished", "ready": None} | places | finished
     assert move("show", "alpha")["state"] == "finished"
     assert "not moving" in refused("cancel", "alpha")[1]
     told = alpha.run("tenant-move", "show", "alpha").output
     assert AFTER in told
+    assert "ready     -" in told
     with Session(owner_engine) as session:
         moves = select(AuditEntry.action).where(AuditEntry.action.like("tenant.%-move"))
         actions = session.scalars(moves.order_by(AuditEntry.id)).all()

@@ -1,12 +1,15 @@
 """`./admit up` where it cannot serve: one clear sentence, exit status not 0, and nothing is started."""
 
+import os
 import shutil
 import socket
+import subprocess
 
 import pytest
 
-from tests.faults.instance import Instance
+from cli.layout import CHECKOUT
 from tests.refusing import assert_one_sentence, bound
+from tests.whole.instance import Instance
 
 pytestmark = pytest.mark.faults
 
@@ -29,6 +32,25 @@ def test_up_refuses_a_taken_port_and_starts_nothing(unstarted, kind, offset, opt
         done = unstarted.try_up()
     assert_one_sentence(done, f"port {port} ", "is taken", option)
     assert unstarted.processes() == []
+
+
+@pytest.mark.long
+def test_first_start_that_failed_leaves_nothing_half_arranged(unstarted):
+    with bound(socket.SOCK_DGRAM, unstarted.first_port):
+        assert unstarted.try_up().returncode == 1
+    for command in (("tenant", "list"), ("logs",), ("demo",)):
+        assert unstarted.admit(*command).stderr == "Error: Nothing runs here. Start it: ./admit up\n"
+    assert unstarted.admit("down", "--purge", "--yes").returncode == 0
+    assert not unstarted.var.exists()
+
+
+@pytest.mark.parametrize("name", ["/proc/admit/var", "/dev/null/var"])
+def test_folder_that_cannot_be_made_is_refused_in_a_sentence(name):
+    environment = os.environ | {"ADMIT_VAR_DIR": name}
+    command = [CHECKOUT / "admit", "up", "--no-install", "--no-demo"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert_one_sentence(done, f"Error: The folder {name} cannot be made: ")
+    assert (done.returncode, done.stdout) == (1, "")
 
 
 @pytest.mark.parametrize(

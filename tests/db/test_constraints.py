@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from nac.db import PlatformScope, session_scope
-from nac.db.constraints import TAKEN
+from nac.db.constraints import HOLDERS, TAKEN, named_by
 from nac.errors import AdmitError
 from tests.postgres import Database
 
@@ -74,6 +74,28 @@ def test_each_that_a_request_can_come_upon_has_a_sentence_and_a_field(database: 
         assert taken.remedy.endswith("."), name
 
 
+_FOREIGN = """
+SELECT c.conname::text, c.conrelid::regclass::text, c.confdeltype::text, a.attname::text FROM pg_constraint c
+JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[array_upper(c.conkey, 1)]
+WHERE c.contype = 'f' AND c.connamespace = 'public'::regnamespace AND c.conparentid = 0
+"""
+
+
+def test_each_reference_has_a_word_and_a_field(database: Database) -> None:
+    with psycopg.connect(database.owner_url) as connection:
+        found = connection.execute(_FOREIGN).fetchall()
+    assert len(found) > 100
+    for name, table, _, column in found:
+        named = named_by(name)
+        assert named is not None, name
+        assert named.place != table, name
+        of_column = named_by(f"fk_{table}_{column}")
+        assert of_column is not None, name
+        assert of_column.what == named.what, name
+    # Whose rows keep what they refer to; the others go with it.
+    assert {table for _, table, deletes, _ in found if deletes in "ar"} >= HOLDERS.keys()
+
+
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
@@ -83,7 +105,7 @@ def test_each_that_a_request_can_come_upon_has_a_sentence_and_a_field(database: 
         ),
         (
             "INSERT INTO tenants (slug, name, msp_id) VALUES ('a', 'A', gen_random_uuid())",
-            "tenants: It names something that is not there, or not any more. Read it again, and decide anew.",
+            "msp: It names an MSP that is not there, or not any more. Read it again, and decide anew.",
         ),
         (
             "WITH made AS (INSERT INTO msps (slug, name) VALUES ('a', 'A') RETURNING id)"

@@ -27,6 +27,7 @@ from nac.pools.repository import LEASES
 from nac.redecisions.repository import ORDERS as REDECISIONS
 from nac.self_tests.repository import ORDERS as SELF_TESTS
 from nac.users.repository import ORDERS as USERS
+from tests.effort import examples
 from tests.factories.rows import make_row
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
@@ -95,7 +96,7 @@ class Crowd:
 
 @pytest.mark.parametrize("noun", LISTS)
 @given(random=st.randoms(use_true_random=False), limit=st.integers(1, 7))
-@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(2, least=1), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_walk_gives_each_row_once_and_in_order(owner_engine: Engine, alpha, noun: str, random: Random, limit) -> None:
     for name in LISTS[noun].names:
         with Session(owner_engine) as session, session.begin() as transaction:
@@ -121,7 +122,7 @@ def test_walk_gives_each_row_once_and_in_order(owner_engine: Engine, alpha, noun
 
 @pytest.mark.parametrize("noun", LISTS)
 @given(random=st.randoms(use_true_random=False), limit=st.integers(1, 4), most=st.integers(1, 5))
-@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(2, least=1), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_search_goes_on_where_it_ended(owner_engine: Engine, alpha, noun: str, random: Random, limit, most) -> None:
     """Bit by bit it finds what a list of all of them has, once each, and looks through no more than it may."""
     for name in LISTS[noun].names:

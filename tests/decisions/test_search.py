@@ -67,8 +67,10 @@ def bounds(since=None, before=None, *, oldest_first: bool) -> dict:
     return {"before": (since, 0) if since else None, "until": before[0] if before else None}
 
 
-@pytest.mark.parametrize("oldest_first", [False, True])
-@pytest.mark.parametrize("hurried", [True, False])
+@pytest.mark.parametrize(
+    ("hurried", "oldest_first"),
+    [(True, True), (False, False), *(pytest.param(each, not each, marks=pytest.mark.long) for each in (True, False))],
+)
 def test_going_on_finds_every_row_once_in_order(search, monkeypatch, hurried: bool, oldest_first: bool) -> None:
     """With partitions of a year, or of what the tests have."""
     if hurried:

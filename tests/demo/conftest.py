@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import click
 import pytest
 from sqlalchemy import Engine
 
+from cli.demo.seed import Demo, seed
 from cli.domain import Domain
 from nac.secrets import MasterKeyFile, Sealer
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
 from tests.lasting import lasting_engine
 from tests.postgres import Database
+from tests.standing import Standing
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -24,28 +27,60 @@ def recorded(name: str) -> str:
     return (RECORDED / f"{name}.txt").read_text()
 
 
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for each installation, and so is its master key: what was made in one may be laid down in another."""
+    home = tmp_path_factory.mktemp("demo") / "home"
+    MasterKeyFile.create(home.parent / "master.key")
+    return home
+
+
 @pytest.fixture
 def domain(
-    database: Database, cell_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, cell_engine: Engine, standing: Standing, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Domain]:
     """An installation whose cell has registered and died: nothing answers."""
     for name in [name for name in os.environ if name.startswith("ADMIT_")]:
         monkeypatch.delenv(name)
-    key = MasterKeyFile.create(tmp_path / "master.key")
+    home.mkdir()
+    key_file = home / "master.key"
+    shutil.copy2(home.parent / key_file.name, key_file)
     values = {
-        "ADMIT_VAR_DIR": str(tmp_path),
+        "ADMIT_VAR_DIR": str(home),
         "ADMIT_DATABASE_URL": database.app_url,
         "ADMIT_DATABASE_OWNER_URL": database.owner_url,
-        "ADMIT_MASTER_KEY_FILE": str(tmp_path / "master.key"),
+        "ADMIT_MASTER_KEY_FILE": str(key_file),
     }
     for name, value in values.items():
         monkeypatch.setenv(name, value)
-    layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "account": None}
-    (tmp_path / "layout.json").write_text(json.dumps(layout))
-    (tmp_path / "admit.env").touch()
+    layout = {"run": str(home), "postgres": str(home), "database_account": None, "account": None}
+    (home / "layout.json").write_text(json.dumps(layout))
+    (home / "admit.env").touch()
     # No cell confirms anything here; one look is enough.
     monkeypatch.setattr("cli.domain._LIVE_SECONDS", 0)
     monkeypatch.setattr("cli.domain.make_engine", lasting_engine)
-    give_dictionary(cell_engine, make_cell(cell_engine, slots=4, seal_with=Sealer(key).seal))
+    standing(_register_cell, cell_engine, key_file)
     with click.Context(click.Command("demo")):
         yield Domain()
+    shutil.rmtree(home)
+
+
+def _register_cell(engine: Engine, key_file: Path) -> None:
+    give_dictionary(engine, make_cell(engine, slots=4, seal_with=Sealer(MasterKeyFile(key_file)).seal))
+
+
+@pytest.fixture
+def seeded(domain: Domain, standing: Standing, home: Path) -> Demo:
+    """The demo, made in `domain`: its rows and its files are laid down where they were made before."""
+    made, kept = home / "demo", home.parent / "demo"
+    demo = standing(_seed)
+    if made.exists():
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(made, kept)
+    else:
+        shutil.copytree(kept, made)
+    return demo
+
+
+def _seed() -> Demo:
+    return seed(Domain())

@@ -10,7 +10,6 @@ from cli.demo.board import Board, compare, last_board, run_board, run_checks
 from cli.demo.checks import Check, Seen
 from cli.demo.evidence import Evidence
 from cli.demo.main import show, show_last, show_new
-from cli.demo.seed import seed
 from cli.demo.text import render
 from cli.demo.tools import ToolFailed
 from cli.domain import Domain
@@ -82,11 +81,11 @@ def test_what_the_database_adds_is_compared_too() -> None:
     assert compare(resumed, GOOD, PERMITTED).ok
 
 
+@pytest.mark.usefixtures("seeded")
 def test_tool_that_fails_makes_its_own_row_wrong_and_no_other(domain: Domain) -> None:
     def fail(mark: str) -> Seen:
         raise ToolFailed("It did not end within 3 s.", place="eapol_test")
 
-    seed(domain)
     quiet = check(expected="silence", reason="", records=0, act=lambda mark: Seen("silence", 0.1))
     broken, good = run_checks(domain, [check(act=fail, records=0), quiet])
     assert (broken.ok, broken.got) == (False, "error: eapol_test: It did not end within 3 s.")
@@ -130,6 +129,7 @@ def test_exit_status_is_zero_only_if_every_row_is_as_expected(capsys: pytest.Cap
     capsys.readouterr()
 
 
+@pytest.mark.usefixtures("seeded")
 def test_start_tells_which_rows_differ_and_the_way_back(
     domain: Domain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,6 +199,7 @@ def test_last_board_is_shown_again_only_if_it_was_well(domain: Domain, capsys: p
     assert last_board(domain.settings) is None
 
 
+@pytest.mark.usefixtures("seeded")
 def test_quick_board_names_the_checks_that_it_leaves_out(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = check(expected="silence", reason="", records=0, act=lambda mark: Seen("silence", 0.1))
     monkeypatch.setattr("cli.demo.board.all_checks", lambda demo: [quick, replace(quick, recorded_after_seconds=30)])

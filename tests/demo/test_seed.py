@@ -56,17 +56,16 @@ def status(domain: Domain, tenant: DemoTenant, path: Path) -> str:
         return certificates.require_by_serial(session, tenant_id=tenant_id, serial=serial).status
 
 
-def test_second_seed_changes_nothing(domain: Domain) -> None:
-    first = seed(domain)
+def test_second_seed_changes_nothing(domain: Domain, seeded: Demo) -> None:
     entries = audit_entries(domain)
     written = {path: path.stat().st_mtime_ns for path in domain.settings.var_dir.rglob("demo/*/*")}
-    assert seed(domain) == first
+    assert seed(domain) == seeded
     assert audit_entries(domain) == entries
     assert {path: path.stat().st_mtime_ns for path in domain.settings.var_dir.rglob("demo/*/*")} == written
 
 
-def test_tenants_share_nothing_that_opens_a_door(domain: Domain) -> None:
-    alpha, bravo = seed(domain).tenants
+def test_tenants_share_nothing_that_opens_a_door(seeded: Demo) -> None:
+    alpha, bravo = seeded.tenants
     assert (alpha.slug, bravo.slug) == ("alpha", "bravo")
     assert alpha.server.secret != bravo.server.secret
     assert alpha.server.auth_port != bravo.server.auth_port
@@ -76,9 +75,9 @@ def test_tenants_share_nothing_that_opens_a_door(domain: Domain) -> None:
     assert certificate(alpha.ca) != certificate(bravo.ca)
 
 
-def test_certificates_are_what_they_are_called(domain: Domain) -> None:
+def test_certificates_are_what_they_are_called(domain: Domain, seeded: Demo) -> None:
     now = utc_now()
-    for tenant in seed(domain).tenants:
+    for tenant in seeded.tenants:
         assert status(domain, tenant, tenant.device.certificate) == "valid"
         assert status(domain, tenant, tenant.revoked.certificate) == "revoked"
         assert certificate(tenant.expired.certificate).not_valid_after_utc < now
@@ -87,8 +86,8 @@ def test_certificates_are_what_they_are_called(domain: Domain) -> None:
         assert x509.ExtendedKeyUsageOID.CLIENT_AUTH not in usages.value
 
 
-def test_wrong_usage_certificate_is_older_than_the_one_the_cell_presents(domain: Domain) -> None:
-    tenant = seed(domain).tenants[0]
+def test_wrong_usage_certificate_is_older_than_the_one_the_cell_presents(domain: Domain, seeded: Demo) -> None:
+    tenant = seeded.tenants[0]
     with domain.tenant(tenant.slug) as (session, tenant_id):
         servers = [
             row for row in certificates.list_certificates(session, tenant_id=tenant_id) if row.profile == "eap-server"
@@ -98,8 +97,8 @@ def test_wrong_usage_certificate_is_older_than_the_one_the_cell_presents(domain:
     assert newest.serial.hex() != f"{certificate(tenant.misused.certificate).serial_number:x}"
 
 
-def test_openssl_verifies_the_chain_that_devices_are_given(domain: Domain) -> None:
-    tenant = seed(domain).tenants[0]
+def test_openssl_verifies_the_chain_that_devices_are_given(seeded: Demo) -> None:
+    tenant = seeded.tenants[0]
     command = ["openssl", "verify", "-CAfile", tenant.ca, "-untrusted", tenant.device.certificate, "-purpose"]
     for credential, good in ((tenant.device, True), (tenant.misused, False)):
         done = subprocess.run(
@@ -108,15 +107,14 @@ def test_openssl_verifies_the_chain_that_devices_are_given(domain: Domain) -> No
         assert (done.returncode == 0) is good, done.stdout + done.stderr
 
 
-def test_files_are_their_owners_alone(domain: Domain) -> None:
-    seed(domain)
+def test_files_are_their_owners_alone(domain: Domain, seeded: Demo) -> None:
     files = list(domain.settings.var_dir.rglob("demo/*/*"))
     assert len(files) > 20
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
-def test_lost_key_is_replaced_by_a_new_certificate_and_no_other(domain: Domain) -> None:
-    before = seed(domain).tenants[0]
+def test_lost_key_is_replaced_by_a_new_certificate_and_no_other(domain: Domain, seeded: Demo) -> None:
+    before = seeded.tenants[0]
     kept, lost = before.revoked.certificate.read_bytes(), before.device.certificate.read_bytes()
     before.device.key.unlink()
     after = seed(domain).tenants[0]
@@ -125,8 +123,8 @@ def test_lost_key_is_replaced_by_a_new_certificate_and_no_other(domain: Domain) 
     assert after.revoked.certificate.read_bytes() == kept
 
 
-def test_certificate_revoked_meanwhile_is_replaced(domain: Domain) -> None:
-    tenant = seed(domain).tenants[0]
+def test_certificate_revoked_meanwhile_is_replaced(domain: Domain, seeded: Demo) -> None:
+    tenant = seeded.tenants[0]
     with domain.tenant(tenant.slug) as (session, tenant_id):
         serial = f"{certificate(tenant.device.certificate).serial_number:x}"
         certificates.revoke(session, actor="test", tenant_id=tenant_id, serial=serial, now=utc_now())
@@ -134,8 +132,8 @@ def test_certificate_revoked_meanwhile_is_replaced(domain: Domain) -> None:
     assert status(domain, tenant, tenant.device.certificate) == "valid"
 
 
-def test_lost_password_is_replaced_and_the_user_with_it(domain: Domain) -> None:
-    before = seed(domain).tenants[0]
+def test_lost_password_is_replaced_and_the_user_with_it(domain: Domain, seeded: Demo) -> None:
+    before = seeded.tenants[0]
     (before.folder / "sam.password").unlink()
     after = seed(domain).tenants[0]
     assert after.staff_password != before.staff_password
@@ -144,8 +142,8 @@ def test_lost_password_is_replaced_and_the_user_with_it(domain: Domain) -> None:
         assert users.require_by_name(session, tenant_id=tenant_id, name="sam").password_sealed is not None
 
 
-def test_token_that_is_lost_or_good_no_more_is_replaced_by_another(domain: Domain) -> None:
-    first = seed(domain)
+def test_token_that_is_lost_or_good_no_more_is_replaced_by_another(domain: Domain, seeded: Demo) -> None:
+    first = seeded
     (first.tenants[0].folder / "api_token").unlink()
     second = seed(domain)
     assert second.tenants[0].api_token != first.tenants[0].api_token
@@ -157,8 +155,7 @@ def test_token_that_is_lost_or_good_no_more_is_replaced_by_another(domain: Domai
     assert seed(domain).tenants[1].api_token != second.tenants[1].api_token
 
 
-def test_policy_that_a_person_has_published_stays(domain: Domain) -> None:
-    seed(domain)
+def test_policy_that_a_person_has_published_stays(domain: Domain, seeded: Demo) -> None:
     own = {"pinned_denies": [], "rules": [], "fallback": {"verdict": "deny"}}
     with domain.tenant("alpha") as (session, tenant_id):
         scope = {"actor": "test", "tenant_id": tenant_id, "slug": "office"}
@@ -179,8 +176,8 @@ def test_tenant_of_the_same_name_elsewhere_is_left_alone(domain: Domain) -> None
         assert [tenant.slug for tenant in tenants.list_tenants(session)] == ["alpha"]
 
 
-def test_tenants_removed_are_made_anew_whatever_became_of_them(domain: Domain) -> None:
-    first = seed(domain).tenants
+def test_tenants_removed_are_made_anew_whatever_became_of_them(domain: Domain, seeded: Demo) -> None:
+    first = seeded.tenants
     with domain.tenant("alpha") as (session, tenant_id):
         tenants.suspend_tenant(session, actor=domain.actor, tenant_id=tenant_id)
     remove_tenants(domain)
@@ -200,8 +197,8 @@ def test_removal_leaves_a_tenant_of_the_same_name_elsewhere_alone(domain: Domain
         assert tenants.require_by_slug(session, slug="alpha").msp_id == msp_id
 
 
-def test_every_field_of_the_json_is_there_and_every_file_exists(domain: Domain) -> None:
-    for tenant in seed(domain).tenants:
+def test_every_field_of_the_json_is_there_and_every_file_exists(seeded: Demo) -> None:
+    for tenant in seeded.tenants:
         told = describe(tenant)
         assert told.keys() >= FIELDS
         assert all(value not in ("", None) for value in told.values())
@@ -210,8 +207,7 @@ def test_every_field_of_the_json_is_there_and_every_file_exists(domain: Domain) 
         assert b"-----BEGIN CERTIFICATE-----" in Path(files["client_cert"]).read_bytes()
 
 
-def test_each_run_tells_a_challenge_that_nobody_has_used(domain: Domain) -> None:
-    seed(domain)
+def test_each_run_tells_a_challenge_that_nobody_has_used(domain: Domain, seeded: Demo) -> None:
     first, second = scep_of(domain, "alpha"), scep_of(domain, "alpha")
     assert first["scep_url"] == second["scep_url"] == f"{domain.settings.public_url}/scep/alpha"
     assert first["scep_challenge"] != second["scep_challenge"]
@@ -221,12 +217,12 @@ def test_each_run_tells_a_challenge_that_nobody_has_used(domain: Domain) -> None
             redeem(session, tenant_id=tenant_id, kind="scep", name=name, secret=secret, now=utc_now())
 
 
-def test_est_secret_is_another_one_each_time_and_its_server_is_known_by_a_file(domain: Domain) -> None:
+def test_est_secret_is_another_one_each_time_and_its_server_is_known_by_a_file(domain: Domain, seeded: Demo) -> None:
     settings = domain.settings
     keys = settings.enrolment_certificate_file.parent
     keys.mkdir()
     assert ensure_certificate(keys, settings, owner=None)
-    (alpha, _) = seed(domain).tenants
+    (alpha, _) = seeded.tenants
     first, second = enrolment(domain, alpha), enrolment(domain, alpha)
     assert first["est_secret"] != second["est_secret"]
     assert first["est_url"] == f"{settings.enrolment_url}/.well-known/est/alpha"
@@ -236,10 +232,9 @@ def test_est_secret_is_another_one_each_time_and_its_server_is_known_by_a_file(d
     server.verify_directly_issued_by(ca)
 
 
-def test_every_reason_of_the_demo_is_tried_for_both_tenants(domain: Domain) -> None:
-    demo: Demo = seed(domain)
-    checks = all_checks(demo)
-    for tenant in demo.tenants:
+def test_every_reason_of_the_demo_is_tried_for_both_tenants(seeded: Demo) -> None:
+    checks = all_checks(seeded)
+    for tenant in seeded.tenants:
         reasons = {check.reason for check in checks if check.tenant == tenant.slug}
         assert reasons >= {
             *("rule-permitted", "rule-denied", "fallback-denied", "unknown-mac", "endpoint-blocked", "mac-mismatch"),

@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,13 @@ from cli.demo.tools import (
     ToolFailed,
     ask_without_message_authenticator,
     eapol,
+    from_own_address,
     md5_supplicant,
     radclient,
     tls_supplicant,
 )
 from loadtest import packet
+from nac.sources import OWN_TRIALS
 
 SECRET = "a secret of the test"
 
@@ -29,6 +31,7 @@ class Listener:
     server: Server
     reply: bytes = b""
     requests: list[bytes] = field(default_factory=list)
+    senders: set[str] = field(default_factory=set)
 
 
 @pytest.fixture
@@ -47,6 +50,7 @@ def listener() -> Iterator[Listener]:
                 except TimeoutError:
                     continue
                 found.requests.append(request)
+                found.senders.add(sender[0])
                 if found.reply:
                     bound.sendto(found.reply, sender)
 
@@ -60,6 +64,15 @@ def listener() -> Iterator[Listener]:
 def test_radclient_without_answer_is_none(listener: Listener) -> None:
     assert radclient(listener.server, "auth", [("User-Name", "a")], timeout_seconds=1) is None
     assert packet.MESSAGE_AUTHENTICATOR in dict(packet.attributes_of(listener.requests[0]))
+
+
+def test_wrong_secret_is_tried_from_an_address_of_our_own(listener: Listener) -> None:
+    request = {"User-Name": "x", "User-Password": "y"} | from_own_address(listener.server)
+    assert radclient(listener.server, "auth", request.items(), timeout_seconds=1) is None
+    assert listener.senders == {str(OWN_TRIALS)}
+    # From where nothing would come back.
+    for host in ("::1", "192.0.2.1"):
+        assert from_own_address(replace(listener.server, host=host)) == {}
 
 
 def test_radclient_with_a_bad_value_is_an_error_and_no_silence(listener: Listener) -> None:

@@ -394,6 +394,7 @@ while running.run_next(folder, running.Limits(0, 60), engine=engine):
 """
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_rows(exports: Exports, database) -> None:
     """Of each format the second export has four times as many rows as the first, which fills what is filled once."""
     with Session(exports.owner) as session, session.begin():

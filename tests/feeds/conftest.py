@@ -44,6 +44,7 @@ class Tenancy:
     owner_url: str
 
     def add(self, slug: str = "siem", settings: Settings = NOWHERE, **given: Any) -> Added:
+        given = {"reach": LOOPBACK, **given}
         with session_scope(TenantScope(self.id), engine=self.app) as session:
             return feeds.add(
                 session, actor=ACTOR, tenant_id=self.id, slug=slug, settings=settings, sealer=SEALER, **given
@@ -59,6 +60,8 @@ class Tenancy:
             return feeds.state_of(feed, feeds.backlog(session, feed), now=utc_now())
 
     def do(self, verb: Callable[..., Any], slug: str = "siem", **given: Any) -> Any:
+        if verb is feeds.change:
+            given = {"reach": LOOPBACK, **given}
         with session_scope(TenantScope(self.id), engine=self.app) as session:
             return verb(session, actor=ACTOR, tenant_id=self.id, slug=slug, **given)
 

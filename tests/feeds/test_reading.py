@@ -279,7 +279,7 @@ def fold(tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch, *, most: int) -> Non
     prune(tenancy)
 
 
-@pytest.mark.parametrize("most", [1, 100])
+@pytest.mark.parametrize("most", [pytest.param(1, marks=pytest.mark.long), 100])
 def test_what_waits_for_long_is_kept_by_the_hour_and_comes_all_the_same(
     decisions: Tenancy, monkeypatch: pytest.MonkeyPatch, most: int
 ):

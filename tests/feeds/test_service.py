@@ -242,7 +242,7 @@ def test_feed_that_fails_is_tried_at_once_when_it_is_set(acme: Tenancy):
     with psycopg.connect(acme.owner_url) as connection:
         connection.execute("UPDATE feeds SET attempts = 9, next_attempt_at = %s, failing_since = now()", [later])
     now = utc_now()
-    acme.do(service.change, changes={"host": "192.0.2.2"}, sealer=SEALER, now=now)
+    acme.do(service.change, changes={"host": "198.51.100.2"}, sealer=SEALER, now=now)
     assert (acme.feed().attempts, acme.feed().next_attempt_at) == (0, now)
 
 

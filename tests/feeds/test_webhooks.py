@@ -124,7 +124,7 @@ def deliver_until_searched(tenancy: Tenancy) -> None:
         tenancy.deliver()
 
 
-@pytest.mark.parametrize("code", [400, 413, 500])
+@pytest.mark.parametrize("code", [400, *(pytest.param(code, marks=pytest.mark.long) for code in (413, 500))])
 def test_events_that_are_always_refused_are_given_up_once_others_are_taken(
     acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int
 ):

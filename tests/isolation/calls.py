@@ -51,7 +51,7 @@ class Caller:
         if body is not None:
             content = json.dumps(body).encode()
             sent.append(("content-type", "application/json"))
-        elif content is not None:
+        elif content is not None and "content-type" not in dict(sent):
             sent.append(("content-type", "application/octet-stream"))
         if content is not None:
             sent.append(("content-length", str(len(content))))

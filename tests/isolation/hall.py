@@ -5,7 +5,7 @@ All happens on one connection, in one transaction that is rolled back; sessions 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -90,7 +90,7 @@ class Hall:
         """Whose rows the open block has changed, by table; "" where they are nobody's."""
         with self._as_superuser():
             tables = sorted(self.connection.scalars(_TOUCHED))
-            now = {table: rows_of(self.connection, table) for table in tables}
+            now = rows_of(self.connection, tables)
         return {
             table: {
                 owner for owner in {*rows, *self._before[table]} if rows.get(owner) != self._before[table].get(owner)
@@ -100,13 +100,13 @@ class Hall:
 
     def remember(self) -> None:
         """How all is before."""
-        for table in self.connection.scalars(
+        tables = self.connection.scalars(
             text(
                 "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'public'::regnamespace"
                 " AND relkind IN ('r', 'p') AND NOT relispartition"
             )
-        ).all():
-            self._before[table] = rows_of(self.connection, table)
+        )
+        self._before = rows_of(self.connection, tables.all())
         self.connection.rollback()
 
     @contextmanager
@@ -142,12 +142,18 @@ def _columns(connection: Connection) -> dict[str, list[str]]:
     return {row[0]: row[1] for row in found}
 
 
-def rows_of(connection: Connection, table: str) -> Rows:
-    """A digest of each owner's rows."""
-    columns = _columns(connection)[table]
-    of = [f"t.{name}::text" for name in ("tenant_id", "msp_id") if name in columns]
+def rows_of(connection: Connection, tables: Sequence[str]) -> dict[str, Rows]:
+    """Of each table, a digest of each owner's rows."""
+    found: dict[str, Rows] = {table: {} for table in tables}
+    if tables:
+        query = " UNION ALL ".join(_digests(connection, table) for table in tables)
+        for table, owner, digest in connection.exec_driver_sql(query):
+            found[table][owner] = digest
+    return found
+
+
+def _digests(connection: Connection, table: str) -> str:
+    of = [f"t.{name}::text" for name in ("tenant_id", "msp_id") if name in _columns(connection)[table]]
     owner = _OWNERS.get(table, f"coalesce({', '.join(of)}, '')" if of else "''")
-    found = connection.execute(
-        text(f"SELECT {owner}::text, md5(string_agg(md5(t::text), '' ORDER BY md5(t::text))) FROM {table} t GROUP BY 1")
-    )
-    return {row[0]: row[1] for row in found}
+    rows = "md5(string_agg(md5(t::text), '' ORDER BY md5(t::text)))"
+    return f"SELECT '{table}', {owner}::text, {rows} FROM {table} t GROUP BY 2"

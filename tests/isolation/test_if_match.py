@@ -59,14 +59,16 @@ def _operations(world: Installation) -> Iterator[tuple[str, str, dict[str, Any]]
             yield path, method, operation
 
 
-def _compared(world: Installation) -> set[str]:
+@pytest.fixture(scope="module")
+def compared(world: Installation) -> set[str]:
     """Whatever changes something, and each POST of what is shown by itself, or below it."""
     own = {name for names in _UNCOMPARED.values() for name in names}
     shown = {path for path, method, operation in _operations(world) if method == "get" and _has_state(operation)}
+    read = {route.path for route in BY_NAME.values() if route.method == "GET"}
     found = set(_SHOWN_BY)
     for route in BY_NAME.values():
         path = f"/v1{route.path}"
-        above = path if _is_read(route.path) else path.rpartition("/")[0]
+        above = path if route.path in read else path.rpartition("/")[0]
         if not isinstance(route.asks, Mine) and (
             route.method in _CHANGES or (route.method == "POST" and above in shown)
         ):
@@ -102,13 +104,13 @@ def _shown(world: Installation, route: Route, things: dict[str, Any]) -> Answer 
     return world.call("GET", path, headers=_headers(world), query=query)
 
 
-def test_what_is_compared_is_told(world: Installation) -> None:
+def test_what_is_compared_is_told(world: Installation, compared: set[str]) -> None:
     told = {
         operation["operationId"]
         for _, _, operation in _operations(world)
         if any(parameter["name"] == "If-Match" for parameter in operation.get("parameters", ()))
     }
-    assert _compared(world) == told
+    assert compared == told
 
 
 def test_what_is_told_to_have_a_state_shows_it(world: Installation, hall: Hall) -> None:
@@ -135,8 +137,9 @@ def test_what_is_told_to_have_a_state_shows_it(world: Installation, hall: Hall) 
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_what_compares_nothing_is_not_done_with_if_match(world: Installation, hall: Hall, noun: str) -> None:
-    compared = _compared(world)
+def test_what_compares_nothing_is_not_done_with_if_match(
+    world: Installation, hall: Hall, compared: set[str], noun: str
+) -> None:
     for route in (each for each in ROUTES[noun] if each.method != "GET" and each.name not in compared):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)
@@ -152,8 +155,7 @@ def test_what_compares_nothing_is_not_done_with_if_match(world: Installation, ha
 
 
 @pytest.mark.parametrize("noun", ROUTES)
-def test_change_of_another_state_is_not_made(world: Installation, hall: Hall, noun: str) -> None:
-    compared = _compared(world)
+def test_change_of_another_state_is_not_made(world: Installation, hall: Hall, compared: set[str], noun: str) -> None:
     for route in (each for each in ROUTES[noun] if each.name in compared):
         things = things_of(world, route)
         asked = route.good.asked(route.path, things)

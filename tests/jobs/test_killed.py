@@ -77,6 +77,7 @@ def test_many_endpoints_are_there_or_not(app_engine: Engine, owner_engine: Engin
     assert seen == {0, _ROWS}
 
 
+@pytest.mark.long
 def test_file_of_a_tenant_is_whole(
     app_engine: Engine, owner_engine: Engine, platform: Platform, alpha: Certified, tmp_path: Path, ends
 ) -> None:
@@ -104,6 +105,7 @@ def test_file_of_a_tenant_is_whole(
     look()
 
 
+@pytest.mark.long
 def test_tenant_of_a_file_is_there_once(
     app_engine: Engine, owner_engine: Engine, platform: Platform, alpha: Certified, ends
 ) -> None:

@@ -111,6 +111,8 @@ def test_input_is_given_and_result_shown(
     assert (mine.input, mine.actor, mine.owner.tenant_id) == ({"names": ["x"], "secret": "hush"}, ACTOR, tenant_id)
     row = job(job_id)
     assert (row.state, row.result, row.input_sealed, row.takes) == ("done", {"made": 1}, None, 1)
+    # It told nothing, and has done all of it.
+    assert (row.done, row.total) == (2, 2)
     assert row.ended_at is not None
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "job.start")).one()
@@ -250,6 +252,64 @@ def test_fault_of_ours_is_tried_again_a_few_times_and_fails(
         overdue()
         assert work(OneTransaction(fail))
     assert job(job_id).state == "failed"
+
+
+def test_progress_of_one_transaction_is_seen_at_once_and_goes_with_it(
+    start: Start, job: Callable[[UUID], Job], work: Callable[[Handler], bool], overdue: Callable[[], None]
+) -> None:
+    job_id, seen = start(), []
+
+    def fail(_: object, mine: Work) -> None:
+        seen.append(job(job_id).done)
+        for done in (0, 700, 1_700, 2_100):
+            mine.tell(done)
+            seen.append(job(job_id).done)
+        raise (
+            DatabaseUnavailable
+            if len(seen) == 5
+            else KeyboardInterrupt
+            if len(seen) == 10
+            else Conflict("It is there.")
+        )
+
+    assert work(OneTransaction(fail))
+    assert (job(job_id).state, job(job_id).done) == ("queued", 0)
+    overdue()
+    # Whose worker dies leaves it as it was told last, until somebody goes on.
+    with pytest.raises(KeyboardInterrupt):
+        work(OneTransaction(fail))
+    assert (job(job_id).state, job(job_id).done) == ("running", 1_700)
+    overdue()
+    assert work(OneTransaction(fail))
+    assert (job(job_id).state, job(job_id).done) == ("failed", 0)
+    assert seen == 3 * [0, 0, 0, 1_700, 1_700]
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "state"), [({"is_cancelled": True}, "cancelled"), ({"lapses": running.MOST_LAPSES}, "failed")]
+)
+def test_job_that_ends_after_its_worker_died_tells_nothing_of_what_was_undone(
+    start: Start,
+    job: Callable[[UUID], Job],
+    work: Callable[[Handler], bool],
+    overdue: Callable[[], None],
+    owner_engine: Engine,
+    ended_by: Mapping[str, object],
+    state: str,
+) -> None:
+    def die(_: object, mine: Work) -> None:
+        mine.tell(1)
+        raise KeyboardInterrupt
+
+    job_id = start()
+    with pytest.raises(KeyboardInterrupt):
+        work(OneTransaction(die))
+    assert job(job_id).done == 1
+    with owner_engine.begin() as connection:
+        connection.execute(update(Job).values(ended_by))
+    overdue()
+    assert work(OneTransaction(die))
+    assert (job(job_id).state, job(job_id).done) == (state, 0)
 
 
 def test_failed_job_that_was_cancelled_meanwhile_is_tried_again(

@@ -63,6 +63,7 @@ def test_what_the_log_keeps_follows_its_detail(database, app_engine, cell_engine
     }
 
 
+@pytest.mark.long
 def test_job_beside_the_load_is_the_workers_own(database, tmp_path):
     environment = {
         "ADMIT_VAR_DIR": str(tmp_path),

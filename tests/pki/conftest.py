@@ -14,6 +14,11 @@ from pki.profiles import PROFILES
 from pki.serials import random_serial
 
 
+@pytest.fixture(autouse=True)
+def real_bundles(costs_in_use: None) -> None:
+    """A PKCS#12 file's password is stretched as the product does it."""
+
+
 @dataclass(frozen=True)
 class Chain:
     root: Issuer

@@ -57,6 +57,16 @@ def as_tenant(app_engine: Engine, tenant: Tenant):
 
 
 @pytest.fixture
+def do(as_tenant):
+    """The same by somebody, unless not `acting`: what only reads is by nobody."""
+
+    def call(function, *, acting=True, **arguments):
+        return as_tenant(function, **({"actor": ACTOR} if acting else {}), **arguments)
+
+    return call
+
+
+@pytest.fixture
 def publish(as_tenant):
     """Saves and publishes a document, and lets it decide at the main site; returns the policy."""
 

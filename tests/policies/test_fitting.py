@@ -3,11 +3,11 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import select
 
 from nac.db import TenantScope, session_scope
 from nac.errors import Conflict, InvalidInput
-from nac.models import AuditEntry, Site, Tenant
+from nac.models import AuditEntry, Site
 from nac.nases import service as nases
 from nac.policies import gate
 from nac.policies import service as policies
@@ -24,18 +24,6 @@ def acl_rule(identifier="r", **conditions):
         for name, value in conditions.items()
     ]
     return {"id": identifier, "name": "R", "when": {"all": when}, "then": {"verdict": "permit", "acl": "GUEST"}}
-
-
-@pytest.fixture
-def do(app_engine: Engine, tenant: Tenant):
-    """Calls a function of a service in a transaction of its own, as the tenant."""
-
-    def call(function, *, acting=True, **arguments):
-        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-            who = {"actor": ACTOR} if acting else {}
-            return function(session, tenant_id=tenant.id, **who, **arguments)
-
-    return call
 
 
 @pytest.fixture
@@ -92,6 +80,8 @@ def test_what_was_in_force_before_the_nas_came_is_not_rolled_back_to(do, main):
 
 def test_rule_that_cannot_match_at_the_nas_asks_nothing_of_it(do, main):
     add_nas(do, "ap", "unifi")
+    do(sites.add_site, slug="branch")
+    add_nas(do, "core", "Cisco Systems", "branch")
     publish(do, acl_rule(nas__vendor="cisco"), acl_rule("s", nas__name="core"))
     with pytest.raises(InvalidPolicy):
         publish(do, acl_rule(nas__vendor="unifi"))

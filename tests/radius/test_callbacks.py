@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nac.journal.records import AccountingRecord, AuthRecord, CertificateSentRecord
 from nac.packet_values import is_recordable
+from nac.profiling.sensor import is_sensed
 from nac.replica.store import ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer
 from radius.module import acct, auth, radiusd_api
@@ -91,6 +92,7 @@ NAMES = [
     "TLS-Cert-Issuer",
     "Tunnel-Type:1",
     "Cisco-AVPair",
+    "Device-Sensor",
 ]
 OWN = [
     "Admit-Slot",
@@ -134,6 +136,7 @@ VALUES = [
     "192.0.2.1",
     "2001:db8::1",
     "0x",
+    "0x" + b"dhcp-option=\0\x0c\0\x01x".hex(),
     "/CN=x",
     "/O=Alpha/CN=Alpha Issuing CA",
     "/dev/null",
@@ -200,7 +203,7 @@ def test_accounting_with_any_attributes_is_journalled_or_unanswered(module, pair
     if code == radiusd_api.OK:
         (record,) = records
         assert isinstance(record, AccountingRecord)
-        assert record.attributes == tuple(each for each in pairs if is_recordable(each[0]))
+        assert record.attributes == tuple(each for each in pairs if is_recordable(each[0]) and is_sensed(each))
     else:
         assert code == radiusd_api.FAIL
         assert records == []

@@ -25,6 +25,7 @@ from nac.retention.clock import Time
 from nac.retention.deleting import Window
 from nac.retention.logs import DEFAULT_LIMITS
 from nac.tenants import service as tenants
+from tests.effort import examples
 from tests.factories.tenancy import ACTOR
 from tests.retention.conftest import DAY, TABLES, Logs, Ticking
 
@@ -61,7 +62,7 @@ choices = st.fixed_dictionaries(
 
 
 @given(chosen=choices)
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12, least=5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_exactly_the_rows_are_left_that_somebody_wants(logs: Logs, chosen) -> None:
     logs.forget()
     logs.partition(*(logs.ago(age) for age in WITH_PARTITION))
@@ -226,6 +227,18 @@ def test_less_takes_effect_a_week_after_it_was_announced_whatever_it_comes_from(
         (logs.tenants["bravo"], 20),
     }
     assert logs.scalars(RetentionNotice) == []
+
+
+def test_terms_that_stay_as_they_are_are_not_written_again(logs: Logs) -> None:
+    def written() -> list[tuple[str, ...]]:
+        query = "SELECT tenant_id::text, log, part, xmin::text FROM retention_terms ORDER BY 1, 2, 3"
+        with psycopg.connect(logs.database.owner_url) as connection:
+            return connection.execute(query).fetchall()
+
+    logs.enforce()
+    before = written()
+    logs.enforce()
+    assert before == written() != []
 
 
 def test_turn_lets_few_days_go_and_none_at_a_time_that_is_not_believed(logs: Logs) -> None:

@@ -359,13 +359,14 @@ while True:
 """
 
 
-def test_worker_that_is_killed_again_and_again_deletes_nothing_that_no_export_has(ordered: Logs) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.long)])
+def test_worker_that_is_killed_again_and_again_deletes_nothing_that_no_export_has(ordered: Logs, times: int) -> None:
     """In the middle of an export and of deletion, while rows keep coming; in the end all went, and all is in files."""
     logs = ordered
     logs.add_many("alpha", logs.ago(11), 2_000)
     written = ids(logs)
     command = [sys.executable, "-c", KILLED, logs.database.worker_url, logs.now.isoformat(), str(logs.exports)]
-    for phase in ("exporting", "exporting", "deleting", "deleting"):
+    for phase in ("exporting",) * times + ("deleting",) * times:
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()

@@ -22,16 +22,20 @@ from tests.api.v1.conftest import make_token  # noqa: F401 -- fixtures
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
 from tests.standing import Standing
+from tests.waiting import until
 
 EMAIL, PASSWORD = "ann@example.com", "correct horse battery"
 
 
-def code_of(secret: str, *, steps: int = 0) -> str:
-    """RFC 6238 as it is written, apart from the library that the product uses."""
-    step = epoch_seconds() // 30 + steps
+def code_of(secret: str, *, steps: int = 0, at: int | None = None) -> str:
+    """RFC 6238 as it is written, apart from the library that the product uses; of now, of a step that has two seconds
+    left to be sent in, or `at`."""
+    if at is None:
+        until(lambda: epoch_seconds() % 30 < 28, "the next step")
+    step = (epoch_seconds() if at is None else at) // 30 + steps
     digest = hmac.new(b32decode(secret), struct.pack(">Q", step), hashlib.sha1).digest()
-    at = digest[-1] & 15
-    return f"{(struct.unpack('>I', digest[at : at + 4])[0] & 0x7FFFFFFF) % 1_000_000:06d}"
+    first = digest[-1] & 15
+    return f"{(struct.unpack('>I', digest[first : first + 4])[0] & 0x7FFFFFFF) % 1_000_000:06d}"
 
 
 class Browser:

@@ -119,6 +119,7 @@ def take_second_step(page: Page, port: int) -> None:
     assert signed_in(page, port) == ["passkey", "password"]
 
 
+@pytest.mark.long
 def test_page_signs_in_where_the_browser_reads_and_writes_no_json_of_passkeys(
     browser: Chromium, port: int, ann: Person
 ) -> None:

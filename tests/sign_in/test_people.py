@@ -47,6 +47,8 @@ def test_people_are_found_by_pages(ask: Ask, make_person: MakePerson) -> None:
     assert ask("GET", "/00000000-0000-0000-0000-000000000001").status_code == 404
     added = [ask("POST", "", {"email": "New@Example.com", "name": "New"}).json() for _ in range(2)]
     assert added[0] == added[1]
+    again = ask("POST", "", {"email": "new@example.com"})
+    assert again.headers["etag"] == ask("GET", f"/{added[0]['id']}").headers["etag"]
     assert (added[0]["email"], added[0]["has_password"]) == ("new@example.com", False)
 
 

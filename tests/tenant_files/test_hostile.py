@@ -110,11 +110,11 @@ HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
     "another tenant's id": (with_row("sites", lambda row: row | {"tenant_id": _ANOTHER}), "no column 'tenant_id'"),
     "another tenant's policy": (
         with_row("sites", lambda row: row | {"policy_id": _ANOTHER}),
-        "sites: It names something that is not there",
+        "sites: It names a policy that is not there",
     ),
     "another tenant's pool": (
         with_row("pool_addresses", lambda row: row | {"pool_id": _ANOTHER}),
-        "names something that is not there",
+        "pool_addresses: It names a pool that is not there",
     ),
     "no row": (with_row("sites", lambda row: [row]), "no row"),
     "wrong type": (with_row("sites", lambda row: row | {"monitor": "yes"}), "monitor is no boolean"),
@@ -228,6 +228,7 @@ def test_row_of_values_without_measure_is_refused(app_engine: Engine, platform: 
         imported(app_engine, platform, packed(changed))
 
 
+@pytest.mark.long
 def test_large_rows_are_not_held_and_renew_whom_they_like(app_engine: Engine, platform: Platform, parts: Parts) -> None:
     """Each renews the one behind it; 48 MiB of them take a few."""
     (first,) = map(json.loads, parts["tables/certificates.jsonl"].splitlines())

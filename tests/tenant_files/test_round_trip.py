@@ -212,6 +212,19 @@ def test_what_the_api_would_refuse_is_refused_of_a_file_with_its_place_and_nothi
     assert imported(app_engine, platform, exported(app_engine, full)).tenant.slug == "copy"
 
 
+def test_policy_that_names_a_nas_which_has_gone_since_comes_back(
+    app_engine: Engine, owner_engine: Engine, platform: Platform, full: TenantId
+) -> None:
+    when = {"attribute": "nas.name", "operator": "equals", "value": "gone"}
+    document = {"rules": [{"id": "r", "name": "R", "when": when, "then": {"verdict": "permit"}}]}
+    versions = Base.metadata.tables["policy_versions"]
+    with Session(owner_engine) as session:
+        session.execute(update(versions).where(versions.c.tenant_id == full).values(document=document))
+        session.commit()
+    copy = imported(app_engine, platform, exported(app_engine, full)).tenant.id
+    assert all(row["document"] == document for row in contents_of(owner_engine, copy)["policy_versions"])
+
+
 def test_import_that_finds_no_slot_leaves_nothing(
     app_engine: Engine, platform: Platform, full: TenantId, owner_engine: Engine
 ) -> None:

@@ -61,6 +61,12 @@ def test_a_device_is_let_in_by_its_address(start: Start):
     assert "is no MAC address" in wrong.text
     assert "<zz>" not in wrong.text
     assert 'value="My &quot;printer&quot;"' in wrong.text
+    made_up = start.post("device", mac="02:00:5e:00:53:77")
+    assert (made_up.status_code, "made this address up" in made_up.text, "allow_random" in made_up.text) == (
+        422,
+        True,
+        False,
+    )
     done = start.post("device", mac="00-00-5E-00-53-77", name="Printer")
     assert f"{_MAC} is entered, and comes in as soon as the cell has heard of it" in done.text
     listed = start.api.get(f"/v1/tenants/{start.slug}/endpoints").json()["items"]

@@ -70,6 +70,7 @@ def cut_off(database: Database) -> Iterator[None]:
             connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO admit_cell").format(name))
 
 
+@pytest.mark.long
 def test_what_the_old_cell_had_not_told_is_told_by_whoever_has_the_tenant(cells, subject, tenant, set_aside) -> None:
     """The old cell's agent stopped shipping before the switch, and the new one's before it took what was handed over;
     then the move is taken back, and made again with both of the old cell's processes killed."""

@@ -88,6 +88,7 @@ def test_both_secrets_work_until_the_rotation_is_finished(cell, add_tenant):
     assert cell.radiusds == served
 
 
+@pytest.mark.long
 def test_rotation_goes_on_after_a_crash_and_is_cancelled(cell, add_tenant):
     alpha = add_tenant()
     subject = Rotating(cell, alpha)

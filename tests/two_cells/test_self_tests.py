@@ -62,6 +62,7 @@ def nothing_is_left(acme: RunningTenant, query: Query) -> None:
     assert query(others, acme.id) == [(0,)]
 
 
+@pytest.mark.long
 def test_self_test_whose_worker_is_killed_is_done_once_by_the_next(
     cell: RunningCell,
     acme: RunningTenant,
@@ -101,6 +102,7 @@ def test_self_test_whose_worker_is_killed_is_done_once_by_the_next(
     nothing_is_left(acme, query)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("with_radiusd", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_self_test_whose_cell_is_killed_says_so_and_the_next_passes(
     cell: RunningCell,

@@ -34,7 +34,7 @@ def who(tenant_id: TenantId) -> dict[str, object]:
     return {"actor": ACTOR, "tenant_id": tenant_id}
 
 
-def test_password_is_hashed_with_argon2id(session: Session, who: dict[str, object]) -> None:
+def test_password_is_hashed_with_argon2id(session: Session, who: dict[str, object], costs_in_use: None) -> None:
     user = users.create_user(session, **who, name="ann", password=PASSWORD)
     assert user.password_hash.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert is_password(PASSWORD.encode(), user.password_hash)

@@ -33,6 +33,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADMIT_OUTBOUND_NETWORKS", "127.0.0.0/8")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("environment")
 def test_worker_that_is_killed_while_it_delivers_loses_nothing(
     acme: Tenancy,

@@ -68,6 +68,7 @@ def put_endpoints(client: httpx.Client, number: int) -> UUID:
     return UUID(answer.json()["id"])
 
 
+@pytest.mark.long
 def test_job_waits_while_redis_is_away_and_is_done_after_it(
     client: httpx.Client, database: Database, redis_server: RedisServer, query: Query, tmp_path: Path
 ) -> None:
@@ -88,6 +89,7 @@ def test_job_waits_while_redis_is_away_and_is_done_after_it(
     assert query("SELECT takes FROM jobs WHERE id = %s", second) == [(1,)]
 
 
+@pytest.mark.long
 def test_import_whose_worker_is_killed_is_done_once_by_the_next(
     client: httpx.Client, database: Database, redis_server: RedisServer, query: Query, tmp_path: Path
 ) -> None:

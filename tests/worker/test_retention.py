@@ -35,6 +35,7 @@ def insert_decision(database: Database, tenant_id: object, *, days_ago: int) -> 
         )
 
 
+@pytest.mark.long
 def test_export_that_somebody_starts_is_done_by_the_worker(
     app_engine: Engine, platform: Platform, database: Database, redis_server: RedisServer, tmp_path: Path
 ) -> None:

@@ -46,21 +46,9 @@ def worker(database: Database, redis_server: RedisServer, folder: Path) -> Itera
         "ADMIT_DATABASE_WORKER_URL": database.worker_url,
         "ADMIT_REDIS_URL": redis_server.url,
     }
-    command = [
-        sys.executable,
-        "-m",
-        "celery",
-        "--app=worker.app",
-        "--quiet",
-        "worker",
-        "--beat",
-        "--concurrency=1",
-        "--loglevel=INFO",
-    ]
+    command = [sys.executable, "-m", "worker", "--processes=1", f"--schedule={folder / 'beat'}"]
     with (folder / "worker.log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, f"--schedule={folder / 'beat'}"], env=environment, stdout=log, stderr=log, start_new_session=True
-        )
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:
             yield process
         finally:
@@ -176,9 +164,24 @@ def test_worker_outlives_an_outage_of_redis(database: Database, redis_server: Re
         assert process.poll() is None
 
 
+def test_clock_of_a_worker_that_is_killed_ends_with_it(database: Database, redis_server: RedisServer, tmp_path: Path):
+    with worker(database, redis_server, tmp_path) as process:
+        wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(5)
+        # Its group is all that it has started.
+        wait_for(lambda: not running_in_group(process.pid), tmp_path)
+
+
+def running_in_group(group: int) -> list[int]:
+    """Processes that are not just waited for by nobody."""
+    stats = [path.read_text().rpartition(")")[2].split() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()]
+    return [int(parent) for state, parent, of, *_ in stats if int(of) == group and state != "Z"]
+
+
 def test_worker_without_its_settings_says_which_and_ends(tmp_path: Path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")}
-    command = [sys.executable, "-m", "celery", "--app=worker.app", "worker"]
+    command = [sys.executable, "-m", "worker", "--processes=1", f"--schedule={tmp_path / 'beat'}"]
     said = subprocess.run(
         command, env=environment | {"ADMIT_VAR_DIR": str(tmp_path)}, capture_output=True, text=True, check=False
     )
@@ -187,6 +190,7 @@ def test_worker_without_its_settings_says_which_and_ends(tmp_path: Path):
     assert "ADMIT_REDIS_URL is not set" in said.stderr
 
 
+@pytest.mark.long
 def test_worker_makes_endpoints_of_what_is_seen_and_forgets_what_is_seen_no_more(
     app_engine: Engine, platform: Platform, database: Database, redis_server: RedisServer, tmp_path: Path
 ):
@@ -218,6 +222,7 @@ def test_worker_makes_endpoints_of_what_is_seen_and_forgets_what_is_seen_no_more
         wait_for(lambda: vendors() == brothers | {"b8:27:eb:00:00:01": "Raspberry Pi Foundation"}, tmp_path)
 
 
+@pytest.mark.long
 def test_worker_renews_what_ends_soon_and_warns_once(
     app_engine: Engine,
     platform: Platform,
@@ -270,3 +275,19 @@ def test_worker_renews_what_ends_soon_and_warns_once(
     finally:
         use_engine(None)
     assert (found(renewed), found(issuing), found(told), found(warned)) == (1, 2, 2, 1)
+
+
+def test_processes_that_are_killed_are_followed_by_others(
+    database: Database, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    """Beat is one of them, without which nothing begins."""
+    with worker(database, redis_server, tmp_path) as process:
+        wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert len(children) == 2
+        for child in children:
+            os.kill(int(child), signal.SIGKILL)
+        with redis.Redis.from_url(redis_server.url) as client:
+            client.delete(HEARTBEAT_KEY)
+        wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path)
+        assert "beat has died" in (tmp_path / "worker.log").read_text()

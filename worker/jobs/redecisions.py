@@ -13,7 +13,7 @@ from nac.ids import TenantId
 from nac.redecisions import ending, failures, running
 from worker.turns import all_tenants, take_turns
 
-_COLLECT = text("SELECT collect_redecision_marks()")
+COLLECT = text("SELECT collect_redecision_marks()")
 _WAITING = text("SELECT tenants_to_redecide()")
 _HELD = text("SELECT tenants_with_waiting_redecisions()")
 # What is left then is gone on with a second later, so that no job holds a worker for long.
@@ -26,7 +26,7 @@ def advance() -> None:
     """What changed, of all tenants: which sessions would be decided otherwise, and the requests to their NASes."""
     deadline = time.monotonic() + _SECONDS
     with session_scope(PlatformScope()) as session:
-        session.execute(_COLLECT)
+        session.execute(COLLECT)
     with session_scope(PlatformScope()) as session:
         waiting = [TenantId(tenant_id) for tenant_id in session.scalars(_WAITING)]
     failed: dict[TenantId, Exception] = {}

@@ -76,7 +76,9 @@ def check(file: BinaryIO, tenant: str, as_json: bool) -> None:
 
 def _check(file: BinaryIO, tenant: str, *, as_json: bool) -> None:
     with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
-        compiled = policies.check_document(session, tenant_id=tenant_id, document=read_document(file))
+        compiled = policies.check_document(
+            session, tenant_id=tenant_id, document=read_document(file), refuse_absent=True
+        )
         vendors = vendors_of(nases.list_nases(session, tenant_id=tenant_id))
     # Who has registered none yet may mean any.
     _tell_valid(compiled, as_json=as_json, vendors=vendors or None)

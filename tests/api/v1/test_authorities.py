@@ -7,9 +7,10 @@ import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 
 from nac.clock import utc_now
+from nac.models import StatusSource
 from pki.issuing import issue_root
 from pki.keys import generate_key
 from pki.names import subject_name
@@ -98,7 +99,7 @@ def test_revoked_authority_takes_with_it_what_it_issued(api: httpx.Client) -> No
     assert (refused.status_code, refused.json()["place"]) == (409, "authority")
 
 
-def test_authority_of_others_is_trusted_refreshed_and_forgotten(api: httpx.Client) -> None:
+def test_authority_of_others_is_trusted_refreshed_and_forgotten(api: httpx.Client, owner_engine: Engine) -> None:
     root = foreign_root()
     answer = upload(api, pem(root), crl_url="http://crl.acme.example/root.crl")
     assert answer.status_code == 201, answer.text
@@ -115,6 +116,13 @@ def test_authority_of_others_is_trusted_refreshed_and_forgotten(api: httpx.Clien
     assert changed.json()["sources"]["ocsp_url"] == "http://ocsp.acme.example"
     stale = api.patch(path, json={"crl_url": ""}, headers={"If-Match": shown.headers["etag"]})
     assert stale.status_code == 412
+    with owner_engine.begin() as connection:
+        connection.execute(update(StatusSource).values(crl_checked_at=utc_now(), crl_failure="It does not answer."))
+    # What the worker fetched is news, and stops no change.
+    tag = changed.headers["etag"]
+    assert api.get(path, headers={"If-None-Match": tag}).json()["sources"]["crl_failure"] == "It does not answer."
+    set_ = api.patch(path, json={"crl_url": "http://crl.acme.example/other.crl"}, headers={"If-Match": tag})
+    assert set_.status_code == 200, set_.text
     for asked in (api.post(f"{path}/refresh"), api.post(f"{AUTHORITIES}/refresh")):
         assert asked.status_code == 202, asked.text
         assert asked.json()["items"] == [{"id": row["id"], "name": row["name"], "asked": ["crl"]}]

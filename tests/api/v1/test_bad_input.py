@@ -1,6 +1,8 @@
 """What a careless or hostile client may send: each is answered with its own 4xx and a sentence, and none with a 5xx."""
 
+import asyncio
 import json
+import re
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -12,10 +14,12 @@ import pytest
 from fastapi import FastAPI, Request
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import json_input
 from api.errors import install_error_handlers
-from api.json_input import JsonInput, check_json, exceptions, takes
+from api.json_input import JsonInput, Takes, check_json, exceptions, takes
 from nac.errors import AdmitError, InvalidInput
 from tests.api.served import served
 
@@ -141,7 +145,7 @@ def test_key_of_odd_octets_is_refused(api: httpx.Client, key: bytes) -> None:
 
 
 def test_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, api: httpx.Client) -> None:
-    monkeypatch.setattr(json_input, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(json_input, "PATIENCE_SECONDS", 0.1)
 
     def hesitates() -> Iterator[bytes]:
         yield b"{"
@@ -275,3 +279,48 @@ def test_mistakes_without_end_are_counted_to_an_end(api: httpx.Client) -> None:
     assert len(answer.content) < 100_000
     answer = api.get(f"{ENDPOINTS}?" + "&".join(f"a{number}" + "=" for number in range(5_000)))
     assert (answer.status_code, answer.json()["detail"]) == (422, "More than 200 mistakes.")
+
+
+def test_large_bodies_that_come_slowly_have_bounded_memory_and_small_ones_pass() -> None:
+    """Whoever sends them has shown nothing yet."""
+    large = 16 * 1024 * 1024
+    answers: list[dict[str, Any]] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("well")(scope, receive, send)
+
+    async def ask(bounded: ASGIApp, address: str, size: int | None, *, comes: asyncio.Event) -> int:
+        told: list[Any] = []
+
+        async def receive() -> Message:
+            await comes.wait()
+            return {"type": "http.request", "body": b"{}", "more_body": False}
+
+        async def send(message: Message) -> None:
+            told.append(message)
+
+        said = [] if size is None else [(b"content-length", str(size).encode())]
+        headers = [(b"content-type", b"application/json"), *said]
+        scope = {"type": "http", "method": "POST", "path": "/large", "query_string": b"", "client": (address, 1)}
+        await bounded({**scope, "headers": headers}, receive, send)
+        answers.append({name: value for name, value in told[0]["headers"] if name == b"retry-after"})
+        return int(told[0]["status"])
+
+    async def scenario() -> list[int]:
+        bounded = JsonInput(app, excepted=[Takes("POST", "", re.compile("/large"), large, json=True)])
+        comes, at_once = asyncio.Event(), asyncio.Event()
+        at_once.set()
+        slow = [
+            asyncio.create_task(ask(bounded, f"192.0.2.{source}", size, comes=comes))
+            for source in range(4)
+            for size in (large, large, large, None)
+        ]
+        await asyncio.sleep(0)
+        found = [await ask(bounded, address, large, comes=at_once) for address in ("192.0.2.0", "198.51.100.1")]
+        found.append(await ask(bounded, "192.0.2.0", 1_000, comes=at_once))
+        assert [each[b"retry-after"] for each in answers[:2]] == [b"2", b"2"]
+        comes.set()
+        assert set(await asyncio.gather(*slow)) == {200}
+        return [*found, await ask(bounded, "192.0.2.0", large, comes=at_once)]
+
+    assert asyncio.run(scenario()) == [429, 429, 200, 200]

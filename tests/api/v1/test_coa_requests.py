@@ -77,11 +77,22 @@ def test_redecision_is_started_shown_approved_and_stopped(api: httpx.Client, own
     assert api.post(f"{REDECISIONS}/{run['id']}/approve").status_code == 409
     with Session(owner_engine) as session, session.begin():
         session.execute(update(Redecision).values(state="waiting", waits_for="ceiling"))
-    assert api.get(f"{REDECISIONS}/{run['id']}").json()["waits_for"] == "ceiling"
-    approved = api.post(f"{REDECISIONS}/{run['id']}/approve").json()
-    assert (approved["state"], approved["waits_for"]) == ("sending", None)
-    stopped = api.post(f"{REDECISIONS}/{run['id']}/stop").json()
-    assert (stopped["state"], stopped["withdrawn"]) == ("stopped", 0)
+    path = f"{REDECISIONS}/{run['id']}"
+    seen = api.get(path)
+    assert seen.json()["waits_for"] == "ceiling"
+    deciding = {"If-Match": started.headers["etag"]}
+    for verb in ("approve", "stop"):
+        refused = api.post(f"{path}/{verb}", headers=deciding)
+        assert (refused.status_code, refused.json()["code"]) == (412, "has-changed")
+    approved = api.post(f"{path}/approve", headers={"If-Match": seen.headers["etag"]})
+    assert (approved.json()["state"], approved.json()["waits_for"]) == ("sending", None)
+    # How far it is sent stops nobody from stopping it.
+    with Session(owner_engine) as session, session.begin():
+        session.execute(update(Redecision).values(unchanged=7))
+    assert api.get(path, headers={"If-None-Match": approved.headers["etag"]}).status_code == 200
+    stopped = api.post(f"{path}/stop", headers={"If-Match": approved.headers["etag"]})
+    assert (stopped.json()["state"], stopped.json()["withdrawn"]) == ("stopped", 0)
+    assert stopped.headers["etag"].strip('"').partition("-")[0] in api.get(path).headers["etag"]
     assert [each["id"] for each in api.get(REDECISIONS).json()["items"]] == [run["id"]]
     assert api.get(f"{REDECISIONS}/{run['id'] + 1}").json()["code"] == "redecision-not-found"
 

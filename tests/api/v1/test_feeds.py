@@ -108,3 +108,36 @@ def test_mistake_adds_nothing(api: httpx.Client, change: dict[str, object]) -> N
     answer = api.post(FEEDS, json=WEBHOOK | change)
     assert answer.status_code == 422, answer.text
     assert api.get(FEEDS).json()["items"] == []
+
+
+@pytest.mark.parametrize("outbound_networks", [""])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.9", "127.1", "0x7f000009", "[::ffff:127.0.0.9]", "169.254.10.1", "169.254.169.254"),
+        *("0.0.0.1", "[::]", "[fe80::1]", "127.0.0.9.", "[::ffff:0:127.0.0.9]"),
+    ],
+)
+def test_address_that_nothing_is_sent_to_is_refused_when_it_is_saved(api: httpx.Client, host: str) -> None:
+    """As the sender would."""
+    plain = host.strip("[]")
+    of_syslog = {"name": "logs", "kind": "syslog", "settings": {"host": plain}}
+    of_webhook = {"name": "hook", "kind": "webhook", "settings": {"url": f"https://{host}/in"}}
+    for body, place in ((of_syslog, "host"), (of_webhook, "url")):
+        refused = api.post(FEEDS, json=body)
+        assert (refused.status_code, refused.json()["code"], refused.json()["place"]) == (422, "invalid-feed", place)
+        assert "ADMIT_OUTBOUND_NETWORKS" in refused.json()["remedy"]
+    assert api.get(FEEDS).json()["items"] == []
+
+
+def test_address_outside_of_the_networks_of_a_feed_is_refused_and_names_are_left_to_the_sender(
+    api: httpx.Client,
+) -> None:
+    settings = {"host": "203.0.113.9", "networks": ["203.0.113.0/24"]}
+    assert api.post(FEEDS, json={"name": "logs", "kind": "syslog", "settings": settings}).status_code == 201
+    for change, told in (({"host": "198.51.100.9"}, "none of the networks"), ({"host": "::"}, "no address")):
+        refused = api.patch(f"{FEEDS}/logs", json=change)
+        assert (refused.status_code, refused.json()["place"]) == (422, "host")
+        assert told in refused.json()["detail"]
+        assert refused.json()["remedy"]
+    assert api.patch(f"{FEEDS}/logs", json={"host": "localhost"}).status_code == 200

@@ -64,6 +64,7 @@ def a_minute_later(owner_engine: Engine) -> None:
         connection.execute(text("UPDATE idempotency_keys SET created_at = created_at - interval '2 minutes'"))
 
 
+@pytest.mark.long
 def test_who_asks_again_by_the_same_key_gets_the_tenant_whole(
     roomy: httpx.Client, database: Database, tmp_path: Path, msp_token: str, app_engine: Engine, owner_engine: Engine
 ) -> None:

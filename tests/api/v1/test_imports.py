@@ -156,6 +156,50 @@ cyd Cleartext-Password := "also"
     assert "also" not in str(done)
 
 
+@pytest.mark.parametrize("noun", ["endpoints", "users"])
+def test_each_line_that_names_a_group_that_there_is_not_is_left_out(api: httpx.Client, noun: str) -> None:
+    key, extra, value = {"endpoints": ("mac", "name", "x"), "users": ("name", "password", "correct horse")}[noun]
+    names = [f"00:00:5e:00:53:0{n}" if noun == "endpoints" else f"user{n}" for n in range(1, 6)]
+    groups = ["printers", "", "printers", "cameras;printers", ""]
+    rows = "".join(f"{name},{value},{group}\n" for name, group in zip(names, groups, strict=True))
+    text = f"{key},{extra},groups\n{rows}"
+    refused = give(api, noun, text)
+    assert [each["place"] for each in refused.json()["mistakes"]] == [f"line {line}: groups" for line in (2, 4, 5, 5)]
+    seen = give(api, noun, text, dry_run=True).json()
+    assert (seen["counts"][noun]["add"], seen["rows_in_all"], seen["mistakes_in_all"]) == (2, 2, 4)
+    assert [each["line"] for each in seen["mistakes"]] == [2, 4, 5, 5]
+    preview = give(api, noun, text, wrong="leave-out", dry_run=True).json()
+    done = give(api, noun, text, wrong="leave-out")
+    assert done.status_code == 200, done.text
+    assert (done.json()["stored"], done.json()["mistakes"]) == (True, [])
+    assert done.json() == preview | {"stored": True}
+    assert done.json()["counts"][noun]["add"] == 2
+    left = {each["line"]: each["text"] for each in done.json()["notes"]}
+    assert left.keys() == {2, 4, 5}
+    assert all(text.startswith("is left out: groups: There is no group '") for text in left.values())
+    assert [row[key] for row in api.get(f"{TENANT}/{noun}").json()["items"]] == [names[1], names[4]]
+    assert api.get(f"{TENANT}/{'endpoint' if noun == 'endpoints' else 'user'}-groups").json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("noun", "lines", "left_out", "stored"),
+    [
+        ("endpoints", "mac,groups\n00005e005301,none\n00005e005301,\n00005e005302,\n00005e005302,\n", {2, 5}, 2),
+        ("endpoints", "mac,groups\n00005e005301,none\n00005e005301,\n00005e005301,\n", {2, 4}, 1),
+        ("endpoints", "mac,groups\n00005e005301,none\n00005e005301,none\n", {2, 3}, 0),
+        ("users", "name,password\nann,short\nann,correct horse\n", {2}, 1),
+        ("nases", "name,identifier\nvendors,one\nb,one\n", {2}, 1),
+    ],
+)
+def test_line_that_says_the_same_as_one_that_is_left_out_is_stored(
+    api: httpx.Client, noun: str, lines: str, left_out: set[int], stored: int
+) -> None:
+    done = give(api, noun, lines, wrong="leave-out")
+    assert done.status_code == 200, done.text
+    assert {each["line"] for each in done.json()["notes"]} == left_out
+    assert len(api.get(f"{TENANT}/{noun}").json()["items"]) == stored
+
+
 def test_import_takes_the_permission_of_each_noun(
     api: httpx.Client, make_token: MakeToken, tenant_id: TenantId
 ) -> None:
@@ -216,3 +260,20 @@ def test_who_takes_a_file_slowly_holds_no_transaction(
         parts = [(held, part) for part in write(read, tenant_id=tenant_id)]
         assert {held for held, _ in parts} == {0}
     assert "".join(writing.endpoints_csv(read, tenant_id=tenant_id)).lower().count("00:00:5e:00:53:0") == 3
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("endpoints", "mac,name,groups\n00:00:5e:00:53:01,a,x;y\n"),
+        ("users", "name,password,groups\nann,correct horse,x;y\n"),
+    ],
+)
+def test_preview_refuses_more_groups_than_the_import_would_make(
+    api: httpx.Client, monkeypatch: pytest.MonkeyPatch, form: str, text: str
+) -> None:
+    monkeypatch.setattr("nac.groups.MOST_NEW_GROUPS", 1)
+    for is_preview in (True, False):
+        answer = give(api, form, text, make_groups=True, dry_run=is_preview)
+        assert answer.json()["code"] == "too-many-groups", answer.text
+        assert answer.json()["remedy"] == "At once it may be 1."

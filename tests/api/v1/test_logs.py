@@ -175,3 +175,18 @@ def test_usage_that_takes_long_tells_of_when_it_is(api: httpx.Client, write, mon
     assert told[0]["as_of"] <= told[1]["as_of"]
     assert (told[0] == told[1]) == takes_long
     assert api.get(f"{TENANT}/usage", params={"limit": 5}).json()["items"][0]["sessions"] == 2
+
+
+def test_usage_until_one_moment_of_an_hour_or_another_is_one_answer(api: httpx.Client, write, monkeypatch) -> None:
+    monkeypatch.setattr(kept_answers, "_LONG_SECONDS", -1)
+    monkeypatch.setattr(kept_answers, "_TIMES", 1_000_000)
+    hour = NOW.replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
+    write("usage_hours", (NOW - hour).total_seconds() / 60, session_row=1, seconds=60, input_octets=5, output_octets=7)
+
+    def until(**later: int) -> tuple[int, str]:
+        told = api.get(f"{TENANT}/usage", params={"until": (hour + timedelta(**later)).isoformat()}).json()
+        return len(told["items"]), told["as_of"]
+
+    assert until(hours=0)[0] == 0
+    assert until(seconds=1) == until(minutes=59) == until(hours=1) == (1, until(seconds=1)[1])
+    assert until(hours=1, seconds=1)[1] != until(hours=1)[1]

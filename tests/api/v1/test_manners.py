@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -134,6 +135,26 @@ def test_a_change_that_compares_nothing_is_not_made_with_if_match(api: httpx.Cli
     assert api.post(f"{path}/block", headers={"If-Match": '"x"'}).json()["code"] == "has-changed"
     assert api.get(path).json()["status"] == "active"
     assert api.post(f"{path}/block", headers={"If-Match": tag}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "why"),
+    [
+        ("POST", "endpoints", {"mac": PRINTER}, "This makes something new, whatever there is."),
+        ("POST", "redecisions", None, "This begins something, whatever there is."),
+        ("POST", "redecisions/preview", {"in_force": True}, "This only asks, and changes nothing."),
+        ("POST", "imports?format=endpoints&dry_run=true", f"mac\n{PRINTER}", "This only asks, and changes nothing."),
+        ("POST", "imports?format=endpoints", f"mac\n{PRINTER}", "This is done whatever there is."),
+    ],
+)
+def test_what_compares_nothing_says_what_it_does_instead(
+    api: httpx.Client, method: str, path: str, body: Any, why: str
+) -> None:
+    given = {"content": body} if isinstance(body, str) else {"json": body}
+    refused = api.request(method, f"/v1/tenants/alpha/{path}", headers={"If-Match": '"x"'}, **given)
+    told = refused.json()
+    assert (refused.status_code, told["code"], told["detail"]) == (412, "cannot-compare", why)
+    assert told["title"] == "There is nothing here that If-Match could be compared with."
 
 
 def test_answer_of_a_change_that_is_told_again_tells_what_the_cell_has_come_to_since(

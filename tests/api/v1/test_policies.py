@@ -245,7 +245,12 @@ def test_long_replay_and_publication_are_jobs(
     assert replayed["state"] == "done", replayed
     for name in ("total", "changed", "groups", "digest"):
         assert replayed["result"][name] == at_once.json()[name]
-    refused = job(publish(api, document("30")))
+    asked = publish(api, document("30"))
+    # It is the job's state, which is what is shown and what Location names.
+    assert asked.headers["etag"] == api.get(asked.headers["location"]).headers["etag"]
+    taken = api.patch(OFFICE, json={"name": "Late"}, headers={"If-Match": asked.headers["etag"]})
+    assert (taken.status_code, taken.json()["code"]) == (412, "has-changed")
+    refused = job(asked)
     assert (refused["state"], refused["problem"]["code"]) == ("failed", "unacknowledged-differences")
     digest = refused["problem"]["replay"]["digest"]
     assert api.get(OFFICE).json()["published_version"] == 1

@@ -200,3 +200,10 @@ def end_window(owner_engine) -> None:
     past = utc_now() - timedelta(seconds=1)
     with Session(owner_engine) as session, session.begin():
         session.execute(update(SecretRotation).values(ends_at=past, opened_at=past))
+
+
+def test_plan_names_operations_and_no_commands(api: httpx.Client) -> None:
+    plan = str(begin(api)["plan"])
+    assert all(name in plan for name in ("revealRadiusSecret", "listRotatingNases", "finishSecretRotation"))
+    assert "./admit" not in plan
+    assert "POST" not in plan

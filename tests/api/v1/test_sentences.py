@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 ENDPOINTS = "/v1/tenants/alpha/endpoints"
+AN_OBJECT = "Write it as an object of JSON, with Content-Type: application/json."
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,9 @@ def test_parameters_of_dependencies_are_known(api: httpx.Client) -> None:
             {"valid_until": ("It must be a moment.", "Write it as 2027-01-31T18:00:00+01:00.")},
         ),
         ({"mac": "a", "groups": ["x", 1]}, {"groups[1]": ("It must be text.", "Write it in quotes.")}),
-        ([], {"": ("It must be an object.", None)}),
+        ([], {"body": ("It must be an object.", AN_OBJECT)}),
+        ("text", {"body": ("It must be an object.", AN_OBJECT)}),
+        (None, {"body": ("A body is needed.", AN_OBJECT)}),
     ],
 )
 def test_mistake_is_told_in_plain_words(api: httpx.Client, body: object, told: dict[str, tuple[str, str]]) -> None:
@@ -49,6 +52,22 @@ def test_mistake_is_told_in_plain_words(api: httpx.Client, body: object, told: d
     assert answer.status_code == 422
     found = {each.get("place", ""): (each["detail"], each.get("remedy")) for each in answer.json()["mistakes"]}
     assert found == told
+
+
+def test_field_that_several_forms_have_is_named_once(api: httpx.Client) -> None:
+    answer = api.post("/v1/tenants/alpha/feeds", json={"kind": "webhook", "name": "siem", "ul": 1})
+    [told] = [each["remedy"] for each in answer.json()["mistakes"] if each["place"] == "ul"]
+    assert told == "There are: client_key, kind, name, settings."
+
+
+def test_what_says_which_form_it_is_is_told_by_its_field(api: httpx.Client) -> None:
+    for body, detail, remedy in (
+        ({}, "This is needed: it says what the others are.", "Give it."),
+        ({"operation": "burn"}, "There is no such 'operation'.", "There are: 'put', "),
+    ):
+        (mistake,) = api.post(f"{ENDPOINTS}/bulk", json=body).json()["mistakes"]
+        assert (mistake["place"], mistake["detail"]) == ("operation", detail)
+        assert mistake["remedy"].startswith(remedy)
 
 
 def test_each_row_of_a_bulk_is_told_of(api: httpx.Client) -> None:

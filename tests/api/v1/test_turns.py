@@ -1,54 +1,195 @@
 """More requests than there are threads, while a table is locked: who can not be served is told so in time."""
 
+import socket
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
+from uuid import UUID
 
 import httpx
 import psycopg
 import pytest
+from fastapi import FastAPI
 
 from api.connections import HttpWithFiles
+from api.enrolment import main as enrolment
 from api.main import create_app
+from api.public import main as public
+from api.state import LINKS_MOST, THREADS_MOST
 from nac.db import CONNECTIONS_MOST
+from nac.enrolment.tokens import Token
 from nac.ids import TenantId
-from tests.api.served import served, settings_of_public
+from nac.settings import Settings
+from tests.api.served import served, served_on_port, settings_of_public
 from tests.postgres import Database
 
-ENDPOINTS = "/v1/tenants/alpha/endpoints"
-_CLIENTS = 64
+Ask = Callable[[httpx.Client, int], httpx.Response]
+Refused = set[tuple[int, str, str]]
+
+ENDPOINTS: Final = "/v1/tenants/alpha/endpoints"
+_CLIENTS: Final = 64
+_PROBLEM, _PAGE = "application/problem+json", "text/html; charset=utf-8"
+_FULL: Final = "All connections to the database are in use."
 
 
 @pytest.fixture
-def hurried(database: Database, tmp_path: Path, msp_token: str, tenant_id: TenantId) -> Iterator[httpx.Client]:
-    """Of an API that waits for a connection for half a second."""
-    settings = settings_of_public(database, tmp_path, ADMIT_API_DATABASE_WAIT_SECONDS="0.5")
-    with served(create_app(settings), http=HttpWithFiles) as client:
-        client.headers["Authorization"] = f"Bearer {msp_token}"
-        yield client
+def patient(database: Database, tmp_path: Path) -> Settings:
+    """Whoever has a thread waits for a connection as long as it takes."""
+    return settings_of_public(database, tmp_path, ADMIT_API_DATABASE_WAIT_SECONDS="60")
+
+
+@pytest.fixture
+def hurried(database: Database, tmp_path: Path) -> Settings:
+    """For a thread nobody waits longer than this."""
+    return settings_of_public(database, tmp_path, ADMIT_API_DATABASE_WAIT_SECONDS="0.3")
+
+
+@pytest.fixture
+def app(patient: Settings, hurried: Settings) -> FastAPI:
+    return _hurry(create_app(patient), hurried)
+
+
+def _hurry(app: FastAPI, hurried: Settings) -> FastAPI:
+    app.state.settings = hurried
+    return app
+
+
+@contextmanager
+def held_up(
+    client: httpx.Client, database: Database, table: str, ask: Ask, *, served_most: int
+) -> Iterator[tuple[set[Future[httpx.Response]], list[httpx.Response]]]:
+    """While the table is locked: those that are served once it is free, and answers of the others."""
+    with psycopg.connect(database.superuser_url) as other, ThreadPoolExecutor(_CLIENTS) as clients:
+        other.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        asked = {clients.submit(ask, client, number) for number in range(_CLIENTS)}
+        refused: list[httpx.Response] = []
+        try:
+            while len(asked) > served_most:
+                done, asked = wait(asked, timeout=20, return_when=FIRST_COMPLETED)
+                assert done, f"{len(asked)} still wait"
+                refused += [each.result() for each in done]
+            yield asked, refused
+        finally:
+            other.rollback()
+
+
+def told(refused: list[httpx.Response]) -> Refused:
+    assert all(_FULL in each.text for each in refused), {each.text[-300:] for each in refused}
+    return {(each.status_code, each.headers["content-type"], each.headers["retry-after"]) for each in refused}
 
 
 @pytest.mark.parametrize(
-    ("ask", "good"),
+    ("ask", "table", "served_most", "good"),
     [
-        (lambda api, _: api.get(ENDPOINTS), 200),
-        (lambda api, number: api.post(ENDPOINTS, json={"mac": f"00:00:5e:00:53:{number:02x}"}), 201),
+        pytest.param(lambda api, _: api.get(ENDPOINTS), "endpoints", CONNECTIONS_MOST, 200, id="GET in one turn"),
+        pytest.param(
+            lambda api, _: api.get("/v1/tenants/alpha/authorities/x/download"),
+            "tenants",
+            THREADS_MOST,
+            404,
+            id="GET by FastAPI",
+        ),
+        pytest.param(
+            lambda api, number: api.post(ENDPOINTS, json={"mac": f"00:00:5e:00:53:{number:02x}"}),
+            "endpoints",
+            THREADS_MOST,
+            201,
+            id="POST",
+        ),
     ],
 )
 def test_who_finds_no_thread_is_told_so_while_others_wait_for_the_database(
-    hurried: httpx.Client, database: Database, ask: Callable[[httpx.Client, int], httpx.Response], good: int
+    app: FastAPI,
+    database: Database,
+    tenant_id: TenantId,
+    msp_token: str,
+    ask: Ask,
+    table: str,
+    served_most: int,
+    good: int,
 ) -> None:
-    hurried.get(ENDPOINTS)
-    with psycopg.connect(database.superuser_url) as other, ThreadPoolExecutor(_CLIENTS) as clients:
-        other.execute("LOCK TABLE endpoints IN ACCESS EXCLUSIVE MODE")
-        asked = {clients.submit(ask, hurried, number) for number in range(_CLIENTS)}
-        refused: list[httpx.Response] = []
-        while len(asked) > CONNECTIONS_MOST:
-            done, asked = wait(asked, timeout=20, return_when=FIRST_COMPLETED)
-            assert done, f"{len(asked)} still wait"
-            refused += [each.result() for each in done]
-        told = {(answer.status_code, answer.json()["code"], answer.headers["retry-after"]) for answer in refused}
-        assert told == {(503, "connections-in-use", "5")}
-        other.rollback()
-        assert [each.result().status_code for each in asked] == [good] * CONNECTIONS_MOST
-    assert hurried.get(ENDPOINTS).status_code == 200
+    with served(app, http=HttpWithFiles) as client:
+        client.headers["Authorization"] = f"Bearer {msp_token}"
+        client.get(ENDPOINTS)
+        with held_up(client, database, table, ask, served_most=served_most) as (asked, refused):
+            assert told(refused) == {(503, _PROBLEM, "5")}
+        assert [each.result().status_code for each in asked] == [good] * served_most
+        assert client.get(ENDPOINTS).status_code == 200
+
+
+def test_pages_are_refused_on_pages_and_nothing_else_waits_for_them(
+    app: FastAPI, database: Database, tenant_id: TenantId
+) -> None:
+    with served(app) as client:
+        company = "/sign-in/company?name=alpha"
+        with held_up(client, database, "tenants", lambda c, _: c.get(company), served_most=THREADS_MOST) as (
+            asked,
+            refused,
+        ):
+            assert told(refused) == {(503, _PAGE, "5")}
+            answers = {
+                (method, path): client.request(method, path).status_code
+                for method, path in (
+                    ("GET", "/healthz"),
+                    ("GET", "/sign-in"),
+                    ("GET", "/new-password"),
+                    ("GET", "/nothing"),
+                    ("DELETE", "/sign-in"),
+                    ("GET", ENDPOINTS),
+                    ("POST", f"{ENDPOINTS}/bulk"),
+                    ("GET", "/sign-in/company?name=%00"),
+                )
+            }
+            assert list(answers.values()) == [200, 200, 200, 404, 405, 401, 401, 422], answers
+            json = {"Content-Type": "application/json"}
+            large = client.post(f"{ENDPOINTS}/bulk", content=b'["' + 100_000 * b"x", headers=json)
+            assert large.json()["code"] == "not-json"
+            assert not any(each.done() for each in asked)
+        assert {each.result().status_code for each in asked} == {404}
+        assert client.get("/readyz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("make", "public_url", "device"),
+    [
+        pytest.param(public.create_app, "http://127.0.0.1", f"/crl/{UUID(int=1)}.crl", id="public"),
+        pytest.param(enrolment.create_app, "http://pki.example", "/.well-known/est/nobody/cacerts", id="enrolment"),
+    ],
+)
+def test_links_leave_threads_to_devices(
+    database: Database,
+    patient: Settings,
+    hurried: Settings,
+    make: Callable[[Settings], FastAPI],
+    public_url: str,
+    device: str,
+) -> None:
+    link = f"/enrol/{Token.make().reveal()}"
+    with (
+        served(_hurry(make(replace(patient, public_url=public_url, connections_per_source=0)), hurried)) as client,
+        held_up(client, database, "enrolment_secrets", lambda c, _: c.get(link), served_most=LINKS_MOST) as (
+            asked,
+            refused,
+        ),
+    ):
+        assert told(refused) == {(503, _PAGE, "5")}
+        answers = [client.get(path).status_code for path in ("/healthz", "/nothing")]
+        assert answers == [200, 404]
+        # There are threads and connections left.
+        assert client.get(device).status_code == 404
+        assert not any(each.done() for each in asked)
+
+
+def test_forms_that_come_slowly_take_nobodys_place(database: Database, patient: Settings, hurried: Settings) -> None:
+    """Behind a link that is none, even."""
+    app = _hurry(public.create_app(replace(patient, public_url="http://127.0.0.1", connections_per_source=0)), hurried)
+    link = f"/enrol/{Token.make().reveal()}"
+    with served_on_port(app) as url, ExitStack() as slow:
+        port = int(url.rpartition(":")[2])
+        for _ in range(2 * LINKS_MOST):
+            client = slow.enter_context(socket.create_connection(("127.0.0.1", port)))
+            client.sendall(f"POST {link} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n".encode())
+        assert httpx.get(f"{url}{link}").status_code == 404

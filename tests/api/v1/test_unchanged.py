@@ -1,18 +1,26 @@
 """Asked again with the ETag of what one has (RFC 9110 13.1.2)."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
+from api.change import etag
+from api.v1.nases import NasDetail
+from nac.accounts.owners import Owner
+from nac.clock import utc_now
 from nac.ids import TenantId
-from nac.models import EndpointSighting
+from nac.models import EndpointSighting, SignIn
+from tests.api.v1.conftest import MakeToken
 from tests.factories.rows import make_row
 
+ALPHA = "/v1/tenants/alpha"
 MAC = "00:00:5e:00:53:01"
-PATH = f"/v1/tenants/alpha/endpoints/{MAC}"
+PATH = f"{ALPHA}/endpoints/{MAC}"
 
 
 @pytest.fixture
@@ -42,6 +50,88 @@ def test_device_that_was_seen_is_news_and_stops_no_change(
         make_row(session, EndpointSighting.__table__, tenant_id, **seen)
     assert api.get(PATH, headers={"If-None-Match": tag}).json()["last_seen_at"]
     assert api.patch(PATH, json={"name": "Printer"}, headers={"If-Match": tag}).status_code == 200
+
+
+def test_group_that_a_rule_puts_it_into_is_news_and_stops_no_change(
+    api: httpx.Client, tag: str, owner_engine: Engine
+) -> None:
+    rule = {"attribute": "endpoint.vendor", "operator": "equals", "value": "Acme"}
+    for body in ({"name": "acme", "rule": rule}, {"name": "printers"}):
+        assert api.post(f"{ALPHA}/endpoint-groups", json=body).status_code == 201
+    ruled = (
+        "INSERT INTO endpoint_group_members (tenant_id, endpoint_id, group_id)"
+        " SELECT e.tenant_id, e.id, g.id FROM endpoints e, endpoint_groups g WHERE g.name = 'acme'"
+    )
+    with owner_engine.begin() as connection:
+        connection.execute(text(ruled))
+    now = api.get(PATH, headers={"If-None-Match": tag}).json()
+    assert now["groups"] == ["acme"]
+    # What is shown can be given back; what the rule did stays.
+    joined = api.patch(PATH, json={"groups": [*now["groups"], "printers"]}, headers={"If-Match": tag})
+    assert (joined.status_code, joined.json()["groups"]) == (200, ["acme", "printers"]), joined.text
+    assert api.patch(PATH, json={"name": "x"}, headers={"If-Match": tag}).status_code == 412
+
+
+@pytest.mark.parametrize(
+    ("path", "made_by", "seen", "changes"),
+    [
+        (
+            f"{ALPHA}/pools/devices",
+            {"name": "devices", "ranges": ["10.1.0.0/29"]},
+            "UPDATE pool_addresses SET state = 'leased', decided_at = now(), mac = '00005e005301'"
+            " WHERE host(address) = '10.1.0.1'",
+            {"stock": 3},
+        ),
+        (
+            f"{ALPHA}/members/",
+            {"email": "ann@example.com", "role": "help-desk", "invite": False},
+            "UPDATE memberships SET accepted_at = now(); UPDATE people SET name = 'Ann'",
+            {"role": "auditor"},
+        ),
+    ],
+)
+def test_what_devices_and_people_do_themselves_is_news_and_stops_no_change(
+    api: httpx.Client, owner_engine: Engine, path: str, made_by: dict[str, Any], seen: str, changes: dict[str, Any]
+) -> None:
+    made = api.post(path.rpartition("/")[0], json=made_by)
+    assert made.status_code == 201, made.text
+    path = path + made.json()["id"] if path.endswith("/") else path
+    first = api.get(path)
+    with owner_engine.begin() as connection:
+        for statement in seen.split(";"):
+            assert connection.execute(text(statement)).rowcount == 1
+    now = api.get(path, headers={"If-None-Match": first.headers["etag"]})
+    assert now.status_code == 200
+    assert now.json() != first.json()
+    changed = api.patch(path, json=changes, headers={"If-Match": first.headers["etag"]})
+    assert changed.status_code == 200, changed.text
+    stale = api.patch(path, json=changes, headers={"If-Match": first.headers["etag"]})
+    assert stale.status_code == 412
+
+
+def test_person_who_signs_in_is_news_and_can_be_disabled(
+    api: httpx.Client, make_token: MakeToken, owner_engine: Engine
+) -> None:
+    api.headers["Authorization"] = f"Bearer {make_token(Owner())}"
+    people = "/v1/platform/people"
+    path = f"{people}/{api.post(people, json={'email': 'ann@example.com'}).json()['id']}"
+    tag = api.get(path).headers["etag"]
+    with Session(owner_engine) as session, session.begin():
+        person_id = UUID(path.rpartition("/")[2])
+        ends = utc_now() + timedelta(days=1)
+        named = {"public_id": "0" * 16, "secret_sha256": b"0", "person_id": person_id, "factors": ["password"]}
+        session.add(SignIn(**named, expires_at=ends))
+    assert len(api.get(path, headers={"If-None-Match": tag}).json()["sessions"]) == 1
+    disabled = api.patch(path, json={"status": "disabled"}, headers={"If-Match": tag})
+    assert (disabled.status_code, disabled.json()["status"]) == (200, "disabled"), disabled.text
+
+
+def test_what_a_nas_cannot_do_of_a_policy_is_news_and_no_other_state() -> None:
+    shown = NasDetail.model_construct(name="North", notes=[])
+    noted, renamed = shown.model_copy(update={"notes": ["x"]}), shown.model_copy(update={"name": "South"})
+    states = [etag(each).partition("-")[0] for each in (shown, noted, renamed)]
+    assert states[0] == states[1] != states[2]
+    assert etag(shown) != etag(noted)
 
 
 def test_what_the_asker_may_not_see_tells_nothing(api: httpx.Client, tag: str) -> None:

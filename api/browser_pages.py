@@ -1,0 +1,99 @@
+"""What is refused, as a page where a browser asks for one: a sentence and a way onward, in place of problem details."""
+
+import json
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
+
+from fastapi import Request, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.form_pages import HOME, Onward, page_of_refusal, without_commands
+from api.route_index import RouteIndex
+
+_PROBLEM: Final = b"application/problem+json"
+# Of programs, whoever asks.
+_NO_PAGES: Final = ("/v1", "/openapi.json", "/healthz", "/readyz")
+_OF_THE_BODY: Final = (b"content-type", b"content-length")
+_NO_WEIGHT: Final = re.compile(rb"q=0(\.0{0,3})?")
+_NOT_HERE: Final = "Nothing is shown at this address by itself."
+# What is wrong inside is told by no page.
+_BROKEN: Final = "This cannot be shown just now. What is wrong is written down for whoever looks after it."
+_IN_PASSING: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+
+
+def wants_page(scope: Scope, pages: RouteIndex) -> bool:
+    """Everybody does of `pages`; of other addresses that are not the API's, who asks for text/html."""
+    path: str = scope["path"]
+    if pages.routes_of(path):
+        return True
+    is_apis = any(path == each or path.startswith(f"{each}/") for each in _NO_PAGES)
+    return not is_apis and any(name == b"accept" and _names_html(value) for name, value in scope["headers"])
+
+
+def _names_html(accept: bytes) -> bool:
+    """RFC 9110 12.5.1: names are written in any case, and what has no weight is not wanted."""
+    for each in accept.lower().split(b","):
+        kind, *parameters = (part.strip() for part in each.split(b";"))
+        if kind == b"text/html":
+            return not any(_NO_WEIGHT.fullmatch(parameter) for parameter in parameters)
+    return False
+
+
+def tell_unforeseen(request: Request) -> Response:
+    return page_of_refusal(_BROKEN, HTTPStatus.INTERNAL_SERVER_ERROR, _ways(request.scope))
+
+
+class PagesForBrowsers:
+    """Of each problem that is told below it, where a page is wanted."""
+
+    def __init__(self, app: ASGIApp, pages: RouteIndex) -> None:
+        self._app = app
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not wants_page(scope, self._pages):
+            await self._app(scope, receive, send)
+            return
+        start: Message | None = None
+        body = bytearray()
+
+        async def telling(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start" and _is_problem(message):
+                start = message
+            elif start is None:
+                await send(message)
+            else:
+                body.extend(message.get("body", b""))
+                if not message.get("more_body"):
+                    await _page(scope, start, json.loads(body))(scope, receive, send)
+
+        await self._app(scope, receive, telling)
+
+
+def _is_problem(start: Message) -> bool:
+    return any(name == b"content-type" and value == _PROBLEM for name, value in start["headers"])
+
+
+def _page(scope: Scope, start: Message, problem: Mapping[str, Any]) -> Response:
+    status: int = start["status"]
+    headers = {name.decode(): value.decode() for name, value in start["headers"] if name not in _OF_THE_BODY}
+    if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+        sentence = _NOT_HERE
+    elif status >= HTTPStatus.INTERNAL_SERVER_ERROR and "retry-after" not in headers:
+        sentence = _BROKEN
+    else:
+        sentence = f"{problem['detail']} {without_commands(problem.get('remedy', ''))}".strip()
+    ways = _ways(scope) if status in _IN_PASSING else (HOME,)
+    return page_of_refusal(sentence, status, ways, headers)
+
+
+def _ways(scope: Scope) -> tuple[Onward, ...]:
+    """The same once more, where it was only looked at."""
+    # Of two slashes a browser would take the next word for a host.
+    path, query = f"/{quote(scope['path'].lstrip('/'))}", scope["query_string"].decode("latin-1")
+    again = Onward(f"{path}?{query}" if query else path, "Try again")
+    return (again, HOME) if scope["method"] == "GET" and path != HOME.to else (HOME,)

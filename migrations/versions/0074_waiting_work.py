@@ -1,0 +1,14 @@
+"""The worker asks once a second for which of its queues there is something to do."""
+
+from migrations.pieces import run_pieces
+
+revision = "0074"
+down_revision = "0073"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

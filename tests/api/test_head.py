@@ -1,0 +1,120 @@
+"""HEAD on the wire: what GET says of itself, and nothing of what it would bring."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import FileResponse, StreamingResponse
+
+from api.head import HeadAsGet, get_only
+from api.main import create_app
+from nac.settings import Settings
+from tests.api.served import served, served_on_port
+
+MADE: list[str] = []
+PIECES = 1_000
+
+
+def _pieces() -> Iterator[str]:
+    for number in range(PIECES):
+        MADE.append(str(number))
+        yield f"data: {number}\n\n"
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> FastAPI:
+    """Routes of each kind that there are."""
+    app = FastAPI()
+    MADE.clear()
+    (tmp_path / "file").write_bytes(b"x" * 10_000_000)
+    app.get("/stream")(lambda: StreamingResponse(_pieces(), media_type="text/event-stream"))
+    app.get("/file")(lambda: FileResponse(tmp_path / "file"))
+    app.post("/posted")(lambda: Response("posted"))
+    app.get("/both")(lambda: Response("got"))
+    app.delete("/both")(lambda: Response("deleted"))
+    app.get("/wrong")(lambda: 1 / 0)
+
+    @app.get("/method")
+    def method(request: Request) -> Response:
+        return Response(request.method, headers={"Seen": request.method})
+
+    @app.get("/once")
+    @get_only
+    def once() -> Response:
+        MADE.append("once")
+        return Response("done")
+
+    app.add_middleware(HeadAsGet)
+    return app
+
+
+@pytest.fixture
+def client(app: FastAPI) -> Iterator[httpx.Client]:
+    with served(app) as client:
+        yield client
+
+
+def test_what_is_behind_sees_a_get(client: httpx.Client) -> None:
+    reply = client.head("/method")
+    assert (reply.status_code, reply.headers["seen"], reply.headers["content-length"]) == (200, "GET", "3")
+
+
+def test_stream_is_not_produced(client: httpx.Client) -> None:
+    reply = client.head("/stream")
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    # The connection goes on.
+    assert client.get("/both").text == "got"
+    assert len(MADE) < 10
+
+
+def test_file_is_told_whole_whatever_part_is_asked_for(client: httpx.Client) -> None:
+    reply = client.head("/file", headers={"Range": "bytes=0-9"})
+    assert (reply.status_code, reply.headers["content-length"]) == (200, "10000000")
+    assert client.get("/file", headers={"Range": "bytes=0-9"}).status_code == 206
+
+
+@pytest.mark.parametrize(("path", "status"), [("/posted", 405), ("/none", 404), ("/once", 405)])
+def test_what_is_refused_by_get_or_for_head_has_no_body_either(client: httpx.Client, path: str, status: int) -> None:
+    reply = client.head(path)
+    assert (reply.status_code, reply.content) == (status, b"")
+    assert client.get("/both").text == "got"
+    assert MADE == []
+
+
+def test_what_goes_wrong_has_no_body_either(client: httpx.Client) -> None:
+    """Behind it the server closes the connection, as it does behind a GET."""
+    reply = client.head("/wrong")
+    assert (reply.status_code, reply.content) == (500, b"")
+
+
+def test_allow_names_head_where_get_is(public_settings: Settings) -> None:
+    with served(create_app(public_settings)) as client:
+        assert client.post("/healthz").headers["allow"] == "GET, HEAD"
+        assert client.head("/v1/sign-in").headers["allow"] == "POST"
+        assert client.put("/sign-in").headers["allow"] == "GET, HEAD, POST"
+        for path in ("/healthz", "/readyz", "/sign-in", "/new-password", "/openapi.json"):
+            got, head = client.get(path), client.head(path)
+            assert head.status_code == got.status_code == 200
+            assert set(head.headers) == set(got.headers)
+            assert head.headers["content-length"] == got.headers["content-length"]
+            assert head.headers["x-request-id"]
+
+
+def test_nothing_comes_behind_the_head(app: FastAPI) -> None:
+    """As it is on the wire: a client that reads a body here would take it for the next answer."""
+    with served_on_port(app) as url:
+        port = int(url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(
+                b"HEAD /both HTTP/1.1\r\nHost: a\r\n\r\nGET /both HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+            )
+            with connection.makefile("rb") as reader:
+                said = reader.read()
+    assert said.count(b"HTTP/1.1 200 OK") == 2
+    head, _, rest = said.partition(b"\r\n\r\n")
+    assert b"content-length: 3" in head
+    assert rest.startswith(b"HTTP/1.1 200 OK")
+    assert rest.endswith(b"\r\n\r\ngot")

@@ -1,0 +1,194 @@
+"""Two changes at once that lock the same rows: one waits for the other, and both are made (nac.locking)."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+import httpx
+import psycopg
+import pytest
+
+from tests.api.v1.test_renaming import ALPHA, document
+from tests.postgres import Database
+from tests.waiting import until
+
+_WAITING: Final = "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted"
+Ask = Callable[[], httpx.Response]
+
+
+@pytest.fixture
+def one_after_the_other(database: Database) -> Callable[..., list[int]]:
+    """Statuses of requests, each sent when the one before waits for a lock, all of them behind `lock`."""
+
+    def ask(lock: str, *asks: Ask) -> list[int]:
+        with (
+            psycopg.connect(database.superuser_url, autocommit=True) as looking,
+            psycopg.connect(database.superuser_url) as other,
+            ThreadPoolExecutor(len(asks)) as clients,
+        ):
+            other.execute(lock)
+            answers = []
+            try:
+                for number, each in enumerate(asks, 1):
+                    answers.append(clients.submit(each))
+                    until(lambda wanted=number: looking.execute(_WAITING).fetchone() == (wanted,), f"{number} wait")
+            finally:
+                other.rollback()
+            found = [each.result() for each in answers]
+            assert all(each.status_code < 300 for each in found), [each.text for each in found]
+            return [each.status_code for each in found]
+
+    return ask
+
+
+@pytest.mark.parametrize("compares", [True, False], ids=["If-Match", "whatever it is"])
+def test_policy_is_published_beside_a_change_of_a_site_that_it_names_and_decides_at(
+    api: httpx.Client, one_after_the_other: Callable[..., list[int]], compares: bool
+) -> None:
+    for path, body in (("endpoint-groups", {"name": "printers"}), ("sites", {"slug": "branch", "name": "Branch"})):
+        assert api.post(f"{ALPHA}/{path}", json=body).status_code == 201
+    office = f"{ALPHA}/policies/office"
+    assert api.post(f"{ALPHA}/policies", json={"slug": "office"}).status_code == 201
+    written = document("site.name", "Branch")
+    written["rules"][0]["when"] = {
+        "all": [written["rules"][0]["when"], document("endpoint.group", "printers")["rules"][0]["when"]]
+    }
+    assert api.put(f"{office}/draft", json=written).status_code == 200
+    headers = {"If-Match": api.get(office).headers["etag"]} if compares else {}
+    change = {"policy": "office", "monitor": True}
+    statuses = one_after_the_other(
+        "SELECT FROM endpoint_groups FOR UPDATE",
+        lambda: api.post(f"{office}/publish", json={}, headers=headers),
+        lambda: api.patch(f"{ALPHA}/sites/branch", json=change),
+    )
+    assert statuses == [200, 200]
+    assert api.get(office).json()["sites"] == ["branch"]
+
+
+def test_site_becomes_the_default_beside_a_pool_of_it(
+    api: httpx.Client, one_after_the_other: Callable[..., list[int]]
+) -> None:
+    assert api.post(f"{ALPHA}/sites", json={"slug": "branch"}).status_code == 201
+    pool = {"name": "devices", "ranges": ["10.1.0.0/29"], "site": "branch"}
+    statuses = one_after_the_other(
+        "LOCK TABLE pools IN ACCESS EXCLUSIVE MODE",
+        lambda: api.post(f"{ALPHA}/pools", json=pool),
+        lambda: api.patch(f"{ALPHA}/sites/branch", json={"default": True}),
+    )
+    assert statuses == [201, 200]
+
+
+_NAMESAKES: Final[list[tuple[str, str, list[dict[str, Any]]]]] = [
+    ("nases", "sites", [{"name": "core", "identifier": "a"}, {"name": "core", "identifier": "b"}]),
+    ("sites", "policies", [{"name": "core", "slug": "a"}, {"name": "core", "slug": "b"}]),
+]
+
+
+@pytest.mark.parametrize(("what", "table", "made"), _NAMESAKES, ids=["NASes", "sites"])
+@pytest.mark.parametrize("named", [False, True], ids=["named by nobody", "named by a policy"])
+def test_two_of_one_name_are_renamed_at_once(
+    api: httpx.Client, database: Database, what: str, table: str, made: list[dict[str, Any]], named: bool
+) -> None:
+    """The one that is left alone with it keeps it while a policy says it."""
+    for body in made:
+        assert api.post(f"{ALPHA}/{what}", json=body).status_code == 201
+    if named:
+        attribute = {"nases": "nas.name", "sites": "site.name"}[what]
+        assert api.post(f"{ALPHA}/policies", json={"slug": "office"}).status_code == 201
+        assert api.put(f"{ALPHA}/policies/office/draft", json=document(attribute, "core")).status_code == 200
+    with (
+        psycopg.connect(database.superuser_url, autocommit=True) as looking,
+        psycopg.connect(database.superuser_url) as other,
+        ThreadPoolExecutor(2) as clients,
+    ):
+        other.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        both = [clients.submit(api.patch, f"{ALPHA}/{what}/{key}", json={"name": f"core-{key}"}) for key in "ab"]
+        until(lambda: looking.execute(_WAITING).fetchone() == (2,), "both wait")
+        other.rollback()
+        answers = [each.result() for each in both]
+    found = sorted((each.status_code, each.json().get("code", "")) for each in answers)
+    assert found == ([(200, ""), (409, "in-use")] if named else [(200, ""), (200, "")])
+
+
+@pytest.mark.parametrize(("what", "made"), [("nases", {"identifier": "a"}), ("sites", {"slug": "a"})])
+def test_one_is_renamed_twice_at_once(
+    api: httpx.Client, one_after_the_other: Callable[..., list[int]], what: str, made: dict[str, Any]
+) -> None:
+    """Neither has said as what it knows it."""
+    assert api.post(f"{ALPHA}/{what}", json={"name": "core", **made}).status_code == 201
+    statuses = one_after_the_other(
+        f"LOCK TABLE {what} IN SHARE ROW EXCLUSIVE MODE",
+        *(lambda name=name: api.patch(f"{ALPHA}/{what}/a", json={"name": name}) for name in ("one", "two")),
+    )
+    assert statuses == [200, 200]
+    assert api.get(f"{ALPHA}/{what}/a").json()["name"] == "two"
+
+
+def test_what_a_policy_names_is_locked_in_the_order_of_ids(api: httpx.Client, database: Database) -> None:
+    """Whatever was made first: who waits for the first of them has locked none of the others."""
+    for key in "abcdefgh":
+        assert api.post(f"{ALPHA}/nases", json={"name": "core", "identifier": key}).status_code == 201
+    assert api.post(f"{ALPHA}/policies", json={"slug": "office"}).status_code == 201
+    with (
+        psycopg.connect(database.superuser_url, autocommit=True) as looking,
+        psycopg.connect(database.superuser_url) as other,
+        ThreadPoolExecutor(1) as client,
+    ):
+        other.execute("SELECT FROM nases WHERE id = (SELECT id FROM nases ORDER BY id LIMIT 1) FOR UPDATE")
+        saved = client.submit(api.put, f"{ALPHA}/policies/office/draft", json=document("nas.name", "core"))
+        until(lambda: looking.execute(_WAITING).fetchone() == (1,), "it waits")
+        free = looking.execute("SELECT FROM nases FOR UPDATE SKIP LOCKED").fetchall()
+        other.rollback()
+        assert (len(free), saved.result().status_code) == (7, 200)
+
+
+_BULK: Final[list[tuple[str, dict[str, Any]]]] = [
+    ("endpoint", {"mac": "00:00:5e:00:53:01", "groups": ["first"]}),
+    ("user", {"name": "ann", "password": "correct horse battery", "groups": ["first"]}),
+]
+
+
+@pytest.mark.parametrize(("noun", "item"), _BULK, ids=["endpoints", "users"])
+def test_group_is_removed_beside_a_change_of_its_members(
+    api: httpx.Client, database: Database, noun: str, item: dict[str, Any]
+) -> None:
+    """Of those that stay in it. Whoever is first is done, and the other one is told what there is then."""
+    assert api.post(f"{ALPHA}/{noun}-groups", json={"name": "first"}).status_code == 201
+    bulk = {"operation": "put", "existing": "update", "items": [item]}
+    assert api.post(f"{ALPHA}/{noun}s/bulk", json=bulk).status_code == 200
+    changed = bulk | {"items": [item | ({"name": "another"} if noun == "endpoint" else {"disabled": True})]}
+    with (
+        psycopg.connect(database.superuser_url, autocommit=True) as looking,
+        psycopg.connect(database.superuser_url) as other,
+        ThreadPoolExecutor(2) as clients,
+    ):
+        # Which of its members the change has taken out, and is about to put in again.
+        other.execute(f"LOCK TABLE {noun}_group_members IN SHARE MODE")
+        both = [clients.submit(api.post, f"{ALPHA}/{noun}s/bulk", json=changed)]
+        until(lambda: looking.execute(_WAITING).fetchone() == (1,), "the change waits")
+        both.append(clients.submit(api.delete, f"{ALPHA}/{noun}-groups/first"))
+        until(lambda: looking.execute(_WAITING).fetchone() == (2,), "the removal waits")
+        other.rollback()
+        assert [each.result().status_code for each in both] == [200, 204]
+
+
+@pytest.mark.parametrize(
+    ("noun", "group", "file"),
+    [
+        ("endpoint", "printers", "mac,groups\n00:00:5e:00:53:01,printers\n"),
+        ("user", "staff", "name,password,groups\nsam,pass-word-1,staff\n"),
+    ],
+    ids=["endpoints", "users"],
+)
+def test_group_is_added_beside_an_import_that_makes_it(
+    api: httpx.Client, one_after_the_other: Callable[..., list[int]], noun: str, group: str, file: str
+) -> None:
+    add = partial(api.post, f"{ALPHA}/{noun}-groups", json={"name": group})
+    asked: dict[str, Any] = {"params": {"format": f"{noun}s", "make_groups": True}, "content": file}
+    octets = {"Content-Type": "application/octet-stream"}
+    take = partial(api.post, f"{ALPHA}/imports", headers=octets, **asked)
+    one_after_the_other(f"LOCK {noun}_groups IN SHARE MODE", add, take)
+    assert [each["groups"] for each in api.get(f"{ALPHA}/{noun}s").json()["items"]] == [[group]]
+    made = {"action": f"{noun}-group.create", "target": group}
+    assert len(api.get(f"{ALPHA}/audit", params=made).json()["items"]) == 1

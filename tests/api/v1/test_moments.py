@@ -1,0 +1,33 @@
+"""Moments are asked with as RFC 3339 writes them: a bare number could be seconds or milliseconds."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.v1.test_renaming import ALPHA
+
+_TOLD = {"detail": "It must be a moment.", "remedy": "Write it as 2027-01-31T18:00:00+01:00."}
+
+
+@pytest.mark.parametrize("given", ["0.5", "1769846400", "1769846400000", "2026-01-31", "-1", "P1D", "31.1.2026 8:00Z"])
+@pytest.mark.parametrize("path", ["decisions?until", "audit?since", "endpoints?seen_since", "usage?since"])
+def test_number_is_no_moment_to_look_from(api: httpx.Client, path: str, given: str) -> None:
+    answer = api.get(f"{ALPHA}/{path}={given}")
+    assert answer.status_code == 422
+    place = path.partition("?")[2]
+    assert answer.json()["mistakes"] == [{"place": place} | _TOLD]
+
+
+@pytest.mark.parametrize("given", [1_769_846_400, 0.5, "1769846400", True])
+def test_number_is_no_moment_to_end_at(api: httpx.Client, given: Any) -> None:
+    answer = api.post(f"{ALPHA}/endpoints", json={"mac": "00:00:5e:00:53:01", "valid_until": given})
+    assert answer.status_code == 422
+    assert answer.json()["mistakes"] == [{"place": "valid_until"} | _TOLD]
+    assert api.get(f"{ALPHA}/endpoints").json()["items"] == []
+
+
+@pytest.mark.parametrize("given", ["2099-01-31T08:00Z", "2099-01-31t09:00:00.0+01:00", "2099-01-31 08:00:00Z"])
+def test_moment_is_read_in_the_forms_that_there_are(api: httpx.Client, given: str) -> None:
+    made = api.post(f"{ALPHA}/endpoints", json={"mac": "00:00:5e:00:53:01", "valid_until": given})
+    assert made.json()["valid_until"] == "2099-01-31T08:00:00Z"

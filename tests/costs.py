@@ -1,0 +1,42 @@
+"""Hashes of passwords and keys of passphrases: dear on purpose in the product, cheap in tests of anything else."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
+from nac.tenant_files import sealing
+from nac.users import passwords
+from pki import bundles
+
+_SCRYPT, _ROUNDS = sealing._SCRYPT, bundles._ROUNDS
+
+
+class _Cheap:
+    """Whatever a new hash is to cost. One that is there is verified at its own cost."""
+
+    verify_phc_encoded = Argon2id.verify_phc_encoded
+
+    def __new__(cls, *, salt: bytes, length: int, **_: Any) -> Argon2id:
+        return Argon2id(salt=salt, length=length, iterations=1, lanes=1, memory_cost=8)
+
+
+@contextmanager
+def cheap() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "Argon2id", _Cheap)
+        patch.setattr(sealing, "_SCRYPT", {**_SCRYPT, "n": 1 << 10})
+        patch.setattr(bundles, "_ROUNDS", 1_000)
+        yield
+
+
+@contextmanager
+def in_use() -> Iterator[None]:
+    """Within `cheap`: as the product has it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "Argon2id", Argon2id)
+        patch.setattr(sealing, "_SCRYPT", _SCRYPT)
+        patch.setattr(bundles, "_ROUNDS", _ROUNDS)
+        yield

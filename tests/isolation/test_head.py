@@ -1,0 +1,30 @@
+"""HEAD of each route that takes GET, from the table: all that GET is answered with, but the body."""
+
+import pytest
+
+from tests.isolation.fed import as_whom, things_of
+from tests.isolation.hall import Hall
+from tests.isolation.installation import ROUTES, Installation
+
+# Asked for by GET because a protocol says so, and done for good.
+_GET_ONLY = {"finishSignOn"}
+# Nobody runs the other server: it is told so in more than one way.
+_ASKS_OTHERS = {"beginSignOn"}
+
+
+@pytest.mark.parametrize("noun", ROUTES)
+def test_head_is_answered_as_get_is_without_the_body(world: Installation, hall: Hall, noun: str) -> None:
+    for route in (each for each in ROUTES[noun] if each.method == "GET" and each.name not in _ASKS_OTHERS):
+        things = things_of(world, route)
+        asked = route.good.asked(route.path, things)
+        with hall.open():
+            got, head = (
+                world.call(method, headers=as_whom(world, route, things), **asked) for method in ("GET", "HEAD")
+            )
+        assert head.body == b"", route
+        if route.name in _GET_ONLY:
+            assert (head.status, head.headers["allow"]) == (405, "GET"), route
+            continue
+        assert head.status == got.status, route
+        assert head.headers.keys() == got.headers.keys(), route
+        assert head.headers.get("etag") == got.headers.get("etag"), route

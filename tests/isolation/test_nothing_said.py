@@ -1,0 +1,119 @@
+"""What is not said, or is said already: bodies that are none, and changes of nothing, of each route from the table."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from api.access import Mine
+from tests.isolation.calls import Answer
+from tests.isolation.fed import as_whom, things_of
+from tests.isolation.hall import Hall
+from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
+
+_NO_OBJECTS: tuple[bytes | None, ...] = (None, b"null", b"[]", b'"text"', b"5", b"true")
+_ENTRIES = text("SELECT count(*) FROM audit_log")
+# What is shown of a setting is another form of it than the one that is given.
+_SHOWN_OTHERWISE = {
+    "changeFeed": {"url", "headers", "ca_certificate", "client_certificate"},
+    "changeIdentitySource": {"secret"},
+    "changePool": {"reserved"},
+    "setAuthoritySources": {"crl_url", "ocsp_url"},
+}
+
+
+def _schema(world: Installation, of: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" not in of:
+        return of
+    found: dict[str, Any] = world.app.openapi()["components"]["schemas"][of["$ref"].rpartition("/")[2]]
+    return found
+
+
+def _bodies(world: Installation) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Of each operation that reads JSON: its method, its name, what is told of its body."""
+    for operations in world.app.openapi()["paths"].values():
+        for method, operation in operations.items():
+            body = operation.get("requestBody", {})
+            if operation.get("operationId") in BY_NAME and "application/json" in body.get("content", {}):
+                yield method, operation["operationId"], body
+
+
+def _ask(world: Installation, route: Route, content: bytes | None) -> Answer:
+    things = things_of(world, route)
+    asked = {name: part for name, part in route.good.asked(route.path, things).items() if name in ("path", "query")}
+    headers = as_whom(world, route, things)
+    if content is not None:
+        headers["Content-Type"] = "application/json"
+    return world.call(route.method, headers=headers, content=content, **asked)
+
+
+@pytest.mark.parametrize("noun", ROUTES)
+def test_body_that_is_none_is_told_with_its_place_and_a_remedy(world: Installation, hall: Hall, noun: str) -> None:
+    needs = {name: body["required"] is not False for _, name, body in _bodies(world)}
+    for route in (each for each in ROUTES[noun] if each.name in needs):
+        for content in _NO_OBJECTS:
+            with hall.open():
+                answer = _ask(world, route, content)
+            where = (route.name, content, answer.text)
+            if content in (None, b"null") and not needs[route.name]:
+                # It is `{}` there.
+                assert answer.status != 422 or answer.json.get("place") != "body", where
+                continue
+            if answer.status in (401, 403):
+                # That somebody is asked for his password again comes before.
+                continue
+            assert answer.status == 422, where
+            told = answer.json.get("mistakes") or [answer.json]
+            assert [each.get("place") for each in told] == ["body"], where
+            assert all(each["detail"] and each["remedy"] for each in told), where
+
+
+def _patches(world: Installation) -> list[tuple[Route, dict[str, Any]]]:
+    return [
+        (BY_NAME[name], _schema(world, body["content"]["application/json"]["schema"]))
+        for method, name, body in _bodies(world)
+        if method == "patch"
+    ]
+
+
+def _shown(world: Installation, route: Route) -> Answer:
+    things = things_of(world, route)
+    asked = {name: part for name, part in route.good.asked(route.path, things).items() if name in ("path", "query")}
+    return world.call("GET", headers=as_whom(world, route, things), **asked)
+
+
+def _as_it_is(route: Route, schema: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
+    """What is shown, as far as it can be given."""
+    inner = shown.get("settings") if isinstance(shown.get("settings"), dict) else {}
+    values = {**inner, **shown} if "settings" not in schema["properties"] else shown
+    names = schema["properties"].keys() & values.keys() - _SHOWN_OTHERWISE.get(route.name, set())
+    return {name: values[name] for name in names if values[name] not in (None, False) or name != "default"}
+
+
+def test_change_of_nothing_is_answered_with_what_there_is(world: Installation, hall: Hall) -> None:
+    """Or what is missing is told: nowhere is it another thing."""
+    seen: set[str] = set()
+    for route, schema in _patches(world):
+        with hall.open():
+            before = None if isinstance(route.asks, Mine) else _shown(world, route)
+            entries = hall.connection.scalar(_ENTRIES)
+            bodies = [b"{}"]
+            if before is not None and before.status == 200:
+                bodies.append(json.dumps(_as_it_is(route, schema, before.json)).encode())
+            for content in bodies:
+                answer = _ask(world, route, content)
+                where = (route.name, content, answer.status, answer.text)
+                if content == b"{}" and schema.get("required"):
+                    assert answer.status == 422, where
+                    assert {each["place"] for each in answer.json["mistakes"]} == set(schema["required"]), where
+                    assert {each["detail"] for each in answer.json["mistakes"]} == {"This is needed."}, where
+                    continue
+                if before is None or before.status != 200:
+                    continue
+                assert answer.status == 200, where
+                assert answer.headers["etag"].partition("-")[0] == before.headers["etag"].partition("-")[0], where
+                assert hall.connection.scalar(_ENTRIES) == entries, where
+                seen.add(route.name)
+    assert len(seen) > 15, sorted(seen)

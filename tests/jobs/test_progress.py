@@ -1,0 +1,78 @@
+"""How far bulk changes are, as others see it while their one transaction is open."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from nac.db import TenantScope, session_scope
+from nac.ids import TenantId
+from nac.imports import jobs as imports
+from nac.jobs import running
+from nac.models import Job
+from tests.factories.certificates import SEALER
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.standing import laid_again
+
+_ROWS = 2_500
+_MACS = [f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}" for number in range(_ROWS)]
+_ENDPOINTS = [{"mac": mac, "name": f"Device {mac}"} for mac in _MACS]
+
+
+@pytest.fixture
+@laid_again
+def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
+    return TenantId(make_tenant(app_engine, platform, "alpha").id)
+
+
+def test_bulk_changes_tell_how_far_they_are(
+    app_engine: Engine,
+    worker_engine: Engine,
+    owner_engine: Engine,
+    tenant_id: TenantId,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+    tell = running.Work.tell
+
+    def telling(work: running.Work, done: int, total: int | None = None) -> None:
+        tell(work, done, total)
+        with Session(owner_engine) as session:
+            shown = session.scalars(select(Job.done).where(Job.id == work.id)).one()
+        assert shown <= done
+        seen.append(shown)
+
+    monkeypatch.setattr(running.Work, "tell", telling)
+
+    def run(operation: str, **given: Any) -> list[int]:
+        seen.clear()
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            job_id = imports.start_bulk(
+                session,
+                actor=ACTOR,
+                tenant_id=tenant_id,
+                operation=operation,
+                given=given,
+                rows=_ROWS,
+                seal=SEALER.seal,
+            ).id
+        handlers = imports.handlers(lambda: SEALER.seal)
+        assert running.run_next(handlers, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
+        with Session(owner_engine) as session:
+            job = session.get_one(Job, job_id)
+            assert (job.state, job.done, job.total) == ("done", _ROWS, _ROWS), job.problem
+        return sorted(set(seen) - {0})
+
+    nases = [{"name": f"ap-{number}", "identifier": f"ap-{number}"} for number in range(_ROWS)]
+    for operation, given in (
+        ("endpoints.put", {"items": _ENDPOINTS, "allow_random": True}),
+        ("endpoints.block", {"macs": _MACS}),
+        ("endpoints.unblock", {"macs": _MACS}),
+        ("endpoints.delete", {"macs": _MACS}),
+        ("nases.put", {"items": nases}),
+    ):
+        told = run(operation, **given)
+        # Some of the middle, and never all before it is.
+        assert told, operation
+        assert told[-1] <= _ROWS, operation

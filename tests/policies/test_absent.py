@@ -1,0 +1,100 @@
+"""NASes and identity sources that a policy names and that there are none of: its rule would never match."""
+
+from collections.abc import Callable
+
+import pytest
+
+from nac.identities import service as identities
+from nac.nases import service as nases
+from nac.outbound.reach import USUAL
+from nac.policies import service as policies
+from nac.policies.service import InvalidPolicy
+from nac.sites import service as sites
+from nac.templates.parts import put_parts
+from tests.engine.builders import compare, policy_of, rule
+from tests.factories.tenancy import seal
+
+_LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=x"}
+_KINDS = [("nas.name", "NAS", "nas"), ("user.source", "identity source", "identity-source")]
+_kinds = pytest.mark.parametrize(("attribute", "what", "command"), _KINDS)
+
+
+def naming(attribute: str, *names: str, **more: object) -> dict[str, object]:
+    return policy_of(rule("r", compare(attribute, "one_of", list(names)) | more))
+
+
+@pytest.fixture
+def add(do) -> Callable[[str, str], None]:
+    def add(attribute: str, name: str) -> None:
+        if attribute == "nas.name":
+            site = do(sites.require_by_slug, acting=False, slug="main")
+            do(nases.add_nas, site_id=site.id, name=name, identifier=name, seal=seal)
+        else:
+            given = {"kind": "ldap", "settings": _LDAP, "secret": None, "seal": seal, "reach": USUAL}
+            do(identities.add_source, name=name, **given)
+
+    return add
+
+
+@pytest.fixture
+def remove(do) -> Callable[[str, str], None]:
+    def remove(attribute: str, name: str) -> None:
+        if attribute == "nas.name":
+            do(nases.remove_nas, reference=name)
+        else:
+            do(identities.remove_source, name=name)
+
+    return remove
+
+
+@pytest.fixture
+def main(do) -> None:
+    do(policies.create_policy, slug="main")
+
+
+def save(do, document: object) -> None:
+    do(policies.save_draft, slug="main", document=document)
+
+
+@_kinds
+def test_draft_that_names_them_is_refused_with_the_place(do, main, add, attribute: str, what: str, command: str):
+    add(attribute, "core")
+    with pytest.raises(InvalidPolicy) as caught:
+        save(do, naming(attribute, "core", "edge"))
+    assert {each.place: each.message for each in caught.value.mistakes} == {
+        "rules[0].when.value[1]": f"there is no {what} 'edge'; make it first: ./admit {command} add"
+    }
+    save(do, naming(attribute, "core"))
+    # In any case it is there.
+    save(do, naming(attribute, "CORE", ignore_case=True))
+    with pytest.raises(InvalidPolicy, match="'EDGE'"):
+        save(do, naming(attribute, "CORE", "EDGE", ignore_case=True))
+
+
+@_kinds
+def test_what_has_gone_since_is_neither_published_nor_rolled_back_to(
+    do, main, add, remove, attribute: str, what: str, command: str
+):
+    add(attribute, "core")
+    save(do, naming(attribute, "core"))
+    do(policies.publish_policy, slug="main")
+    save(do, policy_of())
+    do(policies.publish_policy, slug="main")
+    save(do, naming(attribute, "core"))
+    remove(attribute, "core")
+    for ask in (policies.publish_policy, lambda *a, **given: policies.roll_back_policy(*a, **given, number=1)):
+        with pytest.raises(InvalidPolicy, match=f"there is no {what} 'core'"):
+            do(ask, slug="main")
+    assert do(policies.require_by_slug, acting=False, slug="main").published_version == 2
+    # What such a policy decides can be looked at all the same.
+    assert not do(policies.try_tests, acting=False, document=naming(attribute, "core"))
+    add(attribute, "core")
+    do(policies.roll_back_policy, slug="main", number=1)
+
+
+@_kinds
+def test_policy_of_a_template_may_name_what_a_tenant_has_not(do, attribute: str, what: str, command: str):
+    """It is the same for all that follow the template."""
+    for number, document in enumerate((naming(attribute, "core"), policy_of(), naming(attribute, "core")), 1):
+        do(put_parts, wanted={"policy:office": document}, names={})
+        assert do(policies.require_by_slug, acting=False, slug="office").published_version == number

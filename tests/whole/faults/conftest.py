@@ -1,0 +1,66 @@
+"""One instance for all rows of the fault table, two tenants in it, and a list of how long recoveries took.
+
+Rows that measure want the machine to themselves (marker `alone`); the others run beside all other tests.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from loadtest.product_tenants import Provisioned
+from tests.whole.faults.load import Load
+from tests.whole.instance import Instance
+
+_MEASURING = {"load", "note"}
+_notes: list[str] = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.alone if _MEASURING & set(item.fixturenames) else pytest.mark.early)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _notes:
+        terminalreporter.section("what it took")
+    for line in _notes:
+        terminalreporter.line(line)
+
+
+@pytest.fixture
+def note() -> Callable[[str, float | int], None]:
+    """Keeps how long something took (seconds), or how often it was done, for the summary."""
+    return lambda what, value: _notes.append(
+        f"{value:8.2f} s  {what}" if isinstance(value, float) else f"{value:8}    {what}"
+    )
+
+
+@pytest.fixture
+def instance(started_instance: Instance) -> Instance:
+    """The running instance, well at the start of the test whatever the one before it did."""
+    started_instance.ensure_well()
+    return started_instance
+
+
+@pytest.fixture
+def cell_disk(instance: Instance) -> Path:
+    """The disk that the cell has to itself."""
+    if not instance.mounts:
+        pytest.skip("only root may mount a disk for the cell; the journal's own limit is tested all the same")
+    return instance.mounts[0]
+
+
+@pytest.fixture
+def tenants(instance: Instance, made_tenants: tuple[Provisioned, Provisioned]) -> tuple[Provisioned, Provisioned]:
+    return made_tenants
+
+
+@pytest.fixture
+def load(instance: Instance, tenants: tuple[Provisioned, Provisioned]) -> Callable[..., Load]:
+    def make(**options: object) -> Load:
+        return Load(instance, tenants, **options)
+
+    return make

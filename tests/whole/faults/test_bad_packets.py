@@ -1,0 +1,165 @@
+"""Packets that must not be answered: silence, a counter that says why, and a radiusd that serves on."""
+
+import os
+import struct
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pytest
+
+from loadtest import packet
+from loadtest.packet import Secret, attribute
+from nac.sources import OWN_TRIALS
+from tests.waiting import until
+from tests.whole.wire import Wire
+
+pytestmark = pytest.mark.faults
+
+_ROUNDS = 4
+_STRANGERS_SECRET = Secret(b"a-secret-of-somebody-else")
+
+
+def framed(code: int, attributes: bytes, *, length: int | None = None) -> bytes:
+    """A packet whose header may lie."""
+    return (
+        struct.pack("!BBH", code, 7, 20 + len(attributes) if length is None else length) + os.urandom(16) + attributes
+    )
+
+
+def unsigned(wire: Wire) -> bytes:
+    """An Access-Request as NASes sent it before Message-Authenticator was required."""
+    authenticator, mac = os.urandom(16), wire.device.mac
+    hidden = packet.hide_password(mac.encode(), authenticator, wire.secret)
+    attributes = hidden + attribute(packet.USER_NAME, mac)
+    return struct.pack("!BBH", packet.ACCESS_REQUEST, 7, 20 + len(attributes)) + authenticator + attributes
+
+
+def with_flipped_bit(request: bytes, at: int) -> bytes:
+    return request[:at] + bytes((request[at] ^ 1,)) + request[at + 1 :]
+
+
+@dataclass(frozen=True)
+class Bad:
+    what: str
+    datagram: bytes
+    # The counter in status.json that it raises by one.
+    counter: str
+    acct: bool = False
+
+
+def bad_packets(wire: Wire) -> list[Bad]:
+    signature = 22  # first octet of Message-Authenticator's value, which stands first
+    record = wire.accounting_packet("never")
+    return [
+        Bad("no octet at all", b"", "auth_malformed"),
+        Bad("less than a header", b"\x01\x07\x00\x14abc", "auth_malformed"),
+        Bad("a length beyond the datagram", framed(1, b"", length=100), "auth_malformed"),
+        Bad("a length below a header's", framed(1, b"", length=19), "auth_malformed"),
+        Bad("more than 4,096 octets", framed(1, attribute(1, "x" * 253) * 17), "auth_malformed"),
+        Bad("an attribute of length 0", framed(1, b"\x01\x00"), "auth_malformed"),
+        Bad("an attribute of length 1", framed(1, b"\x01\x01"), "auth_malformed"),
+        Bad("an attribute beyond the packet", framed(1, b"\x01\x20ab"), "auth_malformed"),
+        Bad("a Message-Authenticator of 3 octets", framed(1, b"\x50\x05abc"), "auth_malformed"),
+        Bad("more attributes than any NAS sends", framed(1, b"\x01\x03a" * 300), "auth_malformed"),
+        Bad("noise", bytes(300), "auth_malformed"),
+        Bad("no Message-Authenticator", unsigned(wire), "auth_malformed"),
+        Bad("an unknown code", framed(99, b""), "auth_unknown_types"),
+        Bad("an answer", framed(2, b""), "auth_unknown_types"),
+        Bad("accounting where devices authenticate", record, "auth_unknown_types"),
+        Bad("a wrong secret", wire.mab_packet(secret=_STRANGERS_SECRET), "auth_invalid"),
+        Bad("a wrong Message-Authenticator", with_flipped_bit(wire.mab_packet(), signature), "auth_invalid"),
+        Bad("an attribute changed on the way", with_flipped_bit(wire.mab_packet(), -1), "auth_invalid"),
+        Bad("less than a header", b"\x04\x07\x00", "acct_malformed", acct=True),
+        Bad("an attribute of length 0", framed(4, b"\x01\x00"), "acct_malformed", acct=True),
+        Bad("authentication where devices account", wire.mab_packet(), "acct_unknown_types", acct=True),
+        Bad("a wrong secret", wire.accounting_packet("n", secret=_STRANGERS_SECRET), "acct_invalid", acct=True),
+        Bad("an attribute changed on the way", with_flipped_bit(record, -1), "acct_invalid", acct=True),
+    ]
+
+
+def test_bad_packets_meet_silence_and_are_counted_by_reason(instance, tenants):
+    """Each row of the table is sent once. None is answered, each raises its counter by one, also in what `./admit
+    status` prints; radiusd is the same process afterwards, and the next good request is answered."""
+    with Wire(tenants[0]) as wire:
+        table = bad_packets(wire)
+        expected = Counter(bad.counter for bad in table)
+        for _ in range(_ROUNDS):
+            restarts = instance.counter("radiusd_restarts")
+            before = {name: instance.counter(name) for name in expected}
+            radiusd = instance.pid("radiusd")
+            for bad in table:
+                wire.send(bad.datagram, acct=bad.acct)
+            assert wire.is_silent()
+
+            def counted(before=before) -> bool:
+                return {name: instance.counter(name) - before[name] for name in expected} == dict(expected)
+
+            def exchanged(radiusd=radiusd, restarts=restarts) -> bool:
+                """With the certificates of new tenants, in a quiet moment; what the old one had not told is lost."""
+                return instance.pid("radiusd") != radiusd and instance.counter("radiusd_restarts") == restarts
+
+            # What was sent in the silence of an exchange is not counted either: the table is sent again.
+            with suppress(AssertionError):
+                until(lambda: counted() or exchanged(), "counters rise", seconds=10)
+            if counted():
+                break
+        assert counted(), f"counters rise by {dict(expected)} from {before}"
+        assert wire.verdict() == packet.ACCESS_ACCEPT
+        assert wire.exchange(wire.accounting_packet(f"good-{os.urandom(4).hex()}"), acct=True)
+    assert instance.pid("radiusd") == radiusd
+    printed = instance.admit("status").stdout
+    assert all(name in printed for name in expected)
+
+
+def test_wrong_secret_and_signatures_are_named_in_the_counters(instance, tenants):
+    """Beside how many: what was wrong, and with which slot's client; radiusd says so once a second at the most."""
+    with Wire(tenants[1]) as wire:
+        bad = {
+            "radiusd_log_bad_message_authenticator": (wire.mab_packet(secret=_STRANGERS_SECRET), False),
+            "radiusd_log_bad_request_authenticator": (wire.accounting_packet("n", secret=_STRANGERS_SECRET), True),
+        }
+        for name, (datagram, acct) in bad.items():
+            before = instance.counter(name)
+
+            def is_named(name=name, datagram=datagram, acct=acct, before=before) -> bool:
+                wire.send(datagram, acct=acct)
+                return instance.counter(name) > before
+
+            until(is_named, f"{name} rises")
+        assert wire.verdict() == packet.ACCESS_ACCEPT
+
+
+def test_wrong_secret_is_an_alarm_and_that_of_our_own_trials_is_none(instance, tenants):
+    ours, others = tenants
+    before = instance.counter("radiusd_log_bad_message_authenticator")
+    with Wire(ours, address=str(OWN_TRIALS)) as wire:
+
+        def is_heard() -> bool:
+            wire.send(wire.mab_packet(secret=_STRANGERS_SECRET))
+            return instance.counter("radiusd_log_bad_message_authenticator") > before
+
+        until(is_heard, "radiusd tells of it")
+    with Wire(others) as wire:
+
+        def is_told() -> bool:
+            wire.send(wire.mab_packet(secret=_STRANGERS_SECRET))
+            return "127.0.0.1" in instance.alarm(f"wrong-secret:{others.tenant.slug}")
+
+        until(is_told, "an alarm")
+    # What was heard before was told before; another test may have been heard there, too.
+    assert str(OWN_TRIALS) not in instance.alarm(f"wrong-secret:{ours.tenant.slug}")
+
+
+def test_secret_of_one_tenant_is_silence_at_another(instance, tenants):
+    """Alpha's secret on bravo's ports is a wrong secret like any other, and leaves no row with anybody."""
+    alpha, bravo = tenants
+    session_id = f"stranger-{os.urandom(4).hex()}"
+    with Wire(bravo, secret=alpha.target.secret.value) as wire:
+        wire.send(wire.mab_packet(alpha.tenant.endpoints[0].mac))
+        wire.send(wire.accounting_packet(session_id), acct=True)
+        assert wire.is_silent()
+    with Wire(bravo) as wire:
+        assert wire.verdict() == packet.ACCESS_ACCEPT
+    instance.wait_until_shipped()
+    assert instance.query("SELECT count(*) FROM accounting_log WHERE session_id = %s", session_id) == [(0,)]

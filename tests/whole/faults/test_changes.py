@@ -1,0 +1,316 @@
+"""Changes while something fails or the cell is busy: live within seconds, and nobody else notices."""
+
+import json
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
+from loadtest.product_tenants import ACTOR
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.endpoints import service as endpoints
+from nac.nases import service as nases
+from nac.sites import service as sites
+from nac.tenants import service as tenants_service
+from tests.waiting import seconds_until, until
+from tests.whole.conftest import make_tenants
+from tests.whole.wire import Wire
+
+pytestmark = pytest.mark.faults
+
+# Promise 5: under a second, a new tenant under five. What a fault may add on a busy machine.
+LIVE_SECONDS, TENANT_SECONDS, AFTER_FAULT_SECONDS = 1.0, 5.0, 10.0
+_NAS_SECRET = b"secret-of-one-switch-alone"
+_NAS_ADDRESS = "127.0.0.77"
+
+
+def change(instance, tenant, function, **arguments):
+    """Calls a service in a transaction of its own."""
+    with session_scope(TenantScope(tenant.tenant_id), engine=instance.installation.engine) as session:
+        return function(session, actor=ACTOR, tenant_id=tenant.tenant_id, **arguments)
+
+
+def kill_backends(instance, application):
+    """Connections of this kind are broken by the server, as an administrator or a failover does it."""
+    instance.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s", application)
+
+
+@pytest.mark.parametrize("application", [pytest.param("admit-listen", marks=pytest.mark.long), "admit-%"])
+def test_change_is_live_although_its_connections_break(instance, tenants, note, application):
+    """A device is blocked just when PostgreSQL ends the connection on which the agent hears of changes, or all of them:
+    the change decides within seconds, and so does taking it back."""
+    with Wire(tenants[0]) as wire:
+        mac = tenants[0].tenant.endpoints[3].mac
+        for function, verdict in (
+            (endpoints.block_endpoint, ACCESS_REJECT),
+            (endpoints.unblock_endpoint, ACCESS_ACCEPT),
+        ):
+            kill_backends(instance, application)
+            change(instance, tenants[0], function, mac=mac)
+            kill_backends(instance, application)
+            seconds = seconds_until(
+                lambda verdict=verdict: wire.verdict(mac) == verdict, f"{function.__name__} is live"
+            )
+            note(f"{function.__name__} while {application} connections break: live", seconds)
+            assert seconds < AFTER_FAULT_SECONDS
+    instance.wait_until_well()
+
+
+@pytest.mark.long
+def test_change_made_while_the_agent_is_away_is_live_with_it(instance, tenants, note):
+    """The agent is killed and a device blocked before the next one listens: it decides by what was missed."""
+    with Wire(tenants[1]) as wire:
+        mac = tenants[1].tenant.endpoints[4].mac
+        instance.kill("agent")
+        change(instance, tenants[1], endpoints.block_endpoint, mac=mac)
+        note(
+            "block while the agent is dead: live",
+            seconds_until(lambda: wire.verdict(mac) == ACCESS_REJECT, "the block is live"),
+        )
+        change(instance, tenants[1], endpoints.unblock_endpoint, mac=mac)
+        until(lambda: wire.is_admitted(mac), "the device is admitted again")
+    instance.wait_until_well()
+
+
+@contextmanager
+def suspended(instance, tenant) -> Iterator[None]:
+    def call(function):
+        with session_scope(PlatformScope(), engine=instance.installation.engine) as session:
+            function(session, actor=ACTOR, tenant_id=tenant.tenant_id)
+
+    call(tenants_service.suspend_tenant)
+    try:
+        yield
+    finally:
+        call(tenants_service.resume_tenant)
+
+
+def test_new_and_suspended_tenant_under_load_are_live_and_nobody_else_notices(instance, load, note):
+    """While two tenants are busy a third is made: its devices are answered within five seconds. It is suspended: they
+    are rejected, with that reason. It is resumed and goes. Not one request of the others is lost or late."""
+    radiusd = instance.pid("radiusd")
+    with load() as work:
+        started = time.perf_counter()
+        made = make_tenants(instance)("fault-new", 2)
+        with Wire(made) as wire:
+            until(wire.is_admitted, "the new tenant is answered")
+            seconds = time.perf_counter() - started
+            note("new tenant under load: answered", seconds)
+            with suspended(instance, made):
+                note(
+                    "suspension under load: live",
+                    seconds_until(lambda: wire.verdict() == ACCESS_REJECT, "the suspension is live"),
+                )
+            until(wire.is_admitted, "the resumption is live")
+    instance.wait_until_shipped()
+    work.assert_undisturbed()
+    work.assert_decisions_stored()
+    work.assert_accounting_stored_once()
+    assert seconds < TENANT_SECONDS
+    assert instance.pid("radiusd") == radiusd
+    reasons = instance.query(
+        "SELECT DISTINCT reason FROM auth_log WHERE tenant_id = %s AND NOT permitted", made.tenant_id
+    )
+    assert reasons == [("tenant-suspended",)]
+    remove(instance, made)
+
+
+def remove(instance, made):
+    for function in (tenants_service.delete_tenant, tenants_service.purge_tenant):
+        with session_scope(PlatformScope(), engine=instance.installation.engine) as session:
+            function(session, actor=ACTOR, tenant_id=made.tenant_id)
+
+
+@contextmanager
+def own_secret_nas(instance, tenant, *, address, secret, sealed_instead=b"") -> Iterator[None]:
+    """A NAS with a secret of its own; `sealed_instead` comes into the database past every check. Removed at the end."""
+
+    def add(session, **arguments):
+        nas = nases.add_nas(
+            session,
+            site_id=sites.require_by_slug(session, tenant_id=tenant.tenant_id, slug="main").id,
+            name="stubborn switch",
+            address=address,
+            secret=secret,
+            seal=instance.installation.sealer.seal,
+            **arguments,
+        )
+        if sealed_instead:
+            nas.secret_sealed = instance.installation.sealer.seal(sealed_instead, f"nas:{nas.id}")
+
+    change(instance, tenant, add)
+    try:
+        yield
+    finally:
+        change(instance, tenant, nases.remove_nas, reference=address)
+        until(
+            lambda: address not in _configuration(instance) and not instance.alarm("exchange"),
+            "the configuration without the NAS is in force",
+        )
+        with Wire(tenant) as wire:
+            until(wire.is_admitted, "radiusd answers")
+
+
+# Without a quiet moment the swap comes after 10 s.
+@pytest.mark.long
+@pytest.mark.parametrize("per_second", [3, 150])
+def test_new_configuration_is_swapped_in_under_load(instance, tenants, load, note, per_second):
+    """A NAS with a secret of its own makes the agent exchange radiusd: tried as a shadow, then swapped. What is sent in
+    the moment of the swap NASes send again: every request is answered, every acknowledged record stored once."""
+    radiusd = instance.pid("radiusd")
+    with (
+        own_secret_nas(instance, tenants[0], address=_NAS_ADDRESS, secret=_NAS_SECRET.decode()),
+        Wire(tenants[0], secret=_NAS_SECRET, address=_NAS_ADDRESS) as wire,
+    ):
+        started = time.perf_counter()
+        with load(with_eap=False, per_second=per_second) as work:
+            until(wire.is_admitted, "the NAS is answered under its own secret")
+            note(f"NAS with its own secret at {per_second}/s: answered", time.perf_counter() - started)
+            moment = time.perf_counter()
+            until(lambda: work.answered_since(moment) > per_second, "answers of the new radiusd")
+    note(f"swap of radiusd at {per_second}/s: requests sent again", work.run.retransmissions)
+    instance.wait_until_shipped()
+    work.assert_served()
+    work.assert_decisions_stored_at_least()
+    work.assert_accounting_stored_once()
+    assert instance.pid("radiusd") != radiusd
+
+
+def test_broken_configuration_never_replaces_a_good_one(instance, tenants, load):
+    """What radiusd's configuration cannot carry comes into the database past every check. The cell names it and serves
+    on with what it has, the same radiusd, without one request late; once it is taken back the alarm goes."""
+    radiusd = instance.pid("radiusd")
+    with (
+        load() as work,
+        own_secret_nas(
+            *(instance, tenants[0]),
+            address="192.0.2.66",
+            secret="a-secret-that-is-replaced",
+            sealed_instead=b'quote" } brace \\ $INCLUDE',
+        ),
+    ):
+        assert "stubborn switch" in until(lambda: instance.alarm("exchange"), "an alarm")
+        moment = time.perf_counter()
+        until(lambda: work.answered_since(moment) > 50, "answers")
+    instance.wait_until_shipped()
+    work.assert_undisturbed()
+    work.assert_decisions_stored()
+    assert instance.pid("radiusd") == radiusd
+
+
+@pytest.mark.long
+def test_radiusd_killed_after_a_tenant_left_that_it_was_baked_with_serves_all_others_again(instance, tenants):
+    """A tenant whose certificate is part of the running configuration is purged, and radiusd dies: there is no key any
+    more to start with, and yet it starts, for the sake of everybody else."""
+    made = make_tenants(instance)("fault-leaver", 3)
+    with own_secret_nas(instance, tenants[0], address=_NAS_ADDRESS, secret=_NAS_SECRET.decode()):
+        until(lambda: _NAS_ADDRESS in _configuration(instance), "a configuration with all certificates of the moment")
+    keys = [Path(name) for name in re.findall(r'private_key_file = "(.*/server-.*)"', _configuration(instance, "eap"))]
+    remove(instance, made)
+    until(lambda: not all(key.exists() for key in keys), "the key of the tenant is gone")
+    instance.kill("radiusd")
+    with Wire(tenants[0]) as wire:
+        until(wire.is_admitted, "devices of the others are admitted")
+    instance.wait_until_well()
+
+
+@contextmanager
+def thief(port) -> Iterator[threading.Event]:
+    """Takes a UDP port in the moment in which nobody holds it; set the event to have it given back."""
+    enough, caught = threading.Event(), threading.Event()
+
+    def steal() -> None:
+        while not enough.wait(0.001):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):
+                sock.bind(("127.0.0.1", port))
+                caught.set()
+                enough.wait()
+
+    with _beside(steal, enough):
+        yield enough
+        assert caught.is_set()
+
+
+@contextmanager
+def signalled_while_handing_over(instance, signal_number, which) -> Iterator[None]:
+    """Of the two radiusd of an exchange that begins, the old one (0) or the new one (1)."""
+    enough, done = threading.Event(), set()
+
+    def send() -> None:
+        while not enough.wait(0.001):
+            with suppress(OSError, ValueError):
+                pid = json.loads(instance.cell.twins.read_bytes())[which]["pid"]
+                if pid not in done:
+                    os.kill(pid, signal_number)
+                    done.add(pid)
+
+    with _beside(send, enough):
+        yield
+        assert done
+
+
+@contextmanager
+def _beside(work, enough) -> Iterator[None]:
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        enough.set()
+        thread.join()
+
+
+@pytest.mark.long
+def test_old_radiusd_serves_on_where_the_new_one_dies_before_it_has_the_ports(instance, tenants, load):
+    """The change that was to come into force does so once nobody kills radiusd any more. No device notices."""
+    old = instance.pid("radiusd")
+    with (
+        load(with_eap=False, per_second=3) as work,
+        own_secret_nas(instance, tenants[0], address=_NAS_ADDRESS, secret=_NAS_SECRET.decode()),
+    ):
+        with signalled_while_handing_over(instance, signal.SIGKILL, 1):
+            assert "stepped back" in until(lambda: instance.alarm("exchange"), "an alarm")
+            assert instance.pid("radiusd") == old
+            assert _NAS_ADDRESS not in _configuration(instance)
+        with Wire(tenants[0], secret=_NAS_SECRET, address=_NAS_ADDRESS) as wire:
+            until(wire.is_admitted, "the change comes into force after all", seconds=90)
+    instance.wait_until_well()
+    work.assert_served()
+
+
+@pytest.mark.long
+def test_swap_that_fails_half_way_steps_back(instance, tenants, load, note):
+    """The old radiusd hangs in the moment in which it is to give its ports away, and just when it was stopped, somebody
+    takes one of them: neither can start. The agent goes on trying, and once the port is free devices are answered
+    again; the change comes into force later."""
+    with (
+        load(with_eap=False, per_second=3, tries=20) as work,
+        own_secret_nas(instance, tenants[0], address=_NAS_ADDRESS, secret=_NAS_SECRET.decode()),
+    ):
+        with thief(instance.settings.cell_ports[-1]) as enough:
+            with signalled_while_handing_over(instance, signal.SIGSTOP, 0):
+                assert "stepped back" in until(lambda: instance.alarm("exchange"), "an alarm")
+            enough.set()
+            moment = time.perf_counter()
+            until(lambda: work.answered_since(moment) > 5, "answers of the old configuration")
+            note("port of the cell given back: answers", time.perf_counter() - moment)
+        assert _NAS_ADDRESS not in _configuration(instance)
+        with Wire(tenants[0], secret=_NAS_SECRET, address=_NAS_ADDRESS) as wire:
+            until(wire.is_admitted, "the change comes into force after all", seconds=90)
+    instance.wait_until_shipped()
+    work.assert_served()
+    work.assert_accounting_stored_once()
+
+
+def _configuration(instance, part="servers") -> str:
+    """What the running radiusd was started with."""
+    folder = json.loads(instance.cell.running.read_text())["config_directory"]
+    return (Path(folder) / "slots" / part).read_text()

@@ -1,0 +1,175 @@
+"""Damaged files of a cell: the journal is cut at its last good record and that is said; the replica is built anew."""
+
+import os
+import time
+from contextlib import contextmanager
+from zlib import crc32
+
+import pytest
+
+from loadtest.packet import ACCESS_ACCEPT
+from nac.journal.reader import read_end
+from nac.journal.segment import FRAME, list_segments, segment_path
+from nac.replica import files
+from tests.waiting import seconds_until, until
+from tests.whole.wire import Wire
+
+pytestmark = pytest.mark.faults
+
+_RECORDS = 20
+
+
+def append_garbage(path, frames):
+    """As a torn write leaves it: half a record that was never acknowledged."""
+    with path.open("ab") as file:
+        file.write(FRAME.pack(500, 1) + os.urandom(100))
+    return _RECORDS
+
+
+def cut_last_record(path, frames):
+    """As a power cut leaves it where the disk had lied about a flush."""
+    os.truncate(path, path.stat().st_size - 7)
+    return _RECORDS - 1
+
+
+def flip_bit_in_the_middle(path, frames):
+    half = _RECORDS // 2
+    with path.open("r+b") as file:
+        file.seek(-sum(frames[half:]) + FRAME.size + 3, os.SEEK_END)
+        octet = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes((octet ^ 0x10,)))
+    return half
+
+
+@contextmanager
+def cell_down_with_unshipped_records(instance, prefix, wire):
+    """PostgreSQL stopped, then `_RECORDS` acknowledged records in the journal, then agent and radiusd stopped."""
+    with instance.stopped("postgres"):
+        for number in range(_RECORDS):
+            assert wire.exchange(wire.accounting_packet(f"{prefix}{number:03}"), acct=True)
+        with instance.stopped("agent"):
+            yield
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        append_garbage,
+        pytest.param(cut_last_record, marks=pytest.mark.long),
+        pytest.param(flip_bit_in_the_middle, marks=pytest.mark.long),
+    ],
+)
+def test_damaged_journal_is_cut_at_the_last_good_record_and_said_so(instance, tenants, damage):
+    """The newest segment of accounting is damaged while radiusd is down and PostgreSQL has none of it. What stands
+    before the damage is stored, once; an alarm names segment, place and loss; new records are stored as ever."""
+    prefix = f"cut-{os.urandom(4).hex()}-"
+    with Wire(tenants[0]) as wire:
+        instance.wait_until_shipped()
+        with cell_down_with_unshipped_records(instance, prefix, wire):
+            directory = instance.cell.journal / "acct"
+            segment = list_segments(directory)[-1]
+            path = segment_path(directory, segment)
+            frames = [len(payload) + FRAME.size for payload in read_end(directory, max_bytes=1 << 20)][-_RECORDS:]
+            kept = damage(path, frames)
+            lost_bytes = path.stat().st_size - _size_of_good_part(path)
+        until(lambda: segment in instance.alarm("journal-cut-acct"), "an alarm that names the segment")
+        until(lambda: wire.exchange(wire.accounting_packet(f"{prefix}new"), acct=True, seconds=1), "accounting goes on")
+        assert wire.verdict() == ACCESS_ACCEPT
+    assert f"{lost_bytes} bytes are lost" in instance.alarm("journal-cut-acct")
+    instance.wait_until_well()
+    counted = (1, lost_bytes)
+    until(lambda: (instance.counter("acct_cut_tails"), instance.counter("acct_cut_bytes")) == counted, "it is counted")
+    instance.wait_until_shipped()
+    stored = instance.query(
+        "SELECT session_id FROM accounting_log WHERE session_id LIKE %s ORDER BY session_id", f"{prefix}%"
+    )
+    assert [row[0] for row in stored] == [*(f"{prefix}{number:03}" for number in range(kept)), f"{prefix}new"]
+
+
+def _size_of_good_part(path):
+    """Up to the first frame that does not verify, walked by hand."""
+    content, at = path.read_bytes(), 8
+    while at + FRAME.size <= len(content):
+        length, checksum = FRAME.unpack_from(content, at)
+        payload = content[at + FRAME.size : at + FRAME.size + length]
+        if len(payload) < length or crc32(payload) != checksum:
+            break
+        at += FRAME.size + length
+    return at
+
+
+def zero_first_pages(path):
+    with path.open("r+b") as file:
+        file.write(bytes(4 * 4096))
+
+
+def zero_all_but_the_head(path):
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(2 * 4096)
+        file.write(bytes(size - 2 * 4096))
+
+
+def cut_in_half(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def data_file(instance):
+    directory = instance.cell.replica
+    return directory / files.current_generation(directory) / "data.mdb"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        zero_first_pages,
+        pytest.param(zero_all_but_the_head, marks=pytest.mark.long),
+        pytest.param(cut_in_half, marks=pytest.mark.long),
+    ],
+)
+def test_replica_damaged_while_the_agent_is_away_is_built_anew(instance, tenants, note, damage):
+    """The agent is killed and the replica's file damaged under a radiusd that serves from it. The next agent builds a
+    new generation, says so, and both tenants' devices are decided by it, whatever became of radiusd meanwhile."""
+    generation = files.current_generation(instance.cell.replica)
+    with Wire(tenants[0]) as alpha, Wire(tenants[1]) as bravo:
+        path = data_file(instance)
+        instance.kill("agent")
+        damage(path)
+        damaged = time.perf_counter()
+        until(lambda: files.current_generation(instance.cell.replica) != generation, "another generation")
+        until(lambda: alpha.is_admitted() and bravo.is_admitted(), "verdicts")
+        note(f"replica damaged, agent away ({damage.__name__}): right verdicts", time.perf_counter() - damaged)
+        until(lambda: instance.alarm("replica-rebuilt"), "an alarm")
+        assert alpha.verdict("02ffffffffff") != ACCESS_ACCEPT
+    instance.wait_until_well()
+
+
+@pytest.mark.long
+def test_replica_damaged_while_the_cell_is_down_is_built_anew(instance, tenants):
+    """Agent and radiusd are stopped and the file is damaged: the cell starts, builds it anew and serves."""
+    with instance.stopped("agent"):
+        zero_all_but_the_head(data_file(instance))
+    with Wire(tenants[0]) as wire:
+        until(wire.is_admitted, "a verdict")
+        until(lambda: instance.alarm("replica-rebuilt"), "an alarm")
+    instance.wait_until_well()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damage", [zero_all_but_the_head, cut_in_half])
+def test_replica_damaged_while_all_runs_is_built_anew(instance, tenants, note, damage):
+    """The file is damaged under agent and radiusd. What devices meet makes the agent look: it builds the replica anew
+    by itself, and afterwards every device is decided rightly."""
+    generation = files.current_generation(instance.cell.replica)
+    with Wire(tenants[0]) as alpha, Wire(tenants[1]) as bravo:
+        damage(data_file(instance))
+
+        def is_rebuilt() -> bool:
+            alpha.is_admitted()
+            return files.current_generation(instance.cell.replica) != generation
+
+        note(f"replica damaged in use ({damage.__name__}): rebuilt", seconds_until(is_rebuilt, "another generation"))
+        until(lambda: alpha.is_admitted() and bravo.is_admitted(), "verdicts")
+        until(lambda: instance.alarm("replica-rebuilt"), "an alarm")
+    instance.wait_until_well()

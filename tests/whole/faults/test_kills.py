@@ -1,0 +1,142 @@
+"""`kill -9` of one process after the other under load: it comes back by itself, and the accounts still balance."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.waiting import seconds_until, until
+from tests.whole.wire import Wire
+
+pytestmark = pytest.mark.faults
+
+# Nothing that answers devices: their end must not be noticed on the wire. First what the cell itself works with.
+BEHIND_THE_SCENES = ["agent", "postgres", "redis", "worker", "api"]
+
+
+def is_replaced(instance, name, killed):
+    """Whether another process of this name does its work, and everything else too."""
+    if instance.pid(name) == killed or instance.complaints():
+        return False
+    return name != "agent" or instance.status()["agent_pid"] == instance.pid("agent")
+
+
+@pytest.mark.parametrize(
+    "names", [BEHIND_THE_SCENES[:2], pytest.param(BEHIND_THE_SCENES[2:], marks=pytest.mark.long)], ids="-".join
+)
+def test_killed_processes_come_back_one_by_one_and_devices_do_not_notice(instance, load, note, names):
+    """One after the other is killed; its supervisor starts it again. Meanwhile radiusd, the same one, answers every
+    request as before, and afterwards every decision and every acknowledged accounting record is a row, once."""
+    radiusd = instance.pid("radiusd")
+    with load() as work:
+        for name in names:
+            killed = instance.kill(name)
+            seconds = seconds_until(
+                lambda name=name, killed=killed: is_replaced(instance, name, killed), f"another {name}"
+            )
+            note(f"{name} killed: well again", seconds)
+            recovered = time.perf_counter()
+            until(lambda recovered=recovered: work.answered_since(recovered) > 30, "answers afterwards")
+    instance.wait_until_shipped()
+    work.assert_undisturbed()
+    work.assert_decisions_stored()
+    work.assert_accounting_stored_once()
+    assert instance.pid("radiusd") == instance.status()["radiusd_pid"] == radiusd
+
+
+def test_killed_radiusd_is_started_again_and_what_it_promised_is_kept(instance, load, note):
+    """radiusd is killed; the agent starts it again. What devices ask for meanwhile they ask for once more, as NASes do;
+    all of it is answered, and every acknowledged accounting record is a row, once."""
+    restarts = instance.counter("radiusd_restarts")
+    with load(with_eap=False) as work:
+        killed = instance.kill("radiusd")
+        moment = time.perf_counter()
+        until(lambda: work.answered_since(moment) > 100, "answers of another radiusd")
+    note("radiusd killed: silence on the wire", work.longest_silence_seconds)
+    instance.wait_until_shipped()
+    work.assert_served()
+    work.assert_decisions_stored_at_least()
+    work.assert_accounting_stored_once()
+    assert instance.pid("radiusd") != killed
+    until(lambda: instance.counter("radiusd_restarts") == restarts + 1, "the restart is counted")
+    until(lambda: not instance.complaints(), "the cell is well")
+
+
+@pytest.mark.long
+def test_killed_radiusd_comes_back_while_postgresql_hangs(instance, tenants, note):
+    """PostgreSQL hangs with the agent's connections open, and radiusd dies: the agent must not wait for the one to
+    replace the other."""
+    until(lambda: instance.status()["database"], "the cell reports to PostgreSQL")
+    with instance.frozen("postgres"), Wire(tenants[0]) as wire:
+        until(lambda: not instance.status()["database"], "the cell notices that PostgreSQL hangs")
+        killed = instance.kill("radiusd")
+        note("radiusd killed while PostgreSQL hangs: answers", seconds_until(wire.is_admitted, "an answer"))
+        assert instance.pid("radiusd") != killed
+
+
+def test_record_acknowledged_by_a_killed_radiusd_is_not_kept_twice(instance, tenants):
+    """A NAS that has lost the answer sends the same packet again, and meets another radiusd, which knows nothing of the
+    first one's answers: it is acknowledged again, but is one row."""
+    session_id = f"twice-{os.urandom(4).hex()}"
+    with Wire(tenants[0]) as wire:
+        request = wire.accounting_packet(session_id)
+        assert wire.exchange(request, acct=True)
+        instance.kill("radiusd")
+        until(lambda: wire.exchange(request, acct=True, seconds=0.5), "the same packet is answered by another radiusd")
+    instance.wait_until_shipped()
+    assert instance.query("SELECT count(*) FROM accounting_log WHERE session_id = %s", session_id) == [(1,)]
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.long)])
+def test_killed_database_backend_of_the_shipper_loses_and_doubles_nothing(instance, load, note, times):
+    """The server process that takes the accounting is killed in its work, again and again: PostgreSQL recovers with all
+    its connections gone, and the position stored with each batch decides what is sent again."""
+    with load() as work:
+        for _ in range(times):
+            (backend,) = until(
+                lambda: instance.query(
+                    "SELECT pid FROM pg_stat_activity WHERE application_name = 'admit-ship-acct' AND state <> 'idle'"
+                ),
+                "the shipper is at work",
+            )[0]
+            os.kill(backend, signal.SIGKILL)
+            note("a backend killed: well again", seconds_until(lambda: not instance.complaints(), "all is well again"))
+    instance.wait_until_shipped()
+    work.assert_undisturbed()
+    work.assert_decisions_stored()
+    work.assert_accounting_stored_once()
+
+
+@pytest.mark.long
+def test_killed_supervisor_is_replaced_by_the_next_up(instance, load, note):
+    """supervisord is killed: its children serve on. The next `./admit up` ends them and starts everything anew; NASes
+    that keep asking get their answers, and nothing that was acknowledged is lost or twice."""
+    with load(with_eap=False, tries=30) as work:
+        instance.kill("supervisord")
+        moment = time.perf_counter()
+        until(lambda: work.answered_since(moment) > 50, "answers without a supervisor")
+        started = time.perf_counter()
+        instance.up()
+        note("supervisord killed: up again", time.perf_counter() - started)
+        moment = time.perf_counter()
+        until(lambda: work.answered_since(moment) > 50, "answers after the start")
+    note("supervisord killed: silence on the wire during up", work.longest_silence_seconds)
+    instance.wait_until_well()
+    instance.wait_until_shipped()
+    work.assert_served()
+    work.assert_decisions_stored_at_least()
+    work.assert_accounting_stored_once()
+
+
+@pytest.mark.long
+def test_down_leaves_nothing_after_the_guardians_were_killed(instance):
+    """supervisord and agent are killed at once, so that radiusd has nobody left: `./admit down` finds it even so."""
+    radiusd = instance.pid("radiusd")
+    for pid in [instance.pid("supervisord"), instance.pid("agent")]:
+        os.kill(pid, signal.SIGKILL)
+    assert instance.pid("radiusd") == radiusd
+    done = instance.admit("down")
+    assert done.returncode == 0, done.stderr
+    assert instance.processes() == []
+    instance.up()

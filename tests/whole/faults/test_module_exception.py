@@ -1,0 +1,68 @@
+"""Our own code fails in the middle of a decision: an explicit reject with its own reason, a trace, and life goes on."""
+
+from contextlib import contextmanager
+
+import lmdb
+import pytest
+
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
+from nac.replica import files, keys
+from nac.replica.records import DATABASES
+from tests.waiting import until
+from tests.whole.wire import Wire
+
+pytestmark = pytest.mark.faults
+
+# msgpack of no record at all.
+_GARBAGE = b"\xc1 this was never written by an agent"
+
+
+@contextmanager
+def broken_endpoint(instance, tenant_id, mac):
+    """Its record in the replica of the running cell is garbage, put there behind the agent's back."""
+    ((number,),) = instance.query("SELECT number FROM tenants WHERE id = %s", tenant_id)
+    key = keys.endpoint(number, mac)
+    before = _replace(instance.cell.replica, key, _GARBAGE)
+    try:
+        yield
+    finally:
+        _replace(instance.cell.replica, key, before)
+
+
+def _replace(directory, key, value):
+    path = directory / files.current_generation(directory)
+    with (
+        lmdb.open(str(path), map_size=files.MAP_BYTES, max_dbs=len(DATABASES), mode=0o640) as environment,
+        environment.begin(write=True, db=environment.open_db(b"endpoints")) as transaction,
+    ):
+        before = transaction.get(key)
+        transaction.put(key, value)
+    return before
+
+
+def test_exception_in_the_module_is_a_reject_with_its_own_reason(instance, tenants):
+    """One device's record in the replica is garbage. That device is rejected with `internal-error`; the trace is in
+    radiusd's log, the counter rises, the next request, of the same tenant or another, is decided as ever, and so is the
+    device itself once its record is whole again."""
+    alpha = tenants[0]
+    victim, neighbour = (endpoint.mac for endpoint in alpha.tenant.endpoints[1:3])
+    before, radiusd = instance.counter("radiusd_log_internal_error"), instance.pid("radiusd")
+    with Wire(alpha) as wire, Wire(tenants[1]) as other:
+        with broken_endpoint(instance, alpha.tenant_id, victim):
+            assert wire.verdict(victim) == ACCESS_REJECT
+            assert wire.verdict(neighbour) == ACCESS_ACCEPT
+            assert other.verdict() == ACCESS_ACCEPT
+        assert wire.verdict(victim) == ACCESS_ACCEPT
+    instance.wait_until_shipped()
+    decided = instance.query(
+        "SELECT permitted, reason FROM auth_log WHERE tenant_id = %s AND mac = %s::macaddr ORDER BY at DESC LIMIT 2",
+        alpha.tenant_id,
+        victim,
+    )
+    assert decided == [(True, "rule-permitted"), (False, "internal-error")]
+    until(lambda: instance.counter("radiusd_log_internal_error") == before + 1, "the counter rises")
+    log = instance.cell.radiusd_log.read_text()
+    trace = log[log.rindex("admit: internal-error") :]
+    assert "Traceback (most recent call last)" in trace
+    assert "DecodeError" in trace
+    assert instance.pid("radiusd") == radiusd

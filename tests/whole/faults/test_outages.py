@@ -1,0 +1,77 @@
+"""PostgreSQL or Redis away under load: authentication and accounting go on, and nothing is lost or twice afterwards."""
+
+import time
+
+import pytest
+
+from cli.health import reported_at
+from nac.clock import epoch_seconds
+from tests.waiting import PATIENCE_SECONDS, until
+
+pytestmark = pytest.mark.faults
+
+AWAY = {
+    "stopped": lambda instance, name: instance.stopped(name),
+    # Connections hang instead of failing, and new ones are never answered.
+    "frozen": lambda instance, name: instance.frozen(name),
+}
+SHORT_SECONDS = 2
+
+
+def serve_without(instance, work, name, how, seconds):
+    """The load goes on for `seconds` without process `name`; returns what the cell says of itself at their end."""
+    must_notice = name == "postgres" and (how == "frozen" or seconds > SHORT_SECONDS)
+    if must_notice:
+        until(lambda: instance.status()["database"], "the cell reports to PostgreSQL")
+    with AWAY[how](instance, name):
+        began = time.perf_counter()
+        until(
+            lambda: work.answers[-1] > began + seconds and work.answered_since(began) > 50 * seconds,
+            f"answers without {name}",
+            seconds=seconds + PATIENCE_SECONDS,
+        )
+        if must_notice:
+            until(lambda: not instance.status()["database"], "the cell notices that PostgreSQL is away")
+        status = instance.status()
+        assert status["state"] == "serving"
+        assert reported_at(status) >= epoch_seconds() - 5
+    instance.wait_until_well()
+    return status
+
+
+@pytest.mark.parametrize("how", ["stopped", pytest.param("frozen", marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [SHORT_SECONDS, pytest.param(120, marks=pytest.mark.long)])
+def test_postgresql_away_under_load_leaves_cell_unharmed(instance, load, note, how, seconds):
+    """PostgreSQL is stopped, or hangs, for `seconds`. Every request is answered meanwhile as before and as quickly; the
+    agent goes on reporting; afterwards the journal drains, every decision and every acknowledged record is a row."""
+    standing = instance.alarm_codes()
+    with load() as work:
+        during = serve_without(instance, work, "postgres", how, seconds)
+        returned = time.perf_counter()
+    instance.wait_until_shipped()
+    note(f"PostgreSQL {how} for {seconds} s: journal shipped", time.perf_counter() - returned)
+    work.assert_undisturbed()
+    work.assert_decisions_stored()
+    work.assert_accounting_stored_once()
+    assert sum(during["journal_backlog_bytes"].values()) > 0
+    assert instance.pid("radiusd") == during["radiusd_pid"]
+    until(lambda: instance.alarm_codes() <= standing, "the end of all alarms")
+
+
+@pytest.mark.parametrize(
+    ("how", "seconds"),
+    [
+        ("stopped", 1),
+        pytest.param("stopped", 120, marks=pytest.mark.long),
+        pytest.param("frozen", 60, marks=pytest.mark.long),
+    ],
+)
+def test_redis_away_under_load_is_not_noticed_by_the_cell(instance, load, how, seconds):
+    """Redis is stopped, or hangs, for `seconds`: neither devices nor the journal notice, and the worker works again."""
+    with load() as work:
+        during = serve_without(instance, work, "redis", how, seconds)
+    instance.wait_until_shipped()
+    work.assert_undisturbed()
+    work.assert_decisions_stored()
+    work.assert_accounting_stored_once()
+    assert instance.pid("radiusd") == during["radiusd_pid"]

@@ -1,0 +1,87 @@
+"""Accounting of random attributes, signed rightly: what is acknowledged is a row, and nothing breaks on it."""
+
+import os
+import random
+
+import pytest
+
+from loadtest import packet
+from loadtest.packet import attribute
+from tests.whole.wire import Wire
+
+pytestmark = pytest.mark.faults
+
+_PACKETS = 400
+_TRIES = 3
+# A Message-Authenticator must be right, and an EAP-Message comes with one or is dropped (RFC 3579 3.2).
+_LEFT_OUT = (79, 80)
+_STATUS_TYPES = (1, 2, 3, 7, 8, *range(9, 16))
+_OFTEN = (1, 4, 5, 8, 25, 26, 31, 32, 40, 41, 42, 43, 44, 46, 49, 52, 53, 55, 61, 87, 89, 95, 96, 97, 123, 168)
+
+
+def value(rng: random.Random) -> bytes:
+    match rng.randrange(5):
+        case 0:
+            return rng.choice((b"\x00", b"\xff")) * rng.choice((1, 4, 16, 253))
+        case 1:
+            return rng.randbytes(4)
+        case 2:
+            return rng.choice((b"anna", b"02-A0-C0-00-00-01", "ü".encode(), b"caf\xe9", b"%{User-Name}", b"a\x00'\\n"))
+        case 3:
+            # A vendor's: Cisco, Microsoft, 3GPP, any; its own attributes may be of any length.
+            vendor = rng.choice((9, 311, 10415, rng.getrandbits(24)))
+            inside = rng.randbytes(rng.randint(0, 60))
+            return vendor.to_bytes(4, "big") + bytes((rng.randrange(256), len(inside) + 2)) + inside
+        case _:
+            return rng.randbytes(rng.randint(1, 253))
+
+
+def random_attributes(rng: random.Random, number: int) -> bytes:
+    """At most what a packet holds; no two packets say the same."""
+    made = attribute(packet.ACCT_SESSION_ID, f"{number}") if rng.random() < 0.5 else b""
+    made += attribute(packet.NAS_PORT, number)
+    if rng.random() < 0.9:
+        made += attribute(packet.ACCT_STATUS_TYPE, rng.choice((*_STATUS_TYPES, rng.getrandbits(32))))
+    for _ in range(rng.choice((1, 5, 20, 60))):
+        kind = rng.choice((*_OFTEN, rng.randrange(1, 256)))
+        if kind not in _LEFT_OUT and len(made) < 3_800:
+            made += attribute(kind, value(rng))
+    return made
+
+
+def test_random_accounting_is_acknowledged_and_stored_as_it_came(instance, tenants, record_property):
+    seed = os.urandom(4).hex()
+    record_property("seed", seed)
+    rng = random.Random(seed)
+    tenant = str(tenants[0].tenant_id)
+
+    def rows() -> int:
+        [(count,)] = instance.query("SELECT count(*) FROM accounting_log WHERE tenant_id = %s", tenant)
+        return count
+
+    instance.wait_until_shipped()
+    before, alarms, radiusd = rows(), instance.alarm_codes(), instance.pid("radiusd")
+    with Wire(tenants[0]) as wire:
+        requests = (
+            packet.accounting_request(number % 256, random_attributes(rng, number), wire.secret)
+            for number in range(_PACKETS)
+        )
+        # Asked again as a NAS does, which makes no second row.
+        acknowledged = sum(
+            any(wire.exchange(request, acct=True, seconds=2) for _ in range(_TRIES)) for request in requests
+        )
+    # One in some thousands does not decode, and radiusd drops it.
+    assert acknowledged > 0.98 * _PACKETS, f"seed {seed}"
+    instance.wait_until_shipped()
+    assert rows() - before == acknowledged, f"seed {seed}"
+    assert instance.query("SELECT why FROM quarantined_records") == []
+    assert instance.alarm_codes() <= alarms
+    assert instance.pid("radiusd") == radiusd
+    negative = (
+        "SELECT count(*) FROM sessions WHERE least(session_seconds, input_octets, output_octets, interim_seconds) < 0 "
+        "OR stopped_at < started_at"
+    )
+    assert instance.query(negative) == [(0,)], f"seed {seed}"
+    assert instance.query("SELECT count(*) FROM usage_hours WHERE least(seconds, input_octets, output_octets) < 0") == [
+        (0,)
+    ]

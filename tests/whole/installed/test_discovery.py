@@ -1,0 +1,175 @@
+"""From a first packet to a decision over what the device is, through radiusd, agent, PostgreSQL and worker."""
+
+import json
+import secrets
+
+import pytest
+
+from loadtest import packet
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, attribute
+from loadtest.product_tenants import BenchTenants, Provisioned
+from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
+from loadtest.workloads import BENCH_NAS, calling_station
+from nac.cells import service as cells
+from nac.db import TenantScope, session_scope
+from nac.policies import service as policies
+from nac.sites import service as sites
+from tests.factories.tenancy import ACTOR
+from tests.waiting import PATIENCE_SECONDS, until
+from tests.whole.instance import Instance
+from tests.whole.wire import Wire
+
+pytestmark = pytest.mark.early
+
+# Interim-Update (RFC 2866 5.1).
+_INTERIM = 3
+
+
+@pytest.fixture(scope="module")
+def two(instance: Instance) -> tuple[Provisioned, Provisioned]:
+    maker = BenchTenants(instance.installation, instance.home, print)
+    alpha, bravo = (
+        maker.provision(BenchTenant(slug, [Endpoint(f"02f0{number:08x}", GROUPS[0])]))
+        for number, slug in enumerate(("live-alpha", "live-bravo"))
+    )
+    for made in (alpha, bravo):
+        maker.wait_live(made)
+    return alpha, bravo
+
+
+def when(attribute, value, operator="equals"):
+    return {"attribute": attribute, "operator": operator, "value": value}
+
+
+def brother() -> str:
+    """Another printer each time, so that nothing of an earlier test is known of it."""
+    return "001ba9" + secrets.token_hex(3)
+
+
+class Tenant:
+    def __init__(self, instance: Instance, made: Provisioned) -> None:
+        self._instance = instance
+        self.made = made
+        self._of = ("--tenant", made.tenant.slug)
+
+    def admit(self, *arguments: str) -> object:
+        done = self._instance.admit(*arguments, *self._of, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def decide_by(self, condition: object) -> None:
+        """At the main site; returns when the cell does."""
+        document = {"rules": [{"id": "r", "name": "r", "when": condition, "then": {"verdict": "permit", "vlan": "20"}}]}
+        named = {"actor": ACTOR, "tenant_id": self.made.tenant_id, "slug": f"p-{secrets.token_hex(4)}"}
+        scope, engine = TenantScope(self.made.tenant_id), self._instance.installation.engine
+        with session_scope(scope, engine=engine) as session:
+            policy = policies.create_policy(session, **named)
+            policies.save_draft(session, document=document, **named)
+            policies.publish_policy(session, **named)
+            sites.assign_policy(session, **named | {"slug": "main"}, policy_id=policy.id)
+            xact = cells.current_xact(session)
+        cells.wait_until_live(
+            scope, tenant_id=self.made.tenant_id, xact=xact, timeout_seconds=PATIENCE_SECONDS, engine=engine
+        )
+
+    def shown(self, mac: str) -> dict:
+        return self.admit("endpoint", "show", mac)
+
+    def found_confidence(self, mac: str) -> int | None:
+        """Of the profile that was found; None where the device is not discovered yet. No command for each look."""
+        rows = self._instance.query(
+            "SELECT found_confidence FROM endpoints WHERE tenant_id = %s AND mac = %s::macaddr",
+            self.made.tenant_id,
+            mac,
+        )
+        return rows[0][0] if rows else None
+
+
+@pytest.fixture
+def alpha(instance, two) -> Tenant:
+    return Tenant(instance, two[0])
+
+
+@pytest.fixture
+def bravo(instance, two) -> Tenant:
+    return Tenant(instance, two[1])
+
+
+def sensed(made: Provisioned, wire: Wire, mac: str, *options: bytes) -> None:
+    """An Interim-Update with Cisco's device sensor."""
+    body = attribute(packet.ACCT_STATUS_TYPE, _INTERIM) + attribute(packet.ACCT_SESSION_ID, secrets.token_hex(4))
+    body += attribute(packet.USER_NAME, mac) + calling_station(mac) + BENCH_NAS.attributes()
+    for value in options:
+        vendor = (9).to_bytes(4, "big") + bytes((1, len(value) + 2)) + value
+        body += attribute(26, vendor)
+    assert wire.exchange(packet.accounting_request(7, body, made.target.secret), acct=True)
+
+
+@pytest.mark.long
+def test_device_is_let_in_by_its_vendor_soon_after_it_was_seen_first(alpha, bravo):
+    for tenant in (alpha, bravo):
+        tenant.decide_by(when("endpoint.vendor", "Brother", "starts_with"))
+    mac = brother()
+    with Wire(alpha.made) as wire, Wire(bravo.made) as other:
+        assert wire.verdict(mac) == ACCESS_REJECT
+        until(lambda: wire.is_admitted(mac), "the vendor is live")
+        # At another tenant nobody has seen it.
+        assert other.verdict(mac) == ACCESS_REJECT
+        until(lambda: other.is_admitted(mac), "the vendor is live there, too")
+    (listed,) = [row for row in alpha.admit("endpoint", "inbox") if row["mac"].replace(":", "") == mac]
+    assert (listed["vendor"], listed["site"], listed["method"]) == ("Brother industries, LTD.", "main", "mab")
+    assert alpha.admit("endpoint", "classify", mac, "--block")[0]["mac"] == listed["mac"]
+    with Wire(alpha.made) as wire, Wire(bravo.made) as other:
+        assert wire.verdict(mac) == ACCESS_REJECT
+        assert other.verdict(mac) == ACCESS_ACCEPT
+
+
+def test_what_a_switch_tells_of_a_device_makes_its_profile_and_puts_it_into_a_group(alpha, tmp_path):
+    group = f"sure-printers-{secrets.token_hex(3)}"
+    rule = tmp_path / "rule.json"
+    condition = {"all": [when("endpoint.profile", "printer"), when("endpoint.profile.confidence", 80, "greater_than")]}
+    rule.write_text(json.dumps(condition))
+    rule.chmod(0o644)
+    alpha.admit("endpoint-group", "add", group)
+    alpha.admit("endpoint-group", "set", group, "--rule", str(rule))
+    alpha.decide_by(when("endpoint.group", group))
+    mac = brother()
+    with Wire(alpha.made) as wire:
+        assert wire.verdict(mac) == ACCESS_REJECT
+        until(lambda: alpha.found_confidence(mac) == 50, "the vendor alone is half sure")
+        assert alpha.shown(mac)["confidence"] == 50
+        assert wire.verdict(mac) == ACCESS_REJECT
+        sensed(alpha.made, wire, mac, b"dhcp-option=\0\x0c\0\x09BRW001BA9", b"dhcp-option=\0\x3c\0\x07Brother")
+        until(lambda: wire.is_admitted(mac), "the group by rule is live")
+    shown = alpha.shown(mac)
+    assert (shown["profile"], shown["status"]) == ("printer", "discovered")
+    assert {(each["source"], each["key"], each["value"]) for each in shown["evidence"]} == {
+        ("dhcp", "hostname", "BRW001BA9"),
+        ("dhcp", "class", "Brother"),
+    }
+    assert list(shown["groups_by_rule"]) == [group]
+
+
+@pytest.mark.long
+def test_posture_decides_as_soon_as_it_is_set(alpha):
+    alpha.decide_by({"all": [when("endpoint.known", True), when("mdm.state", "compliant")]})
+    mac = brother()
+    alpha.admit("endpoint", "add", mac)
+    with Wire(alpha.made) as wire:
+        assert wire.verdict(mac) == ACCESS_REJECT
+        alpha.admit("endpoint", "posture", "set", mac, "mdm.state=compliant", "--source", "intune")
+        assert wire.verdict(mac) == ACCESS_ACCEPT
+        alpha.admit("endpoint", "posture", "set", mac, "mdm.state=lost")
+        assert wire.verdict(mac) == ACCESS_REJECT
+
+
+@pytest.mark.long
+def test_word_of_a_person_is_live_at_once_over_what_was_found(alpha):
+    alpha.decide_by(when("endpoint.profile", "camera"))
+    mac = brother()
+    with Wire(alpha.made) as wire:
+        wire.verdict(mac)
+        until(lambda: alpha.found_confidence(mac) is not None, "it is discovered")
+        alpha.admit("endpoint", "set", mac, "--profile", "camera")
+        assert wire.verdict(mac) == ACCESS_ACCEPT
+    assert alpha.shown(mac)["confidence"] == 100

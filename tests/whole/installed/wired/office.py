@@ -1,0 +1,273 @@
+"""A tenant of the running instance with one switch, and devices that its policy treats differently."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from loadtest.packet import Secret
+from loadtest.radius_client import Target
+from nac.cells import service as cells
+from nac.certificates import service as certificates
+from nac.certificates.export import pem_files
+from nac.certificates.issuing import issue_client
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.endpoints import service as endpoints
+from nac.groups import USER_GROUPS
+from nac.methods import METHODS, Offer
+from nac.msps import service as msps
+from nac.nases import service as nases
+from nac.policies import service as policies
+from nac.provisioning import provision_tenant
+from nac.sites import service as sites
+from nac.tenants import service as tenants
+from nac.users import service as users
+from tests.radius.tenants import ClientFiles
+from tests.waiting import PATIENCE_SECONDS, until
+from tests.whole.installed.wired.switch import IDENTIFIER
+from tests.whole.instance import Instance
+
+ACTOR = "test:wired"
+# What the switch has.
+OFFICE_VLAN, LAB_VLAN = "10", "20"
+SESSION_SECONDS = 2
+_TIMEOUT = {"attribute": "Session-Timeout", "value": str(SESSION_SECONDS)}
+_ASKED_AGAIN = {
+    "vlan": LAB_VLAN,
+    "reply": [_TIMEOUT, {"attribute": "Termination-Action", "value": "RADIUS-Request"}],
+}
+# By the name in the device's certificate.
+_OUTCOMES: dict[str, dict[str, Any]] = {
+    "laptop": {"vlan": OFFICE_VLAN},
+    # Asked again when its session is over (RFC 3580 3.17); one for each test that revokes its certificate.
+    "kiosk": _ASKED_AGAIN,
+    "kiosk-1.2": _ASKED_AGAIN,
+    "kiosk-1.3": _ASKED_AGAIN,
+    # Sent away then.
+    "visitor": {"vlan": LAB_VLAN, "reply": [_TIMEOUT]},
+    # Into a VLAN that the switch does not have.
+    "traveller": {"vlan": "99"},
+}
+# By the group that a user is in.
+_STAFF = {
+    "id": "staff",
+    "name": "Staff",
+    "when": {"attribute": "user.group", "operator": "equals", "value": "staff"},
+    "then": {"verdict": "permit", "vlan": LAB_VLAN},
+}
+PERSON, PASSWORD = "anna", "correct horse battery"
+# Certificates that no rule admits.
+_OTHERS = ("stranger",)
+
+
+def document(**others: Any) -> dict[str, object]:
+    """The policy of the office, with `others` in place of the outcomes of these rules; None leaves a rule out."""
+    outcomes = {name: outcome for name, outcome in {**_OUTCOMES, **others}.items() if outcome is not None}
+    rules = [
+        {
+            "id": name,
+            "name": f"The {name}",
+            "when": {"attribute": "certificate.common_name", "operator": "equals", "value": name},
+            "then": {"verdict": "permit", **outcome},
+        }
+        for name, outcome in outcomes.items()
+    ]
+    return {"rules": [*rules, _STAFF], "fallback": {"verdict": "deny"}}
+
+
+class RootFile:
+    """As `tests.radius.supplicant` wants a tenant's authorities."""
+
+    def __init__(self, root_file: Path) -> None:
+        self.root_file = root_file
+
+
+class Office:
+    """Made by the product's services; the cell serves it once the constructor returns."""
+
+    def __init__(self, instance: Instance, folder: Path) -> None:
+        """`folder` takes the certificates and keys of the devices."""
+        self._instance = instance
+        self._folder = folder
+        installation = instance.installation
+        with session_scope(PlatformScope(), engine=installation.engine) as session:
+            msp = msps.create_msp(session, actor=ACTOR, slug="wired", name="Wired")
+            tenant = provision_tenant(session, actor=ACTOR, slug="office", msp_id=msp.id, signing=installation.signing)
+            self.tenant_id = tenant.id
+            slot = cells.require_slot(session, tenant_id=tenant.id)
+            secret = Secret(installation.sealer.open(slot.secret_sealed, cells.secret_context(slot)))
+            self.target = Target(installation.settings.listen_address, slot.auth_port, slot.acct_port, secret)
+            site = sites.require_default(session, tenant_id=tenant.id)
+            nases.add_nas(
+                session,
+                actor=ACTOR,
+                tenant_id=tenant.id,
+                site_id=site.id,
+                name="Switch 1",
+                identifier=IDENTIFIER,
+                seal=installation.sealer.seal,
+            )
+            tenants.set_offer(session, actor=ACTOR, tenant_id=tenant.id, offer=Offer(METHODS, None))
+            USER_GROUPS.create(session, actor=ACTOR, tenant_id=tenant.id, name="staff")
+            users.create_user(
+                session,
+                actor=ACTOR,
+                tenant_id=tenant.id,
+                name=PERSON,
+                password=PASSWORD,
+                groups=["staff"],
+                seal_for_mschap=installation.sealer.seal,
+            )
+            policy = policies.create_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="wired")
+            policies.save_draft(session, actor=ACTOR, tenant_id=tenant.id, slug="wired", document=document())
+            policies.publish_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="wired")
+            sites.assign_policy(session, actor=ACTOR, tenant_id=tenant.id, slug=site.slug, policy_id=policy.id)
+        self.clients = {name: self._issue(name) for name in (*_OUTCOMES, *_OTHERS)}
+        self.authorities = RootFile(folder / "ca.pem")
+
+    def _issue(self, name: str) -> ClientFiles:
+        with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
+            issued = issue_client(
+                session,
+                actor=ACTOR,
+                tenant_id=self.tenant_id,
+                profile="eap-client-device",
+                common_name=name,
+                signing=self._instance.installation.signing,
+                now=utc_now(),
+            )
+            xact = cells.current_xact(session)
+        self._wait_until_live(xact)
+        files = pem_files(issued)
+        chain, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
+        chain.write_bytes(files["cert"])
+        key.write_bytes(files["key"])
+        (self._folder / "ca.pem").write_bytes(files["ca"])
+        return ClientFiles(name, issued.certificate, chain, key)
+
+    def _wait_until_live(self, xact: str) -> None:
+        cells.wait_until_live(
+            TenantScope(self.tenant_id),
+            tenant_id=self.tenant_id,
+            xact=xact,
+            timeout_seconds=60,
+            engine=self._instance.installation.engine,
+        )
+
+    def revoke(self, name: str) -> None:
+        """Returns when the cell knows."""
+        with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
+            certificates.revoke(
+                session,
+                actor=ACTOR,
+                tenant_id=self.tenant_id,
+                serial=self.clients[name].serial,
+                reason="keyCompromise",
+                now=utc_now(),
+            )
+            xact = cells.current_xact(session)
+        self._wait_until_live(xact)
+
+    def is_known(self, mac: str) -> bool:
+        """Whether the device has appeared among the endpoints, as those that were seen do by themselves."""
+        found = self._instance.query("SELECT 1 FROM endpoints WHERE tenant_id = %s AND mac = %s", self.tenant_id, mac)
+        return bool(found)
+
+    def block(self, mac: str) -> None:
+        """Returns when it is committed."""
+        with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
+            endpoints.block_endpoint(session, actor=ACTOR, tenant_id=self.tenant_id, mac=mac)
+
+    def publish(self, document: dict[str, object]) -> None:
+        """Returns when it is committed."""
+        named = {"actor": ACTOR, "tenant_id": self.tenant_id, "slug": "wired"}
+        with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
+            policies.save_draft(session, document=document, **named)
+            policies.publish_policy(session, **named)
+
+    def add_session(self, mac: str, session_id: str) -> None:
+        """One that the switch does not know."""
+        self._instance.query(
+            "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at, nas_address) "
+            "VALUES (%s, %s, %s, %s, %s, now(), now(), %s) RETURNING id",
+            self.tenant_id,
+            f"{IDENTIFIER}|{self.target.host}",
+            session_id,
+            mac,
+            mac,
+            self.target.host,
+        )
+
+    def coa_requests(self, mac: str, *, state: str) -> Sequence[dict[str, Any]]:
+        """What was asked of the switch about the device, oldest first, once the last of it is in this state."""
+        columns = (
+            "kind",
+            "reason",
+            "state",
+            "attempts",
+            "retries",
+            "step",
+            "answer_code",
+            "error_cause",
+            "detail",
+            "asked_by",
+        )
+
+        def found() -> list[dict[str, Any]]:
+            rows = self._instance.query(
+                f"SELECT {', '.join(columns)} FROM coa_requests WHERE tenant_id = %s AND mac = %s::macaddr ORDER BY id",
+                self.tenant_id,
+                mac,
+            )
+            return [dict(zip(columns, row, strict=True)) for row in rows]
+
+        until(lambda: bool(found()) and found()[-1]["state"] == state, f"a request is {state}: {found()}")
+        return found()
+
+    def admit(self, *arguments: str) -> Any:
+        """A command of this tenant; what it prints as JSON."""
+        done = self._instance.admit(*arguments, "--tenant", "office", "--json")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    # What the product has recorded, once it is in PostgreSQL.
+
+    def decisions(self, mac: str, *, count: int = 1, seconds: float = PATIENCE_SECONDS) -> Sequence[dict[str, Any]]:
+        """Rows of auth_log, oldest first, once there are `count` of them."""
+        columns = ("permitted", "reason", "detail", "rule_id", "vlan", "method", "tls_version", "resumed", "identity")
+        return self._rows("auth_log", columns, mac, count, seconds)
+
+    def accounting(self, mac: str, *, count: int) -> Sequence[dict[str, Any]]:
+        """Rows of accounting_log about the device, oldest first, once there are `count` of them."""
+        return self._rows(
+            "accounting_log", ("status_type", "session_id", "terminate_cause", "identity"), mac, count, PATIENCE_SECONDS
+        )
+
+    def _rows(
+        self, table: str, columns: Sequence[str], mac: str, count: int, seconds: float
+    ) -> Sequence[dict[str, Any]]:
+        sql = f"SELECT {', '.join(columns)} FROM {table} WHERE tenant_id = %s AND mac = %s::macaddr ORDER BY at, id"
+
+        def found() -> list[dict[str, Any]]:
+            rows = self._instance.query(sql, self.tenant_id, mac)
+            return [dict(zip(columns, row, strict=True)) for row in rows]
+
+        until(lambda: len(found()) >= count, f"{count} rows of {mac} in {table}", seconds=seconds)
+        return found()
+
+    def switch_accounting(self) -> Sequence[str]:
+        """Acct-Status-Type of the records that tell of no device, oldest first."""
+        rows = self._instance.query(
+            "SELECT status_type FROM accounting_log WHERE tenant_id = %s AND mac IS NULL ORDER BY at, id",
+            self.tenant_id,
+        )
+        return [status for (status,) in rows]
+
+    def open_sessions(self, mac: str) -> int:
+        rows = self._instance.query(
+            "SELECT count(*) FROM sessions WHERE tenant_id = %s AND mac = %s::macaddr AND stopped_at IS NULL",
+            self.tenant_id,
+            mac,
+        )
+        return int(rows[0][0])

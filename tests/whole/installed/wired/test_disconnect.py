@@ -1,0 +1,52 @@
+"""A switch that is asked about a session at its port (RFC 5176): hostapd's own dynamic authorization server."""
+
+import time
+
+import pytest
+
+from tests.waiting import until
+
+pytestmark = pytest.mark.early
+
+
+def test_blocked_device_is_off_the_network(office, switch, at_work, capsys):
+    until(lambda: office.is_known(at_work.mac), "the device has appeared")
+    began = time.monotonic()
+    office.block(at_work.mac)
+    until(lambda: not switch.is_open(at_work.mac), "the port is closed")
+    seconds = time.monotonic() - began
+    with capsys.disabled():
+        print(f"\noff the network {seconds:.3f} s after the call began")  # noqa: T201  # the figure is what is shown
+    [request] = office.coa_requests(at_work.mac, state="acknowledged")
+    assert (request["kind"], request["reason"], request["answer_code"]) == ("disconnect", "endpoint-blocked", 41)
+    # By its first packet, which is repeated after 2 s (radius/agent/coa_flight.py), and never put off: no wait for the
+    # clock is in between, so that what remains of the 2 s is the machine's speed, which is printed.
+    assert (request["attempts"], request["retries"], request["step"]) == (1, 0, 0)
+    assert request["asked_by"] == "test:wired"
+    # It asks again, as an operating system does at once, and finds that it is blocked.
+    at_work.join()
+    until(lambda: office.decisions(at_work.mac)[-1]["reason"] == "endpoint-blocked", "it was refused")
+    assert not switch.is_open(at_work.mac)
+
+
+def test_session_is_ended_by_a_command_and_may_begin_anew(office, switch, at_work):
+    [asked] = office.admit("session", "disconnect", "--mac", at_work.mac)
+    assert (asked["state"], asked["reason"]) == ("queued", "requested")
+    until(lambda: not switch.is_open(at_work.mac), "the port is closed")
+    until(lambda: office.open_sessions(at_work.mac) == 0, "the session has ended")
+    office.coa_requests(at_work.mac, state="acknowledged")
+    [listed] = [row for row in office.admit("coa", "list") if row["id"] == asked["id"]]
+    assert (listed["state"], listed["packets"], listed["answer_code"]) == ("acknowledged", 1, 41)
+    at_work.join()
+    until(lambda: switch.is_open(at_work.mac), "the port is open again")
+
+
+def test_session_that_the_switch_does_not_know_is_refused_and_explained(office, switch, at_work):
+    office.add_session(at_work.mac, "0000000000000000")
+    office.admit("session", "disconnect", "--mac", at_work.mac)
+    requests = office.coa_requests(at_work.mac, state="refused")
+    assert {(row["state"], row["answer_code"], row["error_cause"]) for row in requests} == {
+        ("acknowledged", 41, None),
+        ("refused", 42, 503),
+    }
+    assert "It knows no such session" in requests[-1]["detail"]

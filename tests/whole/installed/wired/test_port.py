@@ -1,0 +1,162 @@
+"""A port that asks Admit: opened with its VLAN, left closed, asked again, closed when the time is over."""
+
+import pytest
+
+from tests.radius.supplicant import PEAP, TLS_1_2, TLS_1_3, TTLS_MSCHAPV2, TTLS_PAP, eap_password, eap_tls
+from tests.radius.tenants import Authorities
+from tests.waiting import until
+from tests.whole.installed.wired.office import LAB_VLAN, OFFICE_VLAN, PASSWORD, PERSON, SESSION_SECONDS
+
+pytestmark = pytest.mark.early
+
+both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+# Of the older one radiusd's own tests (tests/radius) tell as well.
+newer_version = pytest.mark.parametrize("version", [pytest.param(TLS_1_2, marks=pytest.mark.long), TLS_1_3])
+# Tagged 1 (RFC 2868 3.1, 3.2): VLAN, IEEE-802.
+_VLAN_TYPE, _ETHERNET = "0100000d", "01000006"
+
+
+def tagged(text):
+    """A tagged string (RFC 2868 3.6) as hostapd prints it."""
+    return "01" + text.encode().hex()
+
+
+@both_versions
+def test_device_is_admitted_to_its_vlan_and_accounted_for(office, switch, connect, version):
+    device = connect(eap_tls(office, office.clients["laptop"], version, identity="anonymous"))
+    until(lambda: switch.is_open(device.mac), "the port is open")
+    until(lambda: device.is_authorised, "the device knows")
+    assert device.status()["eap_tls_version"].endswith(version)
+    assert switch.vlan(device.mac) == OFFICE_VLAN
+    [accept] = switch.heard("Access-Accept")
+    assert accept.values["Tunnel-Type"] == _VLAN_TYPE
+    assert accept.values["Tunnel-Medium-Type"] == _ETHERNET
+    assert accept.values["Tunnel-Private-Group-Id"] == tagged(OFFICE_VLAN)
+    [decision] = office.decisions(device.mac)
+    assert (decision["permitted"], decision["rule_id"], decision["vlan"]) == (True, "laptop", OFFICE_VLAN)
+    assert (decision["tls_version"], decision["resumed"]) == (version, False)
+
+    device.log_off()
+    until(lambda: not switch.is_open(device.mac), "the port is closed")
+    start, stop = office.accounting(device.mac, count=2)
+    assert (start["status_type"], stop["status_type"]) == ("Start", "Stop")
+    assert start["session_id"] == stop["session_id"]
+    assert stop["terminate_cause"] == "User-Request"
+    assert office.open_sessions(device.mac) == 0
+    switch.stop()
+    until(lambda: office.switch_accounting()[-2:] == ["Accounting-On", "Accounting-Off"], "the switch has said goodbye")
+
+
+@newer_version
+@pytest.mark.parametrize(
+    ("way", "method"),
+    [(TTLS_PAP, "eap-ttls-pap"), (TTLS_MSCHAPV2, "eap-ttls-mschapv2"), (PEAP, "peap-mschapv2")],
+    ids=["ttls-pap", "ttls-mschapv2", "peap"],
+)
+def test_person_is_admitted_by_password_to_the_vlan_of_their_group(office, switch, connect, way, method, version):
+    device = connect(eap_password(office, way, PERSON, PASSWORD, version))
+    until(lambda: switch.is_open(device.mac), "the port is open")
+    until(lambda: device.is_authorised, "the device knows")
+    assert switch.vlan(device.mac) == LAB_VLAN
+    [decision] = office.decisions(device.mac)
+    assert (decision["permitted"], decision["rule_id"], decision["method"]) == (True, "staff", method)
+    assert (decision["identity"], decision["tls_version"]) == (PERSON, version)
+
+
+def test_person_with_a_wrong_password_finds_the_port_closed(office, switch, connect):
+    device = connect(eap_password(office, TTLS_PAP, PERSON, "wrong horse"))
+    [decision] = office.decisions(device.mac)
+    assert (decision["permitted"], decision["reason"], decision["identity"]) == (False, "wrong-password", PERSON)
+    until(lambda: device.has_failed, "the device has heard")
+    assert not switch.is_open(device.mac)
+
+
+@newer_version
+def test_device_that_no_rule_admits_finds_the_port_closed(office, switch, connect, version):
+    device = connect(eap_tls(office, office.clients["stranger"], version))
+    [decision] = office.decisions(device.mac)
+    assert (decision["permitted"], decision["reason"]) == (False, "fallback-denied")
+    until(lambda: switch.heard("Access-Reject"), "the switch has heard")
+    until(lambda: device.has_failed, "the device has heard")
+    assert not switch.is_open(device.mac)
+    assert not device.is_authorised
+    [reject] = switch.heard("Access-Reject")
+    assert "Tunnel-Private-Group-Id" not in reject.values
+    switch.stop()
+    until(lambda: office.switch_accounting()[-1] == "Accounting-Off", "all accounting is there")
+    assert office.accounting(device.mac, count=0) == []
+
+
+def test_port_without_the_vlan_of_the_policy_stays_closed(office, switch, connect):
+    """The near miss: admitted, but into a VLAN that this switch does not have."""
+    device = connect(eap_tls(office, office.clients["traveller"]))
+    [decision] = office.decisions(device.mac)
+    assert (decision["permitted"], decision["vlan"]) == (True, "99")
+    until(lambda: "Invalid VLAN 99 received from RADIUS server" in switch.log(), "the switch has read the VLAN")
+    assert not switch.is_open(device.mac)
+
+
+@newer_version
+def test_device_asked_again_resumes_and_a_revoked_one_has_to_leave(office, switch, connect, version):
+    """Resumption spares the handshake, not the decision: the certificate's status is looked up each time."""
+    name = f"kiosk-{version}"
+    device = connect(eap_tls(office, office.clients[name], version))
+    first, second = office.decisions(device.mac, count=2)[:2]
+    assert (first["permitted"], first["resumed"]) == (True, False)
+    assert (second["permitted"], second["resumed"], second["tls_version"]) == (True, True, version)
+    until(lambda: device.status().get("tls_session_reused") == "1", "the device has resumed")
+    assert switch.is_open(device.mac)
+    assert switch.vlan(device.mac) == LAB_VLAN
+    assert switch.station(device.mac)["dot1xAuthReAuthPeriod"] == str(SESSION_SECONDS)
+
+    office.revoke(name)
+    until(lambda: not switch.is_open(device.mac), "the port is closed")
+    # The switch was asked to end the session, or has asked the device again before that.
+    device.join()
+    until(lambda: not office.decisions(device.mac)[-1]["permitted"], "it was refused")
+    rejected = next(row for row in office.decisions(device.mac, count=3) if not row["permitted"])
+    assert rejected["reason"] == "certificate-revoked"
+
+
+@pytest.mark.long
+def test_port_closes_when_the_session_timeout_is_over(office, switch, connect):
+    device = connect(eap_tls(office, office.clients["visitor"]))
+    start, stop = office.accounting(device.mac, count=2)[:2]
+    assert (start["status_type"], stop["status_type"]) == ("Start", "Stop")
+    assert stop["terminate_cause"] == "Session-Timeout"
+    [accept, *_] = switch.heard("Access-Accept")
+    assert accept.values["Session-Timeout"] == str(SESSION_SECONDS)
+
+
+@newer_version
+def test_device_that_distrusts_the_server_says_why(office, switch, connect, tmp_path, version):
+    stranger = Authorities(tmp_path / "stranger", "Mallory")
+    device = connect(eap_tls(office, office.clients["laptop"], version, trusts=stranger.root_file))
+    decision = office.decisions(device.mac)[0]
+    assert (decision["permitted"], decision["reason"]) == (False, "supplicant-alert")
+    assert decision["detail"] == "fatal unknown CA"
+    assert not switch.is_open(device.mac)
+
+
+@pytest.mark.long
+def test_pulled_cable_closes_the_port_and_the_device_comes_back(office, switch, connect, cable):
+    """The switch notices when it asks again; hostapd's driver does not watch the carrier."""
+    device = connect(eap_tls(office, office.clients["kiosk"]))
+    until(lambda: switch.is_open(device.mac), "the port is open")
+    cable.pull()
+    until(lambda: not switch.is_open(device.mac), "the port is closed", seconds=120)
+    stop = office.accounting(device.mac, count=2)[-1]
+    assert stop["status_type"] == "Stop"
+    cable.plug_in()
+    device.join()
+    until(lambda: switch.is_open(device.mac), "the port is open again", seconds=120)
+
+
+@pytest.mark.long
+def test_device_whose_certificate_is_lost_on_the_way_is_told_of(office, switch, connect, desk):
+    """A path for small frames only: our fragments pass, the device's, as large as a cable lets it, do not."""
+    desk.run("ip", "link", "set", "eth0", "mtu", "1100")
+    device = connect(eap_tls(office, office.clients["laptop"]))
+    decision = office.decisions(device.mac, seconds=120)[0]
+    assert (decision["permitted"], decision["reason"]) == (False, "conversation-abandoned")
+    assert not switch.is_open(device.mac)

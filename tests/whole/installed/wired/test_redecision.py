@@ -1,0 +1,72 @@
+"""Those who are on a port when the policy changes: hostapd as the switch, the whole product behind it."""
+
+import json
+import time
+
+import pytest
+
+from nac.mac import display_mac
+from tests.waiting import until
+from tests.whole.installed.wired.office import LAB_VLAN, OFFICE_VLAN, document
+
+pytestmark = pytest.mark.early
+
+
+@pytest.fixture
+def at_work(office, at_work):
+    """The policy is afterwards as it was."""
+    yield at_work
+    office.publish(document())
+
+
+@pytest.fixture
+def previewed(office, tmp_path):
+    """What is told beforehand about a device: (action, rule after)."""
+
+    def previewed(draft, mac):
+        file = tmp_path / "draft.json"
+        file.write_text(json.dumps(draft))
+        told = office.admit("redecide", "preview", "--draft", str(file))
+        return [
+            (change["action"], change["before"]["vlan"], change["after"]["vlan"])
+            for change in told["changes"]
+            if display_mac(mac) in {example["mac"] for example in change["examples"]}
+        ]
+
+    return previewed
+
+
+def test_device_is_moved_to_the_vlan_that_is_published(office, switch, at_work, previewed, capsys):
+    moved = document(laptop={"vlan": LAB_VLAN})
+    assert previewed(moved, at_work.mac) == [("reauthenticate", OFFICE_VLAN, LAB_VLAN)]
+    assert switch.is_open(at_work.mac)
+    began = time.monotonic()
+    office.publish(moved)
+    until(lambda: not switch.is_open(at_work.mac), "the session is ended")
+    seconds = time.monotonic() - began
+    with capsys.disabled():
+        print(f"\nasked to authenticate again {seconds:.3f} s after the policy was published")  # noqa: T201  # the figure is what is shown
+    [request] = office.coa_requests(at_work.mac, state="acknowledged")
+    assert (request["kind"], request["reason"]) == ("reauthenticate", "redecided")
+    # It asks again, as an operating system does at once.
+    at_work.join()
+    until(lambda: switch.is_open(at_work.mac) and switch.vlan(at_work.mac) == LAB_VLAN, "it is in the other VLAN")
+    assert previewed(moved, at_work.mac) == []
+
+
+@pytest.mark.long
+def test_device_that_is_denied_now_is_off_the_network(office, switch, at_work, previewed):
+    without = document(laptop=None)
+    assert previewed(without, at_work.mac) == [("disconnect", OFFICE_VLAN, "")]
+    office.publish(without)
+    until(lambda: not switch.is_open(at_work.mac), "the port is closed")
+    [request] = office.coa_requests(at_work.mac, state="acknowledged")
+    assert (request["kind"], request["reason"]) == ("disconnect", "redecided")
+    at_work.join()
+    until(lambda: office.decisions(at_work.mac)[-1]["reason"] == "fallback-denied", "it was refused")
+    assert not switch.is_open(at_work.mac)
+    # Another run, of the same change told twice, may have found the same and left it to the first.
+    runs = [office.admit("redecide", "show", str(run["id"])) for run in office.admit("redecide", "list")]
+    [shown] = [run for run in runs if run["disconnects"] and run["requests"]]
+    assert (shown["state"], shown["requests"]) == ("done", {"acknowledged": 1})
+    assert [change["after"]["reason"] for change in shown["changes"]] == ["fallback-denied"]

@@ -1,0 +1,194 @@
+"""The whole installation, started and stopped as a person does. Its end is the last of all tests of this folder:
+none of these is `early`."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli import procfs
+from cli.account import Account, is_root
+from cli.demo.tools import Server, radclient
+from cli.layout import CHECKOUT
+from radius.agent.paths import CellPaths
+from tests.refusing import bound
+from tests.whole.instance import Instance
+
+
+@pytest.fixture
+def up(started_instance: Instance) -> Instance:
+    started_instance.ensure_well()
+    return started_instance
+
+
+def processes(instance: Instance) -> dict[str, dict[str, object]]:
+    return {row["process"]: row for row in json.loads(instance.admit("status", "--json").stdout)["processes"]}
+
+
+def pids(instance: Instance) -> dict[str, int]:
+    """Of the supervised processes that run."""
+    return {name: state.pid for name, state in instance.states().items() if state.pid}
+
+
+def test_link_to_the_command_serves(tmp_path: Path):
+    (tmp_path / "other").symlink_to(CHECKOUT / "admit")
+    done = subprocess.run([tmp_path / "other", "--help"], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_process_is_healthy_after_a_start(up: Instance):
+    rows = processes(up)
+    assert list(rows) == ["postgres", "redis", "agent", "api", "public", "enrolment", "mailbox", "worker"]
+    assert {row["state"] for row in rows.values()} == {"running"}
+    assert {row["complaint"] for row in rows.values()} == {""}
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not is_root(), reason="becomes another account")
+def test_another_account_is_told_so(up: Instance):
+    for command in (("status",), ("logs",), ("tenant", "list")):
+        done = up.admit(*command, **Account("nobody", 65534, 65534).run_as())
+        if "Permission denied" in done.stderr:
+            pytest.skip("this checkout is closed to other users")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("Error: You may not ")
+
+
+@pytest.mark.long
+def test_secret_of_a_nas_is_in_force_when_the_command_returns(up: Instance):
+    assert up.admit("msp", "create", "nases").returncode == 0
+    made = up.admit("tenant", "create", "nases", "--msp", "nases", "--json")
+    assert made.returncode == 0, made.stdout + made.stderr
+    tenant = json.loads(made.stdout)
+    own = "a-secret-of-its-own-0123"
+    switch = ("--address", "127.0.0.1", "--secret", own)
+    for command, secret in ((("add", "core-1", *switch), own), (("remove", "core-1"), tenant["radius_secret"])):
+        done = up.admit("nas", *command, "-t", "nases")
+        assert (done.returncode, done.stderr) == (0, "")
+        server = Server("127.0.0.1", tenant["auth_port"], tenant["acct_port"], secret)
+        assert radclient(server, "auth", [("User-Name", "nobody"), ("User-Password", "x")]) is not None
+
+
+@pytest.mark.long
+def test_demo_is_as_expected_with_the_checks_that_take_long(up: Instance):
+    board = json.loads(up.admit("demo", "--json").stdout)
+    assert [row for row in board["rows"] if not row["ok"]] == []
+    silent = [row for row in board["rows"] if row["reason"] == "conversation-abandoned"]
+    assert [(row["tenant"], row["got"]) for row in silent] == [("alpha", "silence"), ("bravo", "silence")]
+    assert all(row["advice"].startswith("No answer came") for row in silent)
+    told = json.loads(up.admit("decisions", "-t", "alpha", "--reason", "conversation-abandoned", "--json").stdout)
+    assert [(row["verdict"], row["advice"]) for row in told] == [("deny", silent[0]["advice"])]
+
+
+def test_later_starts_keep_the_choice_without_demo_and_restart_nothing(up: Instance):
+    before = pids(up)
+    file = up.var / "admit.env"
+    assert "ADMIT_DEMO=no\n" in file.read_text()
+    again = up.admit("up", "--no-install")
+    assert (again.returncode, "tenant alpha" in again.stdout) == (0, False)
+    file.write_text(file.read_text().replace("ADMIT_DEMO=no", "ADMIT_DEMO=perhaps"))
+    assert "ADMIT_DEMO is 'perhaps'" in up.admit("up", "--no-install").stderr
+    assert up.try_up().returncode == 0
+    assert pids(up) == before
+
+
+@pytest.mark.long
+def test_demo_that_a_person_changed_is_no_failure_to_start(up: Instance):
+    started = up.admit("up", "--no-install", "--demo")
+    assert (started.returncode, "checks are as expected" in started.stdout) == (0, True)
+    up.admit("tenant", "suspend", "alpha")
+    up.admit("down")
+    started = up.admit("up", "--no-install")
+    assert (started.returncode, started.stderr) == (0, "")
+    assert "Everything runs. These rows of the demo differ" in started.stdout
+    assert "./admit demo --reset" in started.stdout
+    up.admit("tenant", "resume", "alpha")
+
+
+@pytest.mark.long
+def test_killed_process_is_healthy_again_after_up(up: Instance):
+    before = pids(up)
+    for name in ("worker", "redis"):
+        os.kill(before[name], signal.SIGKILL)
+    assert up.try_up().returncode == 0
+    after = pids(up)
+    assert up.complaints() == {}
+    assert after["worker"] != before["worker"]
+    assert after["postgres"] == before["postgres"]
+
+
+@pytest.mark.long
+def test_killed_supervisor_is_no_obstacle(up: Instance):
+    before = pids(up)
+    os.kill(int((up.layout.run / "supervisord.pid").read_text()), signal.SIGKILL)
+    done = up.try_up()
+    assert "an earlier supervisor left behind" in done.stdout
+    assert up.complaints() == {}
+    assert not procfs.is_running(before["agent"])
+
+
+def test_damaged_settings_are_refused_with_every_mistake(up: Instance):
+    file = up.var / "admit.env"
+    good = file.read_text()
+    changed = {"ADMIT_JOURNAL_SYNC": "never", "ADMIT_REJECT_DELAY_SECONDS": "soon"}
+    file.write_text(good + "".join(f"{name}={value}\n" for name, value in changed.items()))
+    try:
+        done = up.try_up()
+    finally:
+        file.write_text(good)
+    assert done.returncode == 1
+    assert all(name in done.stderr for name in changed)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"), [("--listen", "no address 192.0.2.1"), ("--api-port", "TCP port {api} of 127.0.0.1 is taken")]
+)
+def test_choice_that_cannot_be_met_leaves_everything_running(up: Instance, option: str, words: str):
+    before = pids(up)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        api = str(holder.getsockname()[1])
+        done = up.admit("up", "--no-install", "--no-demo", option, "192.0.2.1" if option == "--listen" else api)
+    assert done.returncode == 1
+    assert words.format(api=api) in done.stderr
+    assert pids(up) == before
+
+
+@pytest.mark.long
+def test_newer_database_is_refused(up: Instance):
+    with up.connect() as connection:
+        (head,) = connection.execute("SELECT version_num FROM alembic_version").fetchone() or ("",)
+        connection.execute("UPDATE alembic_version SET version_num = '9999_future'")
+    try:
+        done = up.try_up()
+    finally:
+        with up.connect() as connection:
+            connection.execute("UPDATE alembic_version SET version_num = %s", (head,))
+    assert done.returncode == 1
+    assert "9999_future, which this version does not know" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_down_leaves_no_process_and_its_purge_no_file_and_a_taken_port_is_named(up: Instance):
+    assert up.admit("down").returncode == 0
+    assert up.processes() == []
+    assert up.admit("status").returncode == 1
+    with bound(socket.SOCK_DGRAM, up.first_port + 3):
+        done = up.try_up()
+    assert done.returncode == 1
+    assert f"UDP port {up.first_port + 3} of 127.0.0.1 is taken" in done.stderr
+    assert up.processes() == []
+    sessions = CellPaths(up.var / "cells" / "cell-1").sessions
+    places = [up.layout.run, up.layout.postgres]
+    assert sessions.exists()
+    up.take_disk_away()
+    assert up.admit("down", "--purge", "--yes").returncode == 0
+    assert not up.var.exists()
+    assert not sessions.exists()
+    assert not any(place.exists() for place in places)
+    assert up.admit("status").returncode == 1
