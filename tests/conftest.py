@@ -30,7 +30,15 @@ def pytest_configure(config: pytest.Config) -> None:
     effort.take_part(is_part="not long" in config.option.markexpr)
     # How long an example takes says on a busy machine nothing of what is tested.
     slow = [HealthCheck.too_slow]
-    settings.register_profile("admit", deadline=None, max_examples=effort.examples(100), suppress_health_check=slow)
+    settings.register_profile(
+        "admit",
+        deadline=None,
+        max_examples=effort.examples(100),
+        suppress_health_check=slow,
+        # The same examples each time, so that what fails was changed; the long run looks for new ones.
+        derandomize=not effort.is_whole(),
+        print_blob=True,
+    )
     settings.load_profile("admit")
     if config.getoption("numprocesses", None):
         preparation = Preparation()
