@@ -65,6 +65,7 @@ def make_application(
     # What runs beside the requests: how each is started and stopped.
     beside: list[tuple[Callable[[], None], Callable[[], None]]] = []
     app.state.beside = beside
+    app.state.rooms = {}
     health.prepare_probing(
         app,
         make_engine(

@@ -43,15 +43,17 @@ def _names_html(accept: bytes) -> bool:
 
 
 def tell_unforeseen(request: Request) -> Response:
-    return page_of_refusal(_BROKEN, HTTPStatus.INTERNAL_SERVER_ERROR, _ways(request.scope))
+    return page_of_refusal(_BROKEN, HTTPStatus.INTERNAL_SERVER_ERROR, _ways(request.scope, (HOME,)))
 
 
 class PagesForBrowsers:
     """Of each problem that is told below it, where a page is wanted."""
 
-    def __init__(self, app: ASGIApp, pages: RouteIndex) -> None:
+    def __init__(self, app: ASGIApp, pages: RouteIndex, *, home: tuple[Onward, ...] = (HOME,)) -> None:
+        """`home` is where it leads; nowhere where an application has no page to begin with."""
         self._app = app
         self._pages = pages
+        self._home = home
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not wants_page(scope, self._pages):
@@ -69,31 +71,30 @@ class PagesForBrowsers:
             else:
                 body.extend(message.get("body", b""))
                 if not message.get("more_body"):
-                    await _page(scope, start, json.loads(body))(scope, receive, send)
+                    await self._page(scope, start, json.loads(body))(scope, receive, send)
 
         await self._app(scope, receive, telling)
+
+    def _page(self, scope: Scope, start: Message, problem: Mapping[str, Any]) -> Response:
+        status: int = start["status"]
+        headers = {name.decode(): value.decode() for name, value in start["headers"] if name not in _OF_THE_BODY}
+        if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+            sentence = _NOT_HERE
+        elif status >= HTTPStatus.INTERNAL_SERVER_ERROR and "retry-after" not in headers:
+            sentence = _BROKEN
+        else:
+            sentence = f"{problem['detail']} {without_commands(problem.get('remedy', ''))}".strip()
+        ways = _ways(scope, self._home) if status in _IN_PASSING else self._home
+        return page_of_refusal(sentence, status, ways, headers)
 
 
 def _is_problem(start: Message) -> bool:
     return any(name == b"content-type" and value == _PROBLEM for name, value in start["headers"])
 
 
-def _page(scope: Scope, start: Message, problem: Mapping[str, Any]) -> Response:
-    status: int = start["status"]
-    headers = {name.decode(): value.decode() for name, value in start["headers"] if name not in _OF_THE_BODY}
-    if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
-        sentence = _NOT_HERE
-    elif status >= HTTPStatus.INTERNAL_SERVER_ERROR and "retry-after" not in headers:
-        sentence = _BROKEN
-    else:
-        sentence = f"{problem['detail']} {without_commands(problem.get('remedy', ''))}".strip()
-    ways = _ways(scope) if status in _IN_PASSING else (HOME,)
-    return page_of_refusal(sentence, status, ways, headers)
-
-
-def _ways(scope: Scope) -> tuple[Onward, ...]:
+def _ways(scope: Scope, home: tuple[Onward, ...]) -> tuple[Onward, ...]:
     """The same once more, where it was only looked at."""
     # Of two slashes a browser would take the next word for a host.
     path, query = f"/{quote(scope['path'].lstrip('/'))}", scope["query_string"].decode("latin-1")
     again = Onward(f"{path}?{query}" if query else path, "Try again")
-    return (again, HOME) if scope["method"] == "GET" and path != HOME.to else (HOME,)
+    return (again, *home) if scope["method"] == "GET" and path != HOME.to else home

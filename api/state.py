@@ -18,6 +18,7 @@ from nac.settings import Settings
 THREADS_MOST: Final = 40
 # Links that are opened at a time where devices come as well, to which threads and connections are left.
 LINKS_MOST: Final = CONNECTIONS_MOST // 2
+DEVICES_MOST: Final = THREADS_MOST - LINKS_MOST
 
 
 def prepare_enrolling(app: FastAPI, settings: Settings) -> Signing:
@@ -59,17 +60,16 @@ def prepare_reading(app: FastAPI) -> None:
     app.state.beside.append((start, stop))
 
 
-def prepare_room(app: FastAPI, places: int) -> None:
-    """How many requests of api.turns.InRoom are done at a time."""
+def prepare_room(app: FastAPI, places: int, *, whose: str = "") -> None:
+    """How many requests of api.turns.InRoom are done at a time, where an application has several rooms: in that one."""
+    rooms = app.state.rooms
 
     def start() -> None:
-        app.state.room = Semaphore(places)
+        rooms[whose] = Semaphore(places)
 
     def stop() -> None:
-        app.state.room = None
+        del rooms[whose]
 
-    # None for any number, of one that is not started.
-    app.state.room = None
     app.state.beside.append((start, stop))
 
 
@@ -83,6 +83,7 @@ def kept_usage_of(request: Request) -> KeptAnswers[Sequence[Use]]:
     return kept
 
 
-def room_of(request: Request) -> Semaphore | None:
-    room: Semaphore | None = request.app.state.room
-    return room
+def room_of(request: Request, whose: str) -> Semaphore | None:
+    """None for any number, of an application that is not started."""
+    rooms: dict[str, Semaphore] = request.app.state.rooms
+    return rooms.get(whose)

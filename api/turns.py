@@ -54,11 +54,18 @@ class InRoom:
     threads, so that none waits for one in the middle of what it does."""
 
     def __init__(
-        self, app: ASGIApp, *, refused: Callable[[AdmitError], ASGIApp] | None = None, most_octets: int = 0
+        self,
+        app: ASGIApp,
+        *,
+        whose: str = "",
+        refused: Callable[[AdmitError], ASGIApp] | None = None,
+        most_octets: int = 0,
     ) -> None:
-        """`refused` says that there is no room; None where whoever calls does. A body of `most_octets` is read before:
-        however slowly it comes, it takes nobody's place; 0 where that was done already."""
+        """`whose` room of the application's it is. `refused` says that there is none left; None where whoever calls
+        does. A body of `most_octets` is read before: however slowly it comes, it takes nobody's place; 0 where that was
+        done already."""
         self._app = app
+        self._whose = whose
         self._refused = refused
         self._most_octets = most_octets
 
@@ -68,7 +75,7 @@ class InRoom:
         if self._most_octets:
             body = await read_body(scope, receive, most_octets=self._most_octets, seconds=PATIENCE_SECONDS)
             receive = replay(body, receive)
-        room = room_of(request)
+        room = room_of(request, self._whose)
         if room is None:
             await self._app(scope, receive, send)
             return
@@ -95,14 +102,18 @@ class InRoom:
 
 
 def in_room(
-    routes: Iterable[BaseRoute], *, refused: Callable[[AdmitError], ASGIApp] | None = None, most_octets: int = 0
+    routes: Iterable[BaseRoute],
+    *,
+    whose: str = "",
+    refused: Callable[[AdmitError], ASGIApp] | None = None,
+    most_octets: int = 0,
 ) -> Iterator[BaseRoute]:
     """The same routes, each once there is room for it; one that is `async` does no I/O, and takes no thread.
-    `refused` and `most_octets` as of InRoom."""
+    `whose`, `refused` and `most_octets` as of InRoom."""
     for route in routes:
         if isinstance(route, APIRoute) and not iscoroutinefunction(route.endpoint):
             bounded = copy(route)
-            bounded.app = InRoom(route.app, refused=refused, most_octets=most_octets)
+            bounded.app = InRoom(route.app, whose=whose, refused=refused, most_octets=most_octets)
             yield bounded
         else:
             yield route

@@ -25,10 +25,10 @@ from pki.est import MOST_BODY_OCTETS, certificates_only, key_attributes, read_bo
 from pki.requests import SigningRequest, read_signing_request
 
 router = APIRouter(tags=["est"])
-PREFIX = "/.well-known/est/{slug}"
+_PREFIX = "/.well-known/est/{slug}"
 # For clients that know no CA label and put the well-known path behind whatever address they are given, as strongSwan's
 # does. That cannot read base64 in lines (RFC 2045 6.8) either, and `openssl base64 -d` reads no other: there, one line.
-PREFIX_WITHOUT_LABEL = "/{slug}/.well-known/est"
+_PREFIX_WITHOUT_LABEL = "/{slug}/.well-known/est"
 
 _MOST_CREDENTIAL_OCTETS = 1024
 _CERTIFICATES = "application/pkcs7-mime"
@@ -40,7 +40,8 @@ _USUAL_PROFILE = "eap-client-device"
 Body = Annotated[bytes, Depends(bounded_body(MOST_BODY_OCTETS))]
 
 
-@router.get("/cacerts")
+@router.get(_PREFIX + "/cacerts")
+@router.get(_PREFIX_WITHOUT_LABEL + "/cacerts")
 def ca_certificates(slug: str, request: Request) -> Response:
     """The tenant's authorities, roots first (4.1); during a rollover the old ones as well."""
     tenant_id = tenant_by_slug(slug)
@@ -49,7 +50,8 @@ def ca_certificates(slug: str, request: Request) -> Response:
     return _encoded(request, certificates_only(found), _CERTIFICATES)
 
 
-@router.get("/csrattrs")
+@router.get(_PREFIX + "/csrattrs")
+@router.get(_PREFIX_WITHOUT_LABEL + "/csrattrs")
 def csr_attributes(slug: str, request: Request) -> Response:
     """Which key a request should hold (4.5)."""
     tenant_id = tenant_by_slug(slug)
@@ -58,7 +60,8 @@ def csr_attributes(slug: str, request: Request) -> Response:
     return _encoded(request, key_attributes(kind), _ATTRIBUTES)
 
 
-@router.post("/simpleenroll")
+@router.post(_PREFIX + "/simpleenroll")
+@router.post(_PREFIX_WITHOUT_LABEL + "/simpleenroll")
 def enrol(slug: str, request: Request, body: Body) -> Response:
     """A certificate for whoever shows a one-time secret (4.2.1). A client certificate alone is not enough."""
     tenant_id = tenant_by_slug(slug)
@@ -77,7 +80,8 @@ def enrol(slug: str, request: Request, body: Body) -> Response:
     return _encoded(request, certificates_only([issued.certificate]), _CERTIFICATE)
 
 
-@router.post("/simplereenroll")
+@router.post(_PREFIX + "/simplereenroll")
+@router.post(_PREFIX_WITHOUT_LABEL + "/simplereenroll")
 def renew(slug: str, request: Request, body: Body) -> Response:
     """A new certificate for whoever holds the key of one that is good still (4.2.2)."""
     tenant_id = tenant_by_slug(slug)

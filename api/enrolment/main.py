@@ -5,18 +5,17 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse
 
-from api import form_pages
 from api.application import make_application
+from api.devices import serve_devices
 from api.enrolment import est
 from api.errors import retry_headers, told
 from api.head import HeadAsGet
 from api.limits import RateLimit
-from api.links import routes as links
-from api.routes import add_routes
-from api.state import LINKS_MOST, prepare_enrolling, prepare_room
-from api.turns import in_room
+from api.links.serving import serve_links, show_refusals
+from api.state import prepare_enrolling
 from nac.errors import AdmitError, InvalidInput
 from nac.settings import Settings, load_settings
+from pki.est import MOST_BODY_OCTETS
 
 REQUIRED = ("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE")
 
@@ -25,17 +24,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
     settings = settings or load_settings(required=REQUIRED)
     app = make_application(settings, title="Admit, enrolment", name="admit-enrolment", for_strangers=True)
-    for prefix in (est.PREFIX, est.PREFIX_WITHOUT_LABEL):
-        app.include_router(est.router, prefix=prefix)
+    serve_devices(app, est.router, most_octets=MOST_BODY_OCTETS)
     prepare_enrolling(app, settings)
     if settings.link_url == settings.enrolment_url:
-        pages = in_room(links.router.routes, refused=form_pages.refused_link, most_octets=links.MOST_FORM_OCTETS)
-        add_routes(app, pages)
-        prepare_room(app, LINKS_MOST)
+        serve_links(app)
     app.add_exception_handler(AdmitError, _in_words)
     app.add_middleware(
         RateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source
     )
+    show_refusals(app)
     app.add_middleware(HeadAsGet)
     return app
 

@@ -5,6 +5,7 @@ import html
 import logging
 import plistlib
 import re
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -16,14 +17,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, func, select
 
+from api.enrolment import main as enrolment_app
 from api.forms import FormUnreadable, read_form
 from api.links import pages
+from api.public import main as public
 from nac.db import TenantScope, session_scope
 from nac.enrolment import service as enrolment
 from nac.enrolment.tokens import Token
 from nac.errors import DatabaseUnavailable
 from nac.models import AuditEntry, Certificate
-from nac.settings import load_settings
+from nac.settings import Settings, load_settings
+from tests.api.served import served
 from tests.enrolment.conftest import make_secret, request_der
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
@@ -266,3 +270,24 @@ def _read(content_type: str, body: bytes) -> None:
 
 def test_parts_of_a_form_are_read_as_they_are():
     assert read_form("multipart/form-data; boundary=b", _MULTIPART) == {"form": b"csr", "file": b"\0\xff"}
+
+
+@pytest.mark.parametrize("make", [public.create_app, enrolment_app.create_app], ids=["public", "enrolment"])
+def test_browser_is_told_on_a_page_and_devices_as_before(make: Any, public_settings: Settings) -> None:
+    with served(make(public_settings)) as client:
+        for where in ("/", "/enrol", "/enrol/", "/nowhere"):
+            to_browser, to_program = client.get(where, headers={"Accept": "text/html"}), client.get(where)
+            assert (to_browser.status_code, to_program.status_code) == (404, 404)
+            assert_private(to_browser)
+            assert "<p>Nothing is shown at this address by itself.</p>" in to_browser.text
+            assert "<a href" not in to_browser.text
+            assert to_program.headers["content-type"] == "application/problem+json"
+
+
+def test_browser_that_asks_too_often_may_try_again(public_settings: Settings) -> None:
+    settings = replace(public_settings, public_requests_per_second=1)
+    with served(public.create_app(settings)) as client:
+        answers = [client.get("/enrol/some?a=b", headers={"Accept": "text/html"}) for _ in range(20)]
+    (refused, *_) = (each for each in answers if each.status_code == 429)
+    assert '<a href="/enrol/some?a=b">Try again</a>' in refused.text
+    assert int(refused.headers["retry-after"]) > 0

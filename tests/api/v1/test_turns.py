@@ -18,12 +18,13 @@ from api.connections import HttpWithFiles
 from api.enrolment import main as enrolment
 from api.main import create_app
 from api.public import main as public
-from api.state import LINKS_MOST, THREADS_MOST
+from api.state import DEVICES_MOST, LINKS_MOST, THREADS_MOST
 from nac.db import CONNECTIONS_MOST
 from nac.enrolment.tokens import Token
 from nac.ids import TenantId
 from nac.settings import Settings
 from tests.api.served import served, served_on_port, settings_of_public
+from tests.factories.certificates import Certified
 from tests.postgres import Database
 
 Ask = Callable[[httpx.Client, int], httpx.Response]
@@ -31,7 +32,7 @@ Refused = set[tuple[int, str, str]]
 
 ENDPOINTS: Final = "/v1/tenants/alpha/endpoints"
 _CLIENTS: Final = 64
-_PROBLEM, _PAGE = "application/problem+json", "text/html; charset=utf-8"
+_PROBLEM, _PAGE, _TEXT = "application/problem+json", "text/html; charset=utf-8", "text/plain; charset=utf-8"
 _FULL: Final = "All connections to the database are in use."
 
 
@@ -181,6 +182,38 @@ def test_links_leave_threads_to_devices(
         # There are threads and connections left.
         assert client.get(device).status_code == 404
         assert not any(each.done() for each in asked)
+
+
+@pytest.mark.parametrize(
+    ("make", "path", "table", "content_type"),
+    [
+        pytest.param(public.create_app, f"/crl/{UUID(int=1)}.crl", "revocation_lists", _PROBLEM, id="CRL"),
+        pytest.param(
+            public.create_app, "/scep/alpha?operation=GetCACert", "certificate_authorities", _PROBLEM, id="SCEP"
+        ),
+        pytest.param(
+            enrolment.create_app, "/.well-known/est/alpha/cacerts", "certificate_authorities", _TEXT, id="EST"
+        ),
+    ],
+)
+def test_devices_that_find_no_thread_are_told_so_and_links_go_on(
+    database: Database,
+    alpha: Certified,
+    patient: Settings,
+    hurried: Settings,
+    make: Callable[[Settings], FastAPI],
+    path: str,
+    table: str,
+    content_type: str,
+) -> None:
+    at = {"public_url": "http://127.0.0.1" if make is public.create_app else "http://pki.example"}
+    app = _hurry(make(replace(patient, connections_per_source=0, **at)), hurried)
+    with served(app) as client:
+        with held_up(client, database, table, lambda c, _: c.get(path), served_most=DEVICES_MOST) as (asked, refused):
+            assert told(refused) == {(503, content_type, "5")}
+            assert client.get("/healthz").status_code == 200
+        assert len({each.result().status_code for each in asked}) == 1
+        assert client.get(f"/enrol/{Token.make().reveal()}").status_code == 404
 
 
 def test_forms_that_come_slowly_take_nobodys_place(database: Database, patient: Settings, hurried: Settings) -> None:
