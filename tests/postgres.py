@@ -15,6 +15,7 @@ from psycopg import sql
 
 from nac.db import make_engine
 from nac.db.migrating import upgrade_schema
+from tests.waiting import PATIENCE_SECONDS
 
 _DATABASE = "admit"
 # Migrated, and never connected to: every other database is a copy.
@@ -124,7 +125,7 @@ class Cluster:
         self._await_ready()
 
     def _await_ready(self) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
                 psycopg.connect(Database("postgres", self.directory).superuser_url).close()

@@ -7,6 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.waiting import PATIENCE_SECONDS
+
 
 class RedisServer:
     def __init__(self) -> None:
@@ -29,7 +31,7 @@ class RedisServer:
     def start(self) -> None:
         settings = ["--port", "0", "--unixsocket", str(self.socket), "--save", "", "--dir", str(self.directory)]
         self._process = subprocess.Popen(["redis-server", *settings], stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
                 if probe.connect_ex(str(self.socket)) == 0:
@@ -41,7 +43,7 @@ class RedisServer:
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(10)
+            self._process.wait(PATIENCE_SECONDS)
             self._process = None
 
     def remove(self) -> None:

@@ -20,6 +20,7 @@ from nac.settings import Settings, load_settings
 from tests.factories.certificates import write_master_key
 from tests.lasting import lasting_engine
 from tests.postgres import Database
+from tests.waiting import PATIENCE_SECONDS
 
 _AS_SERVED: dict[str, Any] = {"http": BoundedHttp, "log_level": "critical", "lifespan": "on"}
 
@@ -72,7 +73,7 @@ def running(server: uvicorn.Server) -> Iterator[None]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not server.started:
             assert thread.is_alive()
             assert time.monotonic() < deadline
@@ -80,5 +81,5 @@ def running(server: uvicorn.Server) -> Iterator[None]:
         yield
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive(), "the application does not stop"

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from api.kept_answers import KeptAnswers
+from tests.waiting import PATIENCE_SECONDS
 
 
 class Clock:
@@ -47,12 +48,12 @@ def test_who_asks_while_it_is_made_waits_for_it_or_takes_the_one_before() -> Non
 
     def slowly() -> int:
         begun.set()
-        assert goes_on.wait(10)
+        assert goes_on.wait(PATIENCE_SECONDS)
         return make()
 
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(kept.get, "a", slowly)
-        assert begun.wait(10)
+        assert begun.wait(PATIENCE_SECONDS)
         waits = threads.submit(kept.get, "a", make)
         goes_on.set()
         assert (first.result(10).value, waits.result(10).value, make.made) == (1, 1, 1)
@@ -60,7 +61,7 @@ def test_who_asks_while_it_is_made_waits_for_it_or_takes_the_one_before() -> Non
         begun.clear()
         goes_on.clear()
         again = threads.submit(kept.get, "a", slowly)
-        assert begun.wait(10)
+        assert begun.wait(PATIENCE_SECONDS)
         assert kept.get("a", make).value == 1
         goes_on.set()
         assert again.result(10).value == kept.get("a", make).value == 2
@@ -69,7 +70,7 @@ def test_who_asks_while_it_is_made_waits_for_it_or_takes_the_one_before() -> Non
         begun.clear()
         goes_on.clear()
         again = threads.submit(kept.get, "a", slowly)
-        assert begun.wait(10)
+        assert begun.wait(PATIENCE_SECONDS)
         waits = threads.submit(kept.get, "a", make)
         goes_on.set()
         assert again.result(10).value == waits.result(10).value == 3
@@ -82,14 +83,14 @@ def test_what_failed_or_was_made_fast_is_nobody_elses(fails: bool) -> None:
 
     def first() -> int:
         begun.set()
-        assert goes_on.wait(10)
+        assert goes_on.wait(PATIENCE_SECONDS)
         if fails:
             raise ValueError
         return make()
 
     with ThreadPoolExecutor(2) as threads:
         asked = threads.submit(kept.get, "a", first)
-        assert begun.wait(10)
+        assert begun.wait(PATIENCE_SECONDS)
         waits = threads.submit(kept.get, "a", make)
         goes_on.set()
         assert isinstance(asked.exception(10), ValueError) == fails

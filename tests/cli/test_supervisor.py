@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from cli.layout import Layout
 from cli.programs import programs
 from cli.supervisor import Program, Supervisor
 from nac.settings import load_settings
+from tests.waiting import until
 
 SLEEPER = (sys.executable, "-c", "import time; time.sleep(600)")
 
@@ -43,11 +43,11 @@ def sleeper(layout: Layout, name: str = "sleeper", **more: bool) -> Program:
 
 
 def wait_for(running: Supervisor, name: str, state: str) -> supervisor.State:
-    deadline = time.monotonic() + 15
-    while (found := running.states()[name]).state != state:
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
-    return found
+    def found() -> supervisor.State | None:
+        is_now = running.states()[name]
+        return is_now if is_now.state == state else None
+
+    return until(found, f"{name} {state}")
 
 
 def test_without_supervisor_there_are_no_states(layout: Layout):
@@ -70,10 +70,7 @@ def test_killed_program_comes_back(layout: Layout):
     running = start(layout, sleeper(layout, starts_with_supervisor=True))
     first = wait_for(running, "sleeper", "RUNNING").pid
     os.kill(first, signal.SIGKILL)
-    deadline = time.monotonic() + 15
-    while running.states()["sleeper"].pid in (0, first):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: running.states()["sleeper"].pid not in (0, first), "another process")
     assert wait_for(running, "sleeper", "RUNNING").pid != first
 
 
@@ -90,10 +87,7 @@ def test_stop_ends_what_a_killed_supervisor_left_behind(layout: Layout):
     running = start(layout, sleeper(layout, starts_with_supervisor=True))
     orphan = wait_for(running, "sleeper", "RUNNING").pid
     os.kill(int((layout.run / "supervisord.pid").read_text()), signal.SIGKILL)
-    deadline = time.monotonic() + 5
-    while running.is_up():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: not running.is_up(), "supervisor is gone")
     assert procfs.is_running(orphan)
     assert startup.stop(layout) == 1
     assert not procfs.is_running(orphan)

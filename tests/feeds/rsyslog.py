@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.feeds.syslog_receiver import LOCALHOST
 from tests.ports import free_row
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 _CONFIGURATION = """
 global(workDirectory="{folder}" maxMessageSize="64k" net.enableDNS="off"
@@ -50,7 +50,7 @@ class Rsyslog:
             yield self
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(PATIENCE_SECONDS)
 
     def _listens(self, process: subprocess.Popen[bytes]) -> bool:
         assert process.poll() is None, (self._folder / "rsyslog.log").read_text()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.feeds.certificates import Pair, self_signed, server_context
 from tests.feeds.syslog_parser import Message, frames, parse
+from tests.waiting import PATIENCE_SECONDS
 
 LOCALHOST = self_signed("localhost")
 
@@ -55,7 +56,7 @@ class SyslogReceiver:
             for connection in self._open:
                 with suppress(OSError):
                     connection.close()
-            thread.join(5)
+            thread.join(PATIENCE_SECONDS)
 
     def _accept(self) -> None:
         while True:

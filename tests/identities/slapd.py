@@ -19,11 +19,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from nac.clock import utc_now
+from tests.waiting import PATIENCE_SECONDS
 
 HOST = "127.0.0.1"
 BASE = "dc=corp,dc=example"
 SERVICE_DN, SERVICE_PASSWORD = f"cn=admit,{BASE}", "service-account-password"
-_PATIENCE_SECONDS = 20.0
 
 _CONFIGURATION = """
 include /etc/ldap/schema/core.schema
@@ -90,7 +90,7 @@ class Slapd:
                 stdout=log,
                 stderr=log,
             )
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
                 socket.create_connection((HOST, self.ldaps_port), 1).close()
@@ -103,7 +103,7 @@ class Slapd:
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(_PATIENCE_SECONDS)
+            self._process.wait(PATIENCE_SECONDS)
             self._process = None
 
     def load(self, ldif: str) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from nac.outbound.names import Names
+from tests.waiting import PATIENCE_SECONDS
 
 DEAD = "dead.example"
 
@@ -32,7 +33,7 @@ def asked(monkeypatch):
     is_over.set()
     for thread in threading.enumerate():
         if thread.name == "lookup":
-            thread.join(5)
+            thread.join(PATIENCE_SECONDS)
 
 
 async def given_up(names: Names, count: int, **given: str) -> None:

@@ -14,6 +14,7 @@ from nac.policies import service as policies
 from nac.sites import service as sites
 from tests.factories.tenancy import ACTOR, make_tenant
 from tests.policies.documents import good, group_rule
+from tests.waiting import PATIENCE_SECONDS
 
 EMPTY = {"rules": []}
 
@@ -118,5 +119,5 @@ def test_policy_saved_at_the_same_time_is_waited_for(do, save, app_engine, tenan
         other.start()
         other.join(0.3)
         assert other.is_alive()
-    other.join(10)
+    other.join(PATIENCE_SECONDS)
     assert len(refused) == 1

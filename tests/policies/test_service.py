@@ -14,6 +14,7 @@ from nac.policies.repository import VERSIONS
 from nac.policies.service import DictionaryMissing, InvalidPolicy, NothingToPublish, PolicyNotFound
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 from tests.policies.documents import PLACES_OF_BAD, bad, good
+from tests.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -207,7 +208,7 @@ def test_two_that_save_at_once_get_numbers_one_after_the_other(do, policy, app_e
         other.start()
         other.join(0.3)
         assert other.is_alive()
-    other.join(10)
+    other.join(PATIENCE_SECONDS)
     assert statuses(do) == {1: "superseded", 2: "draft"}
 
 

@@ -186,7 +186,7 @@ def test_directory_that_stands_still_fails_its_own_logins_and_nobody_elses(cell,
 
 
 def test_logins_beyond_the_queue_of_a_source_are_turned_away_at_once(cell, sources, directories):
-    sources.put("alpha", cache_seconds=0, connections=1, waiting=1, breaker_failures=1000, time_limit_seconds=1)
+    sources.put("alpha", cache_seconds=0, connections=1, waiting=1, breaker_failures=1000)
     with standing_still(directories["alpha"]):
         waiting = [threading.Thread(target=login, args=(cell.alpha,)) for _ in range(6)]
         for thread in waiting:
@@ -201,7 +201,7 @@ def test_logins_beyond_the_queue_of_a_source_are_turned_away_at_once(cell, sourc
 
 
 def test_source_that_fails_again_and_again_is_left_alone_and_comes_back(cell, sources, directories, verifier):
-    sources.put("alpha", breaker_failures=3, breaker_seconds=1)
+    sources.put("alpha", breaker_failures=3, breaker_seconds=3)
     directories["alpha"].stop()
     try:
         assert [login(cell.alpha) for _ in range(5)] == [ACCESS_REJECT] * 5

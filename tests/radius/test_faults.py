@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.radius.standalone import Plan, StandaloneCell, running_cell
 from tests.radius.supplicant import eap_md5, eap_tls, new_mac
 from tests.radius.tenants import PRINTER
 from tests.radius.test_wire import MALFORMED, MALFORMED_ACCOUNTING
+from tests.waiting import until
 
 JOURNAL_BYTES = 64 << 10
 START = joined([(ACCT_STATUS_TYPE, 1), (ACCT_SESSION_ID, "4711"), (USER_NAME, PRINTER)])
@@ -57,10 +59,9 @@ def test_agent_is_told_what_radiusd_counts(small_cell):
         "acct_invalid": 1,
     }
     # radiusd counts an answer when it tidies the request away.
-    deadline = time.monotonic() + 10
-    while (counted := nonzero(cell.statistics())) != expected and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert counted == expected
+    with suppress(AssertionError):
+        until(lambda: nonzero(cell.statistics()) == expected, "all are counted")
+    assert nonzero(cell.statistics()) == expected
 
 
 def nonzero(counts):
@@ -163,10 +164,7 @@ def test_replica_that_is_rebuilt_is_changed_over_to(cell, replica):
     cell.restore_replica()
     with replica.begin() as batch:
         batch.put_policy(cell.alpha.number, cell.alpha.policy_record({"fallback": {"verdict": "permit"}}, version=9))
-    deadline = time.monotonic() + 5
-    while ask_mab(cell, "02a0c0000099") != packet.ACCESS_ACCEPT:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: ask_mab(cell, "02a0c0000099") == packet.ACCESS_ACCEPT, "the other replica decides")
 
 
 @pytest.mark.parametrize(

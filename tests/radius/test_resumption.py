@@ -1,7 +1,6 @@
 """Reconnecting with a stored TLS session: it works every time, and every time it is decided anew."""
 
 import threading
-import time
 
 import pytest
 
@@ -12,6 +11,7 @@ from tests.pki import raw
 from tests.radius.devices import VERSIONS, Device, is_resumed
 from tests.radius.odd import DNS, EMAIL, URI, general_name, odd_client, upn
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, eap_tls
+from tests.waiting import until
 
 both = pytest.mark.parametrize("version", VERSIONS)
 
@@ -53,9 +53,7 @@ def test_certificate_revoked_while_eapol_test_reconnects_is_refused_with_eap_fai
     run = eap_tls(cell.alpha, cell.alpha.clients["spare"], version, reauthentications=100)
     thread = threading.Thread(target=lambda: seen.append(run.run()))
     thread.start()
-    deadline = time.monotonic() + 10
-    while len(cell.decisions()) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(cell.decisions()) >= 3, "three decisions")
     with replica.begin() as batch:
         record = cell.alpha.certificate_record("spare", status="revoked")
         batch.put_certificate(cell.alpha.number, cell.alpha.clients["spare"].serial, record)

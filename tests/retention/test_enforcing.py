@@ -28,6 +28,7 @@ from nac.tenants import service as tenants
 from tests.effort import examples
 from tests.factories.tenancy import ACTOR
 from tests.retention.conftest import DAY, TABLES, Logs, Ticking
+from tests.waiting import PATIENCE_SECONDS
 
 SHORT = ("auth", "accounting", "coa")
 # Days ago that are looked at; partitions exist for the first, the rest are strays.
@@ -411,7 +412,7 @@ def test_partitions_go_while_rows_are_written_and_no_writer_fails(logs: Logs) ->
     threads = [threading.Thread(target=write, args=(number,)) for number in (0, 1)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while set(gone) & logs.partitions() and time.monotonic() < deadline:
         logs.enforce()
     ends.set()
@@ -450,7 +451,7 @@ def test_hold_waits_for_whoever_deletes_and_then_nothing_goes(logs: Logs) -> Non
         held.start()
         held.join(0.3)
         assert held.is_alive()
-    held.join(10)
+    held.join(PATIENCE_SECONDS)
     assert not held.is_alive()
     assert logs.enforce().deleted == 0
     assert logs.there("auth") == {("auth", alpha, day)}

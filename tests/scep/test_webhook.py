@@ -29,6 +29,7 @@ from tests.factories.tenancy import ACTOR
 from tests.scep.client import BAD_REQUEST, Device, Reply, signing_request
 from tests.scep.conftest import Server, issued
 from tests.scep.hook import Hook, saying
+from tests.waiting import PATIENCE_SECONDS
 
 CHALLENGE = "an Intune challenge: opaque, long, not ours"
 
@@ -81,7 +82,7 @@ def test_allowed_device_gets_a_certificate_and_the_webhook_is_told(setting: Sett
     certificate = reply.certificate(device)
     assert common_name_of(certificate.subject) == "laptop"
     assert [str(item) for item in sans_of(certificate)] == ["upn:ann@corp.example"]
-    assert hook.told.wait(10)
+    assert hook.told.wait(PATIENCE_SECONDS)
     asked, told = hook.asked
     assert asked == {
         "version": 1,
@@ -134,7 +135,7 @@ def test_retransmission_asks_nobody_again(setting: Setting, hook: Hook, server: 
     hook.say = saying(decision="allow", common_name="laptop")
     device = Device("laptop")
     first = ask(server, device).certificate(device)
-    assert hook.told.wait(10)
+    assert hook.told.wait(PATIENCE_SECONDS)
     hook.say = saying(decision="deny")
     assert ask(server, device).certificate(device) == first
     assert len(hook.asked) == 2
@@ -230,7 +231,7 @@ def test_slow_server_is_waited_for_by_few(
     first, second = Device("laptop"), Device("laptop")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(ask, server, first)
-        assert asked.wait(10)
+        assert asked.wait(PATIENCE_SECONDS)
         assert "try again later" in ask(server, second).text
         go_on.set()
         assert waiting.result().certificate(first)

@@ -16,6 +16,7 @@ from tests.feeds.webhook_receiver import LOCALHOST, WebhookReceiver
 from tests.outbound.listening import listening
 from tests.postgres import Database
 from tests.redis_server import RedisServer
+from tests.waiting import PATIENCE_SECONDS
 from tests.worker.test_worker import last_heartbeat, redis_server, wait_for, worker  # noqa: F401  # fixture
 
 pytestmark = pytest.mark.early
@@ -60,7 +61,7 @@ def test_worker_that_is_killed_while_it_delivers_loses_nothing(
         with worker(database, redis_server, tmp_path) as process:
             wait_for(lambda: len(hook.requests) >= 2, tmp_path)
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
+            process.wait(PATIENCE_SECONDS)
         hook.is_over.set()
         assert acme.feed("hook").delivered <= 100
         acme.log("after the death")

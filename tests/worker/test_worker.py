@@ -23,6 +23,7 @@ from tests.factories.certificates import certify
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
 from tests.redis_server import RedisServer
+from tests.waiting import PATIENCE_SECONDS
 from worker.jobs.certificates import renew, warn
 from worker.names import HEARTBEAT_KEY
 from worker.priority import NICENESS
@@ -54,13 +55,13 @@ def worker(database: Database, redis_server: RedisServer, folder: Path) -> Itera
         finally:
             process.terminate()
             try:
-                process.wait(15)
+                process.wait(PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait(5)
+                process.wait(PATIENCE_SECONDS)
 
 
-def wait_for(condition: Callable[[], bool], folder: Path, seconds: float = 30) -> None:
+def wait_for(condition: Callable[[], bool], folder: Path, seconds: float = PATIENCE_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, (folder / "worker.log").read_text()
@@ -168,7 +169,7 @@ def test_clock_of_a_worker_that_is_killed_ends_with_it(database: Database, redis
     with worker(database, redis_server, tmp_path) as process:
         wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path)
         os.kill(process.pid, signal.SIGKILL)
-        process.wait(5)
+        process.wait(PATIENCE_SECONDS)
         # Its group is all that it has started.
         wait_for(lambda: not running_in_group(process.pid), tmp_path)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from loadtest.product_tenants import Provisioned
-from tests.whole.faults.load import Load
+from tests.whole.faults.load import Load, Note
 from tests.whole.instance import Instance
 
 _MEASURING = {"load", "note"}
@@ -31,7 +31,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture
-def note() -> Callable[[str, float | int], None]:
+def note() -> Note:
     """Keeps how long something took (seconds), or how often it was done, for the summary."""
     return lambda what, value: _notes.append(
         f"{value:8.2f} s  {what}" if isinstance(value, float) else f"{value:8}    {what}"
@@ -59,8 +59,10 @@ def tenants(instance: Instance, made_tenants: tuple[Provisioned, Provisioned]) -
 
 
 @pytest.fixture
-def load(instance: Instance, tenants: tuple[Provisioned, Provisioned]) -> Callable[..., Load]:
+def load(
+    instance: Instance, tenants: tuple[Provisioned, Provisioned], note: Note, request: pytest.FixtureRequest
+) -> Callable[..., Load]:
     def make(**options: object) -> Load:
-        return Load(instance, tenants, **options)
+        return Load(instance, tenants, lambda what, value: note(f"{what}: {request.node.name}", value), **options)
 
     return make

@@ -8,7 +8,7 @@ import os
 import threading
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count, cycle, pairwise
 from time import perf_counter
 from typing import Self
@@ -31,6 +31,7 @@ PERMITTED, UNKNOWN = "mab", "mab-unknown"
 _TURNS = ("acct", "mab", "acct", "mab", "acct", "unknown", "acct", "mab", "acct", "tls")
 _STATUS_NAMES = {START: "Start", STOP: "Stop"}
 _unknown_numbers = count()
+Note = Callable[[str, float | int], None]
 
 
 class _Observed:
@@ -61,6 +62,7 @@ class Load:
         self,
         instance: Instance,
         tenants: Sequence[Provisioned],
+        note: Note,
         *,
         per_second: float = 150,
         with_eap: bool = True,
@@ -68,6 +70,7 @@ class Load:
     ) -> None:
         self._instance = instance
         self._tenants = tenants
+        self._note = note
         self._per_second = per_second
         self._tries = tries
         self._turns = [turn for turn in _TURNS if with_eap or turn != "tls"]
@@ -141,12 +144,15 @@ class Load:
         assert not self.run.faults(), f"{dict(self.run.faults())}; the cell says: {self._strange_decisions()}"
 
     def assert_undisturbed(self) -> None:
-        """As if nothing had happened: no answer took so long that it had to be asked for twice, and few took long."""
+        """As if nothing had happened: no answer took so long that it had to be asked for twice. Notes how long the
+        slowest kind took, beside the reject delay."""
         self.assert_served()
         assert self.run.retransmissions == 0
-        for kind, tally in self.run.tallies.items():
-            delay = REJECT_DELAY_SECONDS if kind == UNKNOWN else 0.0
-            assert tally.latency.percentile(0.99) < delay + 0.5, f"{kind}: p99 {tally.latency.percentile(0.99):.2f} s"
+        slowest = max(
+            tally.latency.percentile(0.99) - (REJECT_DELAY_SECONDS if kind == UNKNOWN else 0.0)
+            for kind, tally in self.run.tallies.items()
+        )
+        self._note("p99 of the slowest kind meanwhile", slowest)
 
     # What the database holds.
 
