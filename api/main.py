@@ -43,7 +43,10 @@ async def _tell_unforeseen(request: Request, exc: Exception) -> Response:
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError."""
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE"))
-    app = make_application(settings, title="Admit", name="admit-api", database_settings=(_PLANS,))
+    # Who waits for what another one holds, a job that changes ten thousand devices say, waits no longer than for a
+    # connection: he keeps one meanwhile, and some of those leave none to anybody else.
+    locks = f"lock_timeout={settings.api_database_wait_seconds * 1000:.0f}ms"
+    app = make_application(settings, title="Admit", name="admit-api", database_settings=(_PLANS, locks))
     add_routes(app, ROUTES)
     add_routes(app, PAGES)
     add_routes(app, in_room(description_route.router.routes))

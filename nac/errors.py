@@ -93,6 +93,14 @@ class Overtaken(Conflict):
     """Another transaction stood in the way."""
 
 
+class HeldUp(Overtaken):
+    """Something else is changing the same, and has not come to an end yet."""
+
+    # Nothing of what is asked for is wrong: it may be asked for again as it is.
+    status = 503
+    retry_after_seconds = 5
+
+
 class AlreadyExists(Conflict):
     """This exists already."""
 

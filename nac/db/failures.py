@@ -13,6 +13,7 @@ from nac.errors import (
     AlreadyExists,
     Conflict,
     DatabaseUnavailable,
+    HeldUp,
     InUse,
     InvalidInput,
     Overtaken,
@@ -36,7 +37,9 @@ def translate(exc: DBAPIError) -> AdmitError:
             return _of_value(cause)
         case pg.InsufficientPrivilege():
             return ScopeViolation(str(cause).splitlines()[0])
-        case pg.LockNotAvailable() | pg.DeadlockDetected() | pg.SerializationFailure():
+        case pg.LockNotAvailable():
+            return HeldUp(remedy="Try again in some seconds. What takes longer is listed among the jobs.")
+        case pg.DeadlockDetected() | pg.SerializationFailure():
             return Overtaken(remedy="Try again.")
         case pg.QueryCanceled():
             return TookTooLong(remedy="Try again later, or ask for less at once.")

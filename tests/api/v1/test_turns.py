@@ -121,6 +121,19 @@ def test_who_finds_no_thread_is_told_so_while_others_wait_for_the_database(
         assert client.get(ENDPOINTS).status_code == 200
 
 
+def test_who_waits_for_what_another_one_holds_is_told_so_in_time(
+    hurried: Settings, database: Database, tenant_id: TenantId, msp_token: str
+) -> None:
+    with served(create_app(hurried)) as client, psycopg.connect(database.superuser_url) as other:
+        client.headers["Authorization"] = f"Bearer {msp_token}"
+        assert client.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:01"}).status_code == 201
+        other.execute("SELECT FROM endpoints FOR UPDATE")
+        refused = client.post(f"{ENDPOINTS}/00:00:5e:00:53:01/block")
+        assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (503, "held-up", "5")
+        other.rollback()
+        assert client.post(f"{ENDPOINTS}/00:00:5e:00:53:01/block").status_code == 200
+
+
 def test_pages_are_refused_on_pages_and_nothing_else_waits_for_them(
     app: FastAPI, database: Database, tenant_id: TenantId
 ) -> None:
