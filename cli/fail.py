@@ -3,7 +3,7 @@
 Exit status 2 for mistakes in what was given (options, names, files), as click has it, and 1 for everything else.
 
 With --json there is an object on standard output as well: `error` (a code for programs), `place`, `message`
-and `remedy`, and `mistakes`, a list of such objects, where there are several.
+and `remedy`, and `mistakes`, a list of such objects, where there are several. Of options, too, which click reads.
 """
 
 import json
@@ -54,11 +54,28 @@ def report(*, as_json: bool = False) -> Iterator[None]:
         yield
     except SettingsError as exc:
         raise click.ClickException("\n  ".join(("the settings are not valid:", *exc.mistakes))) from exc
+    except click.UsageError as exc:
+        if as_json:
+            click.echo(json.dumps(_row(InvalidInput(exc.format_message(), place=_place(exc))), indent=2))
+        raise
     except AdmitError as exc:
         if as_json:
             click.echo(json.dumps(_row(exc), indent=2))
         ended = _Mistaken if isinstance(exc, InvalidInput | NotFound) else click.ClickException
         raise ended(str(exc)) from exc
+
+
+def _place(exc: click.UsageError) -> str:
+    """The option or argument, as it is written."""
+    match exc:
+        case click.NoSuchOption() | click.BadOptionUsage():
+            return exc.option_name
+        case click.BadParameter(param=click.Argument() as argument):
+            return argument.human_readable_name
+        case click.BadParameter(param=click.Option() as option):
+            return max(option.opts, key=len)
+        case _:
+            return ""
 
 
 def _row(exc: AdmitError) -> dict[str, object]:

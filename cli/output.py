@@ -57,11 +57,17 @@ def _text(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case dict():
-            return printable(json.dumps(value, ensure_ascii=False))
+            return printable(_as_json(value))
         case list() | tuple():
-            return printable(", ".join(map(str, value))) or "-"
+            return (
+                printable(", ".join(_as_json(each) if isinstance(each, dict) else str(each) for each in value)) or "-"
+            )
         case _:
             return printable(str(value))
+
+
+def _as_json(value: Mapping[str, object]) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_plain)
 
 
 def printable(text: str) -> str:

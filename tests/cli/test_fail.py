@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.cli.conftest import Admit
 
 NOBODY = ("user", "show", "nobody", "--tenant", "alpha")
@@ -39,3 +41,29 @@ def test_program_gets_each_of_several_mistakes(alpha: Admit) -> None:
     told = json.loads(result.stdout)
     assert (told["error"], [each["place"] for each in told["mistakes"]]) == ("several-mistakes", ["mac", "groups"])
     assert "2 mistakes:\n  mac: 'zz'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "place", "said"),
+    [
+        (("--since", "yesterday"), "--since", "'yesterday' is neither"),
+        (("--sinse", "1h"), "--sinse", "No such option"),
+        (("--mac",), "--mac", "requires an argument"),
+    ],
+)
+def test_program_gets_what_is_wrong_with_an_option_as_json_too(
+    alpha: Admit, given: tuple[str, ...], place: str, said: str
+) -> None:
+    result = alpha.run("decisions", "--tenant", "alpha", "--json", *given)
+    assert result.exit_code == 2
+    told = json.loads(result.stdout)
+    assert (told["error"], told["place"], told["remedy"]) == ("invalid-input", place, "")
+    assert said in told["message"]
+    assert said in result.stderr
+
+
+def test_program_gets_what_is_missing_or_too_much_as_json_too(alpha: Admit) -> None:
+    missing = alpha.run("endpoint", "add", "--tenant", "alpha", "--json")
+    assert (missing.exit_code, json.loads(missing.stdout)["place"]) == (2, "MAC")
+    unknown = alpha.run("endpoint", "paint", "--json")
+    assert (unknown.exit_code, json.loads(unknown.stdout)["message"]) == (2, "No such command 'paint'.")

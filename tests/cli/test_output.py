@@ -20,6 +20,12 @@ def test_nothing_that_is_shown_steers_the_terminal(value):
     assert "\x1b" not in CliRunner().invoke(show, color=True).output
 
 
+def test_list_of_objects_is_shown_as_json_of_them():
+    row = {"drift": [{"part": "settings.silent_days", "wanted": 7, "found": None}]}
+    shown = CliRunner().invoke(click.command()(lambda: show_one(row, as_json=False))).output
+    assert shown == 'drift  {"part": "settings.silent_days", "wanted": 7, "found": null}\n'
+
+
 @pytest.mark.parametrize(
     "show", [lambda row: show_list([row], as_json=True), show_json, lambda row: show_one(row, as_json=True)]
 )
