@@ -17,6 +17,7 @@ _ASK = """\
 <input type="email" name="email" required maxlength="254" autocomplete="email" value="{email}"></label>
 <button>Send me the link</button>
 </form>
+<p><a href="/sign-in">Back to signing in</a></p>
 """
 _CHOOSE = """\
 {wrong}

@@ -22,6 +22,7 @@ cost.</p>
 <button>Send me the link</button>
 </form>
 <p><span class="hint">We send one mail, with a link that works for a day. Nothing is made before you open it.</span></p>
+<p>An account already? <a href="/sign-in">Sign in</a></p>
 """
 _CONFIRM = """\
 <p>For <strong>{organisation}</strong>. Choose the password of your account; your tenant is made then.</p>

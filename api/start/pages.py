@@ -45,13 +45,13 @@ _PASSKEY = """\
 PASSKEY_SCRIPT = "/sign-in/passkey.js"
 SCRIPT = Path(__file__).with_name("passkey.js").read_text(encoding="utf-8")
 _TRIALS = '<p>No account yet? <a href="/sign-up">Try Admit</a></p>'
+_FACTOR = "<p>Show a second factor as well.</p>\n{wrong}\n"
 _CODE = """\
-<p>Show a second factor as well.</p>
-{wrong}
 <form method="post" action="/sign-in/{method}">
 <input type="hidden" name="challenge" value="{challenge}">
+<input type="hidden" name="methods" value="{methods}">
 <label class="field">{label}
-<input name="code" required maxlength="40" autocomplete="one-time-code" autofocus></label>
+<input name="code" required maxlength="40" autocomplete="one-time-code"{focus}></label>
 <button>Go on</button>
 </form>
 """
@@ -89,15 +89,23 @@ def to_company(found: CompanySignOn) -> Response:
 def second_factor(
     methods: Collection[str], *, challenge: str, wrong: str = "", status: int = HTTPStatus.OK
 ) -> Response:
-    """One form for each method that needs no script, and a button for a passkey."""
+    """One form for each method that needs no script, and a button for a passkey. After a mistake with one of them the
+    others are offered still: who has lost the phone tries a recovery code next."""
+    offered = [method for method in (*_LABELS, "passkey") if method in methods]
+    given = {"challenge": escape(challenge), "methods": " ".join(offered)}
     forms = [
-        _CODE.format(method=method, label=_LABELS[method], challenge=escape(challenge), wrong=wrong_sentence(wrong))
-        for method in methods
+        # A page has one focus: the first field's.
+        _CODE.format(method=method, label=_LABELS[method], focus="" if at else " autofocus", **given)
+        for at, method in enumerate(offered)
         if method in _LABELS
     ]
-    if not forms and wrong:
-        forms = [wrong_sentence(wrong), _ANEW]
-    if "passkey" not in methods:
+    if forms:
+        forms.insert(0, _FACTOR.format(wrong=wrong_sentence(wrong)))
+    elif wrong:
+        forms.append(wrong_sentence(wrong))
+    if wrong:
+        forms.append(_ANEW)
+    if "passkey" not in offered:
         return page("Sign in", "".join(forms), status)
     passkey = _PASSKEY.format(challenge=escape(challenge)) + ("" if forms else _PASSKEY_ALONE)
     return page("Sign in", passkey + "".join(forms), status, script=PASSKEY_SCRIPT)

@@ -86,7 +86,7 @@ def show_second_factor(method: str, request: Request, body: form_pages.Body) -> 
             raise SignInRefused(remedy="Begin again.")
         ways[method](given.get("challenge", ""), given.get("code", ""))
     except AdmitError as exc:
-        methods = [method] if given.get("challenge") else []
+        methods = (given.get("methods") or method).split() if given.get("challenge") else []
         return pages.second_factor(
             methods, challenge=given.get("challenge", ""), wrong=form_pages.told(exc), status=exc.status
         )

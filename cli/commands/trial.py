@@ -78,6 +78,7 @@ def _row(row: Trial, tenant: Tenant) -> Row:
         "organisation": row.organisation,
         "email": row.email,
         "ends_at": row.ends_at.isoformat(timespec="seconds"),
-        "purged_at": row.purged_at.isoformat(timespec="seconds"),
+        # What was converted goes with no trial's end.
+        "purged_at": row.purged_at.isoformat(timespec="seconds") if row.state != "converted" else None,
         "over_since": row.over_since and row.over_since.isoformat(timespec="seconds"),
     }

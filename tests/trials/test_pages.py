@@ -40,6 +40,10 @@ def test_the_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
     assert api.post(mails.link(), data={"password": PASSWORD, "again": PASSWORD}).status_code == 404
 
 
+def test_who_has_an_account_already_finds_the_way_to_sign_in(api: httpx.Client):
+    assert '<a href="/sign-in">' in api.get("/sign-up").text
+
+
 def test_a_mistake_leaves_what_was_typed(api: httpx.Client):
     answer = api.post("/sign-up", data={"email": '"><script>', "organisation": "Acme"})
     assert answer.status_code == 422

@@ -1,0 +1,36 @@
+"""Signing in on pages, without a script."""
+
+import re
+from collections.abc import Callable
+
+import httpx
+
+from nac.models import Person
+from tests.sign_in.conftest import EMAIL, PASSWORD, Browser
+from tests.sign_in.test_sign_in import with_totp
+
+
+def _hidden(shown: httpx.Response) -> dict[str, str]:
+    return dict(re.findall('type="hidden" name="([^"]+)" value="([^"]*)"', shown.text))
+
+
+def test_second_step_says_what_it_asks_once_and_offers_all_ways_after_a_mistake(
+    client: httpx.Client, browser: Callable[[], Browser], ann: Person
+) -> None:
+    mine = browser()
+    mine.sign_in()
+    with_totp(mine)
+    code = mine.good("POST", "/me/recovery-codes")["codes"][0]
+    asked = client.post("/sign-in", data={"email": EMAIL, "password": PASSWORD})
+    refused = client.post("/sign-in/totp", data=_hidden(asked) | {"code": "000000"})
+    assert (asked.status_code, refused.status_code) == (200, 401)
+    for shown, alerts, anew in ((asked, 0, 0), (refused, 1, 1)):
+        counts = [shown.text.count(text) for text in ("second factor as well", "autofocus", 'role="alert"')]
+        assert counts == [1, 1, alerts]
+        assert re.findall('action="([^"]+)"', shown.text) == ["/sign-in/totp", "/sign-in/recovery-code"]
+        assert shown.text.count('<a href="/sign-in">') == anew
+    assert client.post("/sign-in/recovery-code", data=_hidden(refused) | {"code": code}).status_code == 303
+
+
+def test_who_remembers_the_password_finds_the_way_back(client: httpx.Client) -> None:
+    assert '<a href="/sign-in">' in client.get("/new-password").text

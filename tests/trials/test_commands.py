@@ -1,0 +1,14 @@
+"""What `./admit trial` shows."""
+
+from datetime import timedelta
+
+from cli.commands.trial import _row
+from nac.clock import utc_now
+from nac.models import Tenant, Trial
+
+
+def test_converted_trial_shows_no_day_on_which_its_data_goes() -> None:
+    ends_at = utc_now()
+    for state, is_purged in (("running", True), ("ended", True), ("converted", False)):
+        trial = Trial(state=state, ends_at=ends_at, purged_at=ends_at + timedelta(days=14))
+        assert (_row(trial, Tenant(slug="acme"))["purged_at"] is not None) is is_purged
