@@ -35,7 +35,7 @@ def show_list(rows: Sequence[Row], *, as_json: bool) -> None:
     if not rows:
         click.echo("none")
         return
-    table = [list(rows[0])] + [[_text(value) for value in row.values()] for row in rows]
+    table = [list(rows[0])] + [[shown(value) for value in row.values()] for row in rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in table:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
@@ -47,10 +47,11 @@ def show_one(row: Row, *, as_json: bool) -> None:
         return
     width = max(map(len, row))
     for name, value in row.items():
-        click.echo(f"{name:<{width}}  {_text(value)}")
+        click.echo(f"{name:<{width}}  {shown(value)}")
 
 
-def _text(value: object) -> str:
+def shown(value: object) -> str:
+    """In a line, for people."""
     match value:
         case None | "":
             return "-"

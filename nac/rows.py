@@ -49,9 +49,16 @@ class RowMistake(NamedTuple):
         """As a path into a body of `items`, which counts from 0."""
         return f"items[{self.number - 1}]" + (f".{self.field}" if self.field else "")
 
+    def sentence(self, place: Callable[["RowMistake"], str] | None = None) -> str:
+        """The detail, and which row is meant by it as `place` names rows; None for a line of a file."""
+        if not self.beside:
+            return self.detail
+        meant = RowMistake(self.beside, "", "")
+        return f"{self.detail} See {place(meant) if place else meant.in_line}."
+
     @property
     def message(self) -> str:
-        return f"{self.detail} {self.remedy}".rstrip()
+        return f"{self.sentence()} {self.remedy}".rstrip()
 
 
 def told(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
@@ -73,7 +80,7 @@ class RowsRefused(SeveralMistakes):
 
     def __init__(self, mistakes: Iterable[RowMistake], *, place: Callable[[RowMistake], str]) -> None:
         found = list(mistakes)
-        shown = [InvalidInput(each.detail, place=place(each), remedy=each.remedy) for each in told(found)]
+        shown = [InvalidInput(each.sentence(place), place=place(each), remedy=each.remedy) for each in told(found)]
         super().__init__(shown)
         self.count = len(found)
 
@@ -117,7 +124,7 @@ class Reader:
         self.mistakes.append(RowMistake(line.number, field, detail, remedy))
 
     def repeats(self, number: int, field: str, what: str, *, before: int) -> None:
-        detail = f"Row {before} has {what} already."
+        detail = f"Another row has {what} already."
         self.mistakes.append(RowMistake(number, field, detail, "Leave one of them out.", before))
 
     def wrong_in(self, lines: Iterable[int], field: str, detail: str, remedy: str) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from cli.domain import Domain
 from cli.fail import text_read
 from cli.moments import Since
-from cli.output import Row, json_option, printable, show_json, show_one
+from cli.output import Row, json_option, printable, show_json, show_one, shown
 from nac.accounts.owners import Owner
 from nac.audit import exporting, service
 from nac.audit.comparing import differences
@@ -82,7 +82,7 @@ def list_(tenant: str | None, msp: str | None, limit: int, as_json: bool, **want
         where = f" from {row.address}" if row.address else ""
         click.echo(printable(f"{row.at:%Y-%m-%d %H:%M:%S}  {row.action} {row.target}  by {row.actor}{where}"))
         for name, before, after in differences(row.before, row.after):
-            click.echo(printable(f"    {name}: {_value(before)} -> {_value(after)}"))
+            click.echo(f"    {printable(name)}: {shown(before)} -> {shown(after)}")
     if not rows:
         click.echo("none")
 
@@ -101,10 +101,6 @@ def _entries(session: Session, owner: Owner, wanted: Filter, limit: int) -> Iter
 def _row(row: AuditEntry) -> Row:
     names = ("id", "at", "actor", "action", "target", "tenant_id", "msp_id", "address", "request_id", "before", "after")
     return {name: getattr(row, name) for name in names}
-
-
-def _value(value: object) -> str:
-    return "-" if value is None else str(value)
 
 
 @command.command()

@@ -15,6 +15,8 @@ from cli.remote.description import Document, Operation
 from nac.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound, SeveralMistakes, Unavailable
 
 _SECONDS = 60.0
+# The API says how a program shows a token; who types a command gives it otherwise.
+_TOKENLESS = {"not-signed-in": "Set ADMIT_API_TOKEN, or give --token-file. ./admit token make makes a token."}
 _KINDS = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 412: Conflict, 429: Unavailable}
 
 
@@ -94,6 +96,8 @@ def _refusal(answer: httpx.Response) -> AdmitError:
         told = {}
     if not isinstance(told, dict):
         told = {}
+    if remedy := _TOKENLESS.get(str(told.get("code"))):
+        told = {**told, "remedy": remedy}
     kind = _KINDS.get(answer.status_code, InvalidInput if answer.status_code < 500 else Unavailable)
     detail = f"The API answers {answer.status_code}."
     mistakes = [_answered(each, InvalidInput) for each in told.get("mistakes", ()) if isinstance(each, Mapping)]

@@ -188,7 +188,7 @@ def report(plan: Plan) -> dict[str, Any]:
         "notes": _notes(plan.document.notes),
         "notes_in_all": plan.document.noted,
         "mistakes": [
-            {"line": each.number, "field": each.field, "detail": each.detail, "remedy": each.remedy}
+            {"line": each.number, "field": each.field, "detail": each.sentence(), "remedy": each.remedy}
             for each in told(mistakes)
         ],
         "mistakes_in_all": len(mistakes),

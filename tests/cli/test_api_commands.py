@@ -143,6 +143,13 @@ def test_what_is_no_api_and_no_token_are_told(api: Api, token_file: Path) -> Non
     assert CliRunner().invoke(admit, ("api", "--url", "ftp://x", "get-tenant", "alpha")).exit_code == 2
 
 
+def test_who_gives_no_token_is_told_how_a_command_takes_one(api: Api, token_file: Path) -> None:
+    token_file.write_text("")
+    refused = api("get-tenant", "alpha", "--json")
+    said = json.loads(refused.stdout)
+    assert (refused.exit_code, said["error"], "ADMIT_API_TOKEN" in said["remedy"]) == (1, "not-signed-in", True)
+
+
 def test_other_media_come_and_go_as_they_are(tmp_path: Path) -> None:
     """Of routes that take and give something else than JSON."""
     app = FastAPI()

@@ -327,3 +327,11 @@ def test_changes_are_audited_with_the_person(alpha: Admit, app_engine: Engine, m
     with session_scope(PlatformScope(), engine=app_engine) as session:
         entry = session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc()).limit(1)).one()
     assert (entry.actor, entry.action, entry.target) == ("cli:ann", "site.add", "berlin")
+
+
+def test_audit_log_shows_values_as_people_write_them(alpha: Admit) -> None:
+    assert alpha.run("tenant", "set", "alpha", "--methods", "mab,eap-tls").exit_code == 0
+    assert alpha.run("nas", "add", "core", "--tenant", "alpha", "--identifier", "core").exit_code == 0
+    listed = alpha.run("audit", "list", "--tenant", "alpha").stdout
+    assert "behind_nat: - -> no" in listed
+    assert "-> mab, eap-tls" in listed

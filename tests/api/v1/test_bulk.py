@@ -94,6 +94,8 @@ def test_every_wrong_row_is_told_with_its_place_and_nothing_is_stored(api: httpx
         "items[4].valid_until",
     ]
     assert_sentences(told["mistakes"])
+    # Named as the place of a mistake is.
+    assert told["mistakes"][1]["detail"] == "Another row has this address already. See items[0]."
     assert any("private address" in each.get("remedy", "") for each in told["mistakes"])
     assert api.get(f"{TENANT}/endpoints").json()["items"] == []
 
