@@ -19,6 +19,7 @@ from api.request_ids import RequestIds
 from api.route_index import RouteIndex
 from api.routes import add_routes
 from api.sign_up import routes as sign_up_pages
+from api.start import factor as factor_pages
 from api.start import routes as start_pages
 from api.start import tenant as tenant_pages
 from api.state import THREADS_MOST, prepare_enrolling, prepare_reading, prepare_room
@@ -28,7 +29,7 @@ from nac.settings import Settings, load_settings
 
 # Tenants are of very unequal size: a plan that was made for one, or for any, reads a table from end to end for another.
 _PLANS = "plan_cache_mode=force_custom_plan"
-_PAGES = (sign_up_pages, new_password_pages, start_pages, tenant_pages)
+_PAGES = (sign_up_pages, new_password_pages, start_pages, factor_pages, tenant_pages)
 PAGES: Final = tuple(in_room((route for pages in _PAGES for route in pages.router.routes), refused=form_pages.refused))
 _PAGE_INDEX = RouteIndex(PAGES)
 

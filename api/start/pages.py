@@ -117,7 +117,10 @@ def places(found: Sequence[Place], *, following: str, csrf_token: str) -> Respon
     more = f'<p><a href="/?{urlencode({"after": following})}">More</a></p>' if following else ""
     leave = f'<input type="hidden" name="csrf_token" value="{escape(csrf_token)}"><button>Sign out</button>'
     body = f"<ul>{rows}</ul>" if rows or more else "<p>No tenant is open to you.</p>"
-    return page("Your tenants", f'{body}{more}<form method="post" action="/sign-out">{leave}</form>', HTTPStatus.OK)
+    factor = '<p><a href="/second-factor">Your second factor</a></p>'
+    return page(
+        "Your tenants", f'{body}{more}{factor}<form method="post" action="/sign-out">{leave}</form>', HTTPStatus.OK
+    )
 
 
 def _place(place: Place) -> str:

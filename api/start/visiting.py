@@ -9,8 +9,9 @@ from api import cookies, form_pages
 from api.access import Access, Asked, NotSignedIn, ReadsTenant, asked_of
 from nac.accounts.permissions import Permission
 from nac.errors import AdmitError
-from nac.sign_in.errors import SignInOver
+from nac.sign_in.errors import SecondFactorNeeded, SignInOver
 
+_FACTOR = form_pages.Onward("/second-factor", "Your second factor")
 _TENANTS = form_pages.Onward("/", "All your tenants")
 
 
@@ -35,5 +36,7 @@ def answered(answer: Callable[[], Response]) -> Response:
         return answer()
     except (NotSignedIn, SignInOver):
         return RedirectResponse("/sign-in", 303)
+    except SecondFactorNeeded as exc:
+        return form_pages.refused(exc, _FACTOR, _TENANTS)
     except AdmitError as exc:
         return form_pages.refused(exc, _TENANTS)

@@ -1,0 +1,72 @@
+"""What `/second-factor` shows. Plain HTML, for any browser, without a script."""
+
+from collections.abc import Collection, Sequence
+from html import escape
+from http import HTTPStatus
+from typing import Final
+
+from fastapi import Response
+
+from api.form_pages import Onward, page_of_refusal, wrong_sentence
+from api.links.pages import page
+
+PATH: Final = "/second-factor"
+_TITLE = "Your second factor"
+_HOME = '<p><a href="/">All your tenants</a></p>'
+_NAMES = {"totp": "an authenticator app", "passkey": "a passkey", "recovery-code": "recovery codes"}
+_ADD = """\
+<p>An authenticator app on your phone shows codes, of which sign-ins ask for one beside your password.</p>
+<form method="post" action="{path}"><input type="hidden" name="csrf_token" value="{csrf_token}">
+<button>Add an authenticator app</button></form>
+"""
+_APP = """\
+<p>Enter this key in the app, by time (TOTP): <code>{secret}</code></p>
+<p><a href="{uri}">Or open the app here</a>, on the phone itself.</p>
+"""
+_CODE = """\
+{wrong}
+<form method="post" action="{path}/code"><input type="hidden" name="csrf_token" value="{csrf_token}">
+<label class="field">The code that it shows
+<input name="code" required maxlength="40" inputmode="numeric" autocomplete="one-time-code" autofocus></label>
+<button>Go on</button></form>
+<p><a href="{path}">Begin again</a></p>
+"""
+_CODES = """\
+<p>From now on a code of the app is asked for beside your password. You are signed out everywhere else.</p>
+<section>
+<h2>Recovery codes</h2>
+<p>Where the app is lost, each of these works once in place of a code. They are shown this once: keep them.</p>
+<pre>{codes}</pre>
+</section>
+"""
+
+
+def factors(methods: Collection[str], *, csrf_token: str) -> Response:
+    has = ", ".join(_NAMES[method] for method in methods)
+    told = f"<p>You have: {has}.</p>" if has else "<p>You have none yet.</p>"
+    add = "" if "totp" in methods else _ADD.format(path=PATH, csrf_token=escape(csrf_token))
+    return page(_TITLE, told + add + _HOME, HTTPStatus.OK)
+
+
+def app(secret: str, uri: str, *, csrf_token: str) -> Response:
+    fours = " ".join(secret[start : start + 4] for start in range(0, len(secret), 4))
+    body = _APP.format(secret=fours, uri=escape(uri))
+    return page(_TITLE, body + _code(csrf_token), HTTPStatus.CREATED)
+
+
+def code(*, wrong: str, csrf_token: str, status: int) -> Response:
+    return page(_TITLE, _code(csrf_token, wrong), status)
+
+
+def _code(csrf_token: str, wrong: str = "") -> str:
+    return _CODE.format(path=PATH, csrf_token=escape(csrf_token), wrong=wrong_sentence(wrong))
+
+
+def codes(made: Sequence[str]) -> Response:
+    return page(_TITLE, _CODES.format(codes=escape("\n".join(made))) + _HOME, HTTPStatus.OK)
+
+
+def anew() -> Response:
+    """Whoever signed in a while ago may not be who sits there now."""
+    ways = Onward("/sign-in", "Sign in anew"), Onward("/", "All your tenants")
+    return page_of_refusal("Show anew that it is you: sign in once more.", HTTPStatus.FORBIDDEN, ways)

@@ -1,0 +1,66 @@
+"""`/second-factor`: somebody whom a rule asks for two factors adds an app, by forms alone."""
+
+import re
+from datetime import timedelta
+
+import httpx
+from sqlalchemy import Engine, update
+
+from nac.accounts.owners import Owner
+from nac.db import PlatformScope, session_scope
+from nac.ids import TenantId
+from nac.models import SignIn
+from nac.sign_in import rules
+from nac.tenants import service as tenants
+from tests.factories.tenancy import ACTOR
+from tests.sign_in.conftest import code_of
+from tests.trials.conftest import ANN, PASSWORD
+from tests.trials.test_start_page import Start, start
+
+__all__ = ["start"]
+
+_PAGE = "/second-factor"
+
+
+def _post(start: Start, path: str, **given: str) -> httpx.Response:
+    return start.api.post(path, data=given | {"csrf_token": start.csrf_token})
+
+
+def test_who_is_asked_for_two_factors_adds_an_app_and_comes_in(start: Start, app_engine: Engine) -> None:
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        owner = Owner(tenant_id=TenantId(tenants.require_by_slug(session, slug=start.slug).id))
+        rules.change(session, actor=ACTOR, owner=owner, two_factors=True, by=None)
+    refused = start.api.get(start.path)
+    assert (refused.status_code, re.findall('<a href="([^"]+)"', refused.text)) == (403, [_PAGE, "/"])
+    assert "none yet" in start.api.get(_PAGE).text
+
+    begun = _post(start, _PAGE)
+    secret = re.search("<code>([A-Z2-7 ]+)</code>", begun.text)
+    assert secret
+    key = secret[1].replace(" ", "")
+    assert f"secret={key}" in begun.text
+    wrong = _post(start, f"{_PAGE}/code", code="abc")
+    assert (wrong.status_code, "This is not the code." in wrong.text, key in wrong.text) == (401, True, False)
+    assert "none yet" in start.api.get(_PAGE).text
+
+    added = _post(start, f"{_PAGE}/code", code=code_of(key))
+    codes = re.search("<pre>([^<]+)</pre>", added.text)
+    assert (added.status_code, codes and len(codes[1].split())) == (200, 10)
+    assert start.api.get(start.path).status_code == 200
+    shown = start.api.get(_PAGE).text
+    assert ("an authenticator app, recovery codes" in shown, f'action="{_PAGE}"' in shown) == (True, False)
+    asked = start.api.post("/sign-in", data={"email": ANN["email"], "password": PASSWORD})
+    assert 'action="/sign-in/totp"' in asked.text
+
+
+def test_who_signed_in_a_while_ago_signs_in_anew_first(start: Start, app_engine: Engine) -> None:
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        session.execute(update(SignIn).values(confirmed_at=SignIn.confirmed_at - timedelta(minutes=11)))
+    refused = _post(start, _PAGE)
+    assert (refused.status_code, '<a href="/sign-in">' in refused.text) == (403, True)
+
+
+def test_no_page_of_another_site_adds_an_app(start: Start) -> None:
+    for path in (_PAGE, f"{_PAGE}/code"):
+        assert start.api.post(path, data={"csrf_token": "x"}).status_code == 403
+    assert "none yet" in start.api.get(_PAGE).text
