@@ -35,7 +35,8 @@ _CODES = """\
 <p>From now on a code of the app is asked for beside your password. You are signed out everywhere else.</p>
 <section>
 <h2>Recovery codes</h2>
-<p>Where the app is lost, each of these works once in place of a code. They are shown this once: keep them.</p>
+<p>Where the app is lost, each of these works once in place of a code. They are shown this once: keep them.
+Those of before no longer work.</p>
 <pre>{codes}</pre>
 </section>
 """
