@@ -29,10 +29,10 @@ _CHOOSE = """\
 <input type="password" name="again" required minlength="{least}" maxlength="200" autocomplete="new-password"></label>
 <button>Set the password</button>
 </form>
-<p><span class="hint">You are signed out everywhere. A second factor stays as it is.</span></p>
+<p><span class="hint">Wherever you were signed in, you are signed out. A second factor stays as it is.</span></p>
 """
 _SET = """\
-<p>The password is set, and you are signed out everywhere.</p>
+<p>The password is set. Wherever you were signed in, you are signed out.</p>
 <p><a class="button" href="/">Sign in</a></p>
 """
 
