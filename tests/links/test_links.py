@@ -270,6 +270,36 @@ def _read(content_type: str, body: bytes) -> None:
 
 def test_parts_of_a_form_are_read_as_they_are():
     assert read_form("multipart/form-data; boundary=b", _MULTIPART) == {"form": b"csr", "file": b"\0\xff"}
+    named = _MULTIPART.replace(b'"x"', b'"a; name=form"')
+    assert read_form('Multipart/Form-Data; charset=utf-8; Boundary="b"', named) == {"form": b"csr", "file": b"\0\xff"}
+
+
+def _part(head: bytes) -> bytes:
+    return b"--b\r\n" + head + b"\r\n\r\nx\r\n--b--"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        _part(b"Content-Disposition: form-data" + b"(" * 60_000 + b"; name=a"),
+        b"".join(b"--b%d\nContent-Type:multipart/x;boundary=b%d\n\n" % (at, at + 1) for at in range(1_300)),
+        _part(b"Content-Type: message/rfc822\n\n" * 1_000),
+        b"--b\n\n" * 10_000,
+        b"--b\r\n\r\n\r\n" * 5_000,
+    ],
+    ids=["comments", "nested", "messages", "parts", "fields"],
+)
+def test_form_that_would_keep_a_reader_of_mail_busy_is_refused(body: bytes):
+    with pytest.raises(FormUnreadable):
+        read_form("multipart/form-data; boundary=b", body)
+
+
+def test_stranger_who_posts_such_a_form_is_told_on_a_page(client: httpx.Client, app_engine: Engine, alpha: Certified):
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    body = _part(b"Content-Disposition: form-data" + b"(" * 60_000 + b"; name=a")
+    reply = client.post(path(link(app_engine, alpha)), content=body, headers=headers)
+    assert reply.status_code == 400
+    assert "A part of the form cannot be read." in reply.text
 
 
 @pytest.mark.parametrize("make", [public.create_app, enrolment_app.create_app], ids=["public", "enrolment"])
