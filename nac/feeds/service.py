@@ -29,7 +29,7 @@ from nac.ids import TenantId
 from nac.models import Feed, FeedMark
 from nac.outbound.reach import Reach
 from nac.secrets import Sealer
-from nac.validation import require_slug
+from nac.validation import is_https_address, require_slug
 
 FEEDS_MOST = 20
 REPLAY_DAYS_MOST = 400
@@ -152,7 +152,9 @@ def change(
     settings, mistakes = _changed(before, changes, reset), Mistakes()
     _noted(mistakes, settings, _client_key(feed, sealer))
     if isinstance(settings, WebhookSettings) and isinstance(before, WebhookSettings):
-        moves = sealed.short_url(settings.url).split("/")[:3] != sealed.short_url(before.url).split("/")[:3]
+        # What is no address is told above.
+        known = is_https_address(settings.url)
+        moves = known and sealed.short_url(settings.url).split("/")[:3] != sealed.short_url(before.url).split("/")[:3]
         if moves and settings.headers and "headers" not in changes:
             with mistakes.noted():
                 raise InvalidFeed("The headers are for the former server.", place="headers", remedy=_HEADERS_REMEDY)

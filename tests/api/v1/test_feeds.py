@@ -141,3 +141,10 @@ def test_address_outside_of_the_networks_of_a_feed_is_refused_and_names_are_left
         assert told in refused.json()["detail"]
         assert refused.json()["remedy"]
     assert api.patch(f"{FEEDS}/logs", json={"host": "localhost"}).status_code == 200
+
+
+@pytest.mark.parametrize("url", ["https://[", "https://siem.example:99999/", "ldap://["])
+def test_feed_with_headers_is_told_that_its_new_address_is_none(api: httpx.Client, url: str) -> None:
+    assert api.post(FEEDS, json=WEBHOOK).status_code == 201
+    refused = api.patch(f"{FEEDS}/siem", json={"url": url})
+    assert (refused.status_code, refused.json()["place"]) == (422, "url")
