@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
-from api import form_pages
+from api import cookies, form_pages
 from api.sign_up import desk, pages
 from api.state import settings_of
 from api.v1.sign_up import ASKED
@@ -45,6 +45,8 @@ def show_link(token: str, request: Request) -> Response:
 @router.post("/sign-up/{token}", openapi_extra=form_pages.FORM)
 def confirm(token: str, request: Request, body: form_pages.Body) -> Response:
     try:
+        # It signs in: another site's page would sign whoever looks at it in to an account of its own making.
+        cookies.require_same_origin(request)
         organisation = desk.look(request, token)
         given = form_pages.fields(request, body)
         name, password = given.get("name", ""), given.get("password", "")

@@ -44,6 +44,16 @@ def test_who_has_an_account_already_finds_the_way_to_sign_in(api: httpx.Client):
     assert '<a href="/sign-in">' in api.get("/sign-up").text
 
 
+def test_page_of_another_site_signs_nobody_in_to_a_trial_of_its_own(api: httpx.Client, mails: Mails):
+    api.post("/sign-up", data=ANN)
+    form = {"password": PASSWORD, "again": PASSWORD}
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://elsewhere.example"}):
+        answer = api.post(mails.link(), data=form, headers=headers)
+        assert answer.status_code == 403
+        assert "set-cookie" not in answer.headers
+    assert api.post(mails.link(), data=form, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 303
+
+
 def test_a_mistake_leaves_what_was_typed(api: httpx.Client):
     answer = api.post("/sign-up", data={"email": '"><script>', "organisation": "Acme"})
     assert answer.status_code == 422
