@@ -163,7 +163,8 @@ class Provider:
             raise TimeoutError from exc
         except (AddressRefused, FetchFailed) as exc:
             raise DirectoryRefused(str(exc)) from exc
-        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as exc:
+            # UnicodeError: a name that is none (idna).
             raise DirectoryUnavailable(f"{address}: {exc or type(exc).__name__}") from exc
         except RuntimeError as exc:
             # httpx, of a client that was closed.

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urljoin
 
 import httpx
@@ -13,6 +13,8 @@ from nac.outbound.reach import AddressRefused
 from nac.outbound.tls import tls_sentence
 from nac.validation import is_web_address
 
+# ValueError: a name (idna) or an address that a redirect leads to (urllib) which is none.
+_FAILURES: Final = (TimeoutError, httpx.HTTPError, httpx.InvalidURL, AddressRefused, ValueError)
 _REDIRECTS = (301, 302, 303, 307, 308)
 # Of an answer that counts by its status.
 _BODY_SECONDS = 1.0
@@ -87,7 +89,7 @@ class Web:
         try:
             async with asyncio.timeout(self._total_seconds):
                 return await self._follow(url, most_bytes, body, headers)
-        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL, AddressRefused) as exc:
+        except _FAILURES as exc:
             raise self._failed(url, exc) from exc
 
     async def post(self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int) -> Answer:
@@ -107,7 +109,7 @@ class Web:
                     async with asyncio.timeout(_BODY_SECONDS):
                         await read_body(response, most_bytes=most_bytes)
                 return Answer(response.status_code, response.headers)
-        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL, AddressRefused) as exc:
+        except _FAILURES as exc:
             raise self._failed(url, exc) from exc
 
     def _failed(self, url: str, exc: Exception) -> FetchFailed:

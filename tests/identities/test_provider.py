@@ -122,6 +122,14 @@ def test_endpoint_that_discovery_names_is_not_followed_to_a_refused_address(ask,
     assert "169.254.169.254 is a link-local address" in answer.detail
 
 
+@pytest.mark.parametrize("endpoint", ["token_endpoint", "jwks_uri"])
+def test_endpoint_whose_name_is_none_is_a_fault_of_the_provider(ask, outside, endpoint):
+    outside.discovery = {endpoint: "https://xn--a/"}
+    answer = ask()
+    assert answer.reason == "directory-unavailable"
+    assert "https://xn--a/: " in answer.detail
+
+
 def test_token_signed_on_a_curve_holds_too(ask, outside):
     outside.sign = {"key": CURVE_KEY, "algorithm": "ES256", "headers": {"kid": "two"}}
     assert ask().verified

@@ -73,3 +73,29 @@ def test_why_leaves_out_the_address(publisher):
 def test_no_other_address_is_asked(url):
     with pytest.raises(FetchFailed, match="no address on the web"):
         fetch(url)
+
+
+@pytest.mark.parametrize("url", ["http://xn--/", "http://xn--a/", "http://[v1.x]/", "http://a..b/"])
+def test_name_that_is_none_is_told(url, publisher):
+    with pytest.raises(FetchFailed):
+        fetch(url)
+    publisher.pages["/"] = url
+    with pytest.raises(FetchFailed):
+        fetch(publisher.url("/"))
+
+
+@pytest.mark.parametrize("location", ["http://[", "http://[::1", "//[x]/"])
+def test_redirect_to_what_is_no_address_is_told(publisher, location):
+    publisher.pages["/"] = location
+    with pytest.raises(FetchFailed):
+        fetch(publisher.url("/"))
+
+
+@pytest.mark.parametrize("url", ["http://xn--/", "http://xn--a/"])
+def test_nothing_is_posted_to_a_name_that_is_none(url):
+    async def run():
+        async with Transport(Reach.parse("127.0.0.0/8"), tls=tls_context(), connections=1) as transport:
+            await Web(transport).post(url, body=b"", headers={}, most_bytes=100)
+
+    with pytest.raises(FetchFailed):
+        asyncio.run(run())
