@@ -6,7 +6,7 @@ may keep theirs, which certificates name (`keeps_authorities`): where one is her
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO, Any, Final
 from uuid import UUID, uuid5
 
 from cryptography import x509
@@ -38,6 +38,8 @@ from pki.keys import load_key, same_public_key
 _ROWS_AT_ONCE = 500
 _BYTES_AT_ONCE = 4 << 20
 _AUTHORITIES = "certificate_authorities"
+# Of these all tenants of a cell have a part in one configuration, which a single wrong one keeps from being written.
+_RADIUS_SECRETS: Final = {"nases": "secret_sealed", "secret_rotations": "next_sealed"}
 _MOST_AUTHORITIES = 5_000
 _MOST_BYTES_OF_AUTHORITIES = 16 << 20
 # Of a table of which there may be very many rows: whom they renew is looked at when all of them are there.
@@ -244,8 +246,9 @@ def _by_generation(rows: list[dict[str, Any]], parents: Sequence[str]) -> list[l
 
 def _check(table: Table, row: Row) -> None:
     """What the database does not: values that reach beyond the tenant's own rows. Raises ValueError or PkiError."""
-    if table.name == "nases" and "secret_sealed" in row.secrets:
-        _radius_secret(row.secrets["secret_sealed"].decode("ascii", "replace"))
+    radius_secret = row.secrets.get(_RADIUS_SECRETS.get(table.name, ""))
+    if radius_secret is not None:
+        _radius_secret(radius_secret.decode("ascii", "replace"))
     if table.name == _AUTHORITIES:
         _check_authority(row)
     check_row(table.name, row.values)

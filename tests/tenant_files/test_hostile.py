@@ -135,6 +135,18 @@ HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
         lambda parts: _with_sealed(parts, "users", "password_hash", DEAR_HASH),
         "hash is of no form",
     ),
+    "secret of a NAS that no configuration can hold": (
+        lambda parts: _with_sealed(parts, "nases", "secret_sealed", b'short" }'),
+        "RADIUS secret of the file cannot be used",
+    ),
+    "secret to come that no configuration can hold": (
+        lambda parts: _with_sealed(parts, "secret_rotations", "next_sealed", b'short" }'),
+        "RADIUS secret of the file cannot be used",
+    ),
+    "secret to come that is no text": (
+        lambda parts: _with_sealed(parts, "secret_rotations", "next_sealed", b"\xff" * 20),
+        "RADIUS secret of the file cannot be used",
+    ),
     "token of the platform": (
         lambda parts: _with_key(parts, b"pkcs11:id=%01;type=private"),
         "key",
