@@ -139,7 +139,9 @@ def _check_settings(session: Session, actor: str, tenant_id: TenantId, tenant: T
             session, actor=actor, tenant_id=tenant_id, reports=tenant.silent_reports, days=tenant.silent_days
         )
     with mistakes.noted():
-        parse_offer(methods=",".join(tenant.methods), tls_versions=",".join(tenant.tls_versions))
+        offer = parse_offer(methods=",".join(tenant.methods), tls_versions=",".join(tenant.tls_versions))
+        # In the order in which they are preferred, each once.
+        tenant.methods, tenant.tls_versions = list(offer.methods or ()), list(offer.tls_versions or ())
     mistakes.refuse()
 
 

@@ -1,5 +1,7 @@
 """What the agent reads in PostgreSQL to configure radiusd: slots and secrets, NASes with their own, certificates."""
 
+import hashlib
+import logging
 from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -16,10 +18,12 @@ from nac.ids import CellId, SlotNumber, TenantId
 from nac.methods import DEFAULT_TLS_VERSIONS
 from nac.models import Certificate, CertificateAuthority, Nas, SecretRotation, Slot, Tenant
 from nac.secrets import Sealer
+from nac.validation import RADIUS_SECRET
 from pki.openssl_names import issuer_line
 from radius.agent.materials import ServerCertificate, TenantMaterial
 from radius.agent.render import NasClient
 
+log = logging.getLogger(__name__)
 SERVER_PROFILE = "eap-server"
 # Tenants of which a secret, of their own or of a NAS, changes over.
 _CHANGING = select(SecretRotation.tenant_id).where(SecretRotation.state == "running")
@@ -52,6 +56,8 @@ class Directory:
         self._engine = engine
         self._cell_id = cell_id
         self._sealer = sealer
+        # Secrets that nobody can use, each told once.
+        self._unusable: set[bytes] = set()
 
     def slots(self, *, count: int) -> list[SlotRow]:
         """The slots below `count`, free and retired ones too: radiusd listens on all of them."""
@@ -156,7 +162,8 @@ class Directory:
         cross: bytes | None = above.cross_der
         while cross is not None:
             chain.append(cross)
-            cross = standing.get(issuer_line(x509.load_der_x509_certificate(cross)))
+            # Each once: whoever brought the authorities may have had them lead in a circle.
+            cross = standing.pop(issuer_line(x509.load_der_x509_certificate(cross)), None)
         return chain
 
     def _nas_clients(self, session: Session) -> dict[TenantId, list[NasClient]]:
@@ -184,7 +191,15 @@ class Directory:
         return found
 
     def _open(self, sealed: bytes, context: str) -> str:
-        return self._sealer.open(sealed, context).decode()
+        """A RADIUS secret. One that no configuration can hold is its tenant's own affair: what stands in for it nobody
+        knows, and it is the same each time."""
+        secret = self._sealer.open(sealed, context).decode("ascii", "replace")
+        if RADIUS_SECRET.fullmatch(secret):
+            return secret
+        if sealed not in self._unusable:
+            self._unusable.add(sealed)
+            log.error("the RADIUS secret of %s cannot be used: give it another", context)
+        return hashlib.sha256(sealed).hexdigest()
 
     def _session(self) -> AbstractContextManager[Session]:
         return session_scope(CellScope(self._cell_id), engine=self._engine)

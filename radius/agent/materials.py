@@ -5,6 +5,7 @@ Both are files that a running radiusd takes up at once, so that a new tenant nee
 
 import os
 import secrets
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -58,7 +59,7 @@ class Materials:
         if material.server_serial:
             path = self._paths.server_certificate(material.slot, material.server_serial)
             if path.is_symlink() or not path.exists():
-                _write_secret(path, material.read_server().pem)
+                _write_secret(path, material.read_server().pem, check=_require_loadable)
 
     def clear(self, slot: int) -> None:
         """Nobody holds the slot any more: no authority is trusted, no session resumes, no key stays."""
@@ -96,14 +97,24 @@ def key_kind(path: Path) -> str:
     return x509.load_pem_x509_certificate(path.read_bytes()).public_key_algorithm_oid.dotted_string
 
 
-def _write_secret(path: Path, content: bytes) -> None:
+def _write_secret(path: Path, content: bytes, *, check: Callable[[Path], None] = lambda path: None) -> None:
+    """What `check` raises of the file leaves things as they were."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        check(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _require_loadable(path: Path) -> None:
+    """A radiusd that cannot load one tenant's certificate takes no configuration at all. Raises ssl.SSLError."""
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path, password="")
 
 
 def _self_signed(common_name: str) -> bytes:

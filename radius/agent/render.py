@@ -130,8 +130,8 @@ def _slot_values(config: CellConfig, slot: Slot) -> dict[str, str]:
         "server_certificate": str(slot.server_certificate),
         "ca_directory": str(config.tls_directory / name / "ca"),
         "max_sessions": str(config.max_sessions),
-        "tls_min_version": slot.tls_versions[0],
-        "tls_max_version": slot.tls_versions[-1],
+        "tls_min_version": min(slot.tls_versions),
+        "tls_max_version": max(slot.tls_versions),
         "cache_directory": str(config.cache_directory / name),
         "lookup": _LOOKUP if slot.looks_up else "",
         "nas_clients": ""

@@ -1,6 +1,9 @@
 """Keys of server certificates: those that nobody presents any more go, and radiusd starts without them."""
 
 import os
+import ssl
+
+import pytest
 
 from radius.agent import process
 from radius.agent.materials import Materials, ServerCertificate, TenantMaterial
@@ -31,12 +34,25 @@ def test_key_of_a_tenant_takes_the_place_of_the_placeholder(tmp_path):
     path = paths.server_certificate(0, "0a")
     path.symlink_to(paths.placeholder)
     before = paths.placeholder.read_bytes()
-    materials.place(TenantMaterial(0, [], "0a", lambda: ServerCertificate("0a", b"key and certificate")))
+    pem = b"\n" + before
+    materials.place(TenantMaterial(0, [], "0a", lambda: ServerCertificate("0a", pem)))
     assert not path.is_symlink()
-    assert path.read_bytes() == b"key and certificate"
+    assert path.read_bytes() == pem
     assert paths.placeholder.read_bytes() == before
     os.rmdir(paths.sessions / "slot-0")
     os.rmdir(paths.sessions)
+
+
+def test_certificate_that_radiusd_could_not_load_is_not_put_into_place(tmp_path):
+    """With it no configuration of the cell would be taken, nor anybody else's change go live."""
+    one, other = (Materials(CellPaths(tmp_path / name)).ensure_placeholder().read_bytes() for name in ("one", "other"))
+    begin = b"-----BEGIN CERTIFICATE-----"
+    key, certificate = one[: one.index(begin)], other[other.index(begin) :]
+    paths = CellPaths(tmp_path / "cell")
+    for pem in (key + certificate, b"junk" + certificate, key, b""):
+        with pytest.raises(ssl.SSLError):
+            Materials(paths).place(TenantMaterial(0, [], "0a", lambda pem=pem: ServerCertificate("0a", pem)))
+        assert list(paths.slot(0).glob("*server-*")) == []
 
 
 def test_old_keys_go_when_they_were_found_old_twice(tmp_path):

@@ -206,3 +206,10 @@ def test_static_files_are_linked(config, tmp_path):
 def test_version_of_radiusd_is_one_that_returns_what_python_says():
     """3.2.9 and 3.2.10 drop the values that Python returns unless run with -X."""
     assert process.version() in ("3.2.7", "3.2.8")
+
+
+def test_versions_of_tls_that_are_stored_the_other_way_round_are_a_range_all_the_same(config, tmp_path):
+    slots = [replace(slot, tls_versions=("1.3", "1.2")) for slot in config.slots]
+    eap = rendered(replace(config, slots=slots), tmp_path / "raddb")["slots/eap"]
+    assert set(re.findall(r'tls_min_version = "(.*)"', eap)) == {"1.2"}
+    assert set(re.findall(r'tls_max_version = "(.*)"', eap)) == {"1.3"}

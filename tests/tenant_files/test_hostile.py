@@ -297,3 +297,13 @@ def test_altered_bytes_are_read_as_they_were_or_refused(whole: bytes, data: st.D
         file.settings()
     except (TenantFileRefused, PassphraseRefused):
         pass
+
+
+def test_versions_of_tls_come_in_as_a_range(
+    app_engine: Engine, owner_engine: Engine, platform: Platform, parts: Parts
+) -> None:
+    """The first is the least that radiusd takes, the last the most."""
+    settings = json.loads(parts["manifest.json"])["settings"] | {"tls_versions": ["1.3", "1.2", "1.3"]}
+    done = imported(app_engine, platform, packed(with_manifest(settings=settings)(parts)))
+    with Session(owner_engine) as session:
+        assert session.get_one(Tenant, done.tenant.id).tls_versions == ["1.2", "1.3"]
