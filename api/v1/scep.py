@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives import hashes
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from api.description import refuses
 from api.v1.certificate_settings import Manages
 from api.v1.enrolment import Reads
 from api.v1.inputs import Input
@@ -60,9 +61,9 @@ class SetWebhook(Webhook):
     secret: str
 
 
-@router.get("", operation_id="getScep")
+@router.get("", operation_id="getScep", responses=refuses(409))
 def get_scep(access: Reads) -> Scep:
-    """The registration authority is made when it is first asked for."""
+    """The registration authority is made when it is first asked for; without an issuing authority none can be."""
     settings = access.asked.request.app.state.settings
     with access.read() as session:
         current, *_ = registration.ensure(session, tenant_id=access.tenant_id, signing=access.signing, now=utc_now())

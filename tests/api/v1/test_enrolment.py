@@ -114,3 +114,12 @@ def test_renewal_may_keep_its_key_where_that_is_set(api: httpx.Client) -> None:
     assert api.get(path).json() == {"keeps_key": False}
     assert api.put(path, json={"keeps_key": True}).json() == {"keeps_key": True}
     assert api.get(path).json() == {"keeps_key": True}
+
+
+def test_scep_without_an_issuing_authority_is_told_as_it_is_promised(api: httpx.Client, database: Database) -> None:
+    with psycopg.connect(database.owner_url) as connection:
+        connection.execute("UPDATE certificate_authorities SET status = 'retired' WHERE kind = 'issuing'")
+    refused = api.get(f"{HERE}/scep")
+    assert (refused.status_code, refused.json()["place"]) == (409, "authority")
+    promised = api.get("/openapi.json").json()["paths"]["/v1/tenants/{tenant}/scep"]["get"]["responses"]
+    assert "409" in promised
