@@ -21,7 +21,7 @@ from api.query import require_known_query
 from api.rates import credential_of, note_good
 from api.request_ids import request_id_of
 from api.state import signing_of
-from nac.accounts.grants import MspPlace, Principal, Reach, TenantPlace, require
+from nac.accounts.grants import NO_MSP, NO_TENANT, MspPlace, Principal, Reach, TenantPlace, require
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission
 from nac.accounts.places import find_msp, find_tenant
@@ -320,12 +320,14 @@ class Requires:
     __call__: "Callable[..., Awaitable[Access | Naming]]"
 
     def on_tenant(self, asked: Asked) -> Access:
-        place = asked.tenant
-        held = frozenset[Permission]() if place is None else asked.principal.on_tenant(place)
-        if place is None or not held:
-            if place is not None and asked.principal.on_tenant(replace(place, is_msp_suspended=False)):
+        place = asked.tenant or NO_TENANT
+        held = asked.principal.on_tenant(place)
+        if place is NO_TENANT or not held:
+            is_suspended = asked.principal.on_tenant(replace(place, is_msp_suspended=False))
+            is_withheld = asked.otherwise().on_tenant(place)
+            if place is not NO_TENANT and is_suspended:
                 raise MspSuspended(remedy=_SUSPENDED)
-            if place is not None and asked.otherwise().on_tenant(place):
+            if place is not NO_TENANT and is_withheld:
                 raise SignOnNeeded(remedy=_SIGN_ON)
             raise TenantNotFound("There is no such tenant.", place="tenant")
         asked.require_second_factor()
@@ -333,12 +335,14 @@ class Requires:
         return Access(asked, held, TenantScope(place.tenant_id), Owner(tenant_id=place.tenant_id))
 
     def on_msp(self, asked: Asked) -> Access:
-        place = asked.msp
-        held = frozenset[Permission]() if place is None else asked.principal.on_msp(place)
-        if place is None or not held:
-            if place is not None and asked.principal.on_msp(replace(place, is_suspended=False)):
+        place = asked.msp or NO_MSP
+        held = asked.principal.on_msp(place)
+        if place is NO_MSP or not held:
+            is_suspended = asked.principal.on_msp(replace(place, is_suspended=False))
+            is_withheld = asked.otherwise().on_msp(place)
+            if place is not NO_MSP and is_suspended:
                 raise MspSuspended(remedy=_SUSPENDED)
-            if place is not None and asked.otherwise().on_msp(place):
+            if place is not NO_MSP and is_withheld:
                 raise SignOnNeeded(remedy=_SIGN_ON)
             raise MspNotFound("There is no such MSP.", place="msp")
         asked.require_second_factor()

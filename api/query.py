@@ -1,9 +1,12 @@
-"""Query parameters that a route has not are refused, not passed over: `?sort=x` must not answer with everything."""
+"""Query parameters that a route has not are refused, not passed over: `?sort=x` must not answer with everything. So is
+one that is given twice where one value is taken: whoever checks the first and whoever uses the last would differ.
+"""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin
 
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
@@ -12,36 +15,52 @@ from fastapi.exceptions import RequestValidationError
 from nac.rows import MOST_TOLD
 
 UNKNOWN: Final = "unknown_query_parameter"
+REPEATED: Final = "repeated_query_parameter"
 # Providers send what they like there, and RFC 6749 4.1.2 has it ignored.
 _TAKES_ANY: Final = frozenset({"finishSignOn"})
-_known: dict[str, tuple[str, ...]] = {}
+_known: dict[str, Mapping[str, bool]] = {}
 
 
 def require_known_query(request: Request) -> None:
     """Of every route of the API (api.access). Raises RequestValidationError."""
-    given = request.query_params
-    if not given:
+    if not request.query_params:
         return
     route = request.scope["route"]
     if route.operation_id in _TAKES_ANY:
         return
-    known = names_of(route)
-    unknown = (name for name in given if name not in known)
-    mistakes = [_mistake(name, known) for name in islice(unknown, MOST_TOLD + 1)]
+    known = parameters_of(route)
+    mistakes = list(islice(_mistakes(request, known), MOST_TOLD + 1))
     if mistakes:
         raise RequestValidationError(mistakes)
 
 
-def names_of(route: Any) -> tuple[str, ...]:  # noqa: ANN401 -- a route of FastAPI
+def parameters_of(route: Any) -> Mapping[str, bool]:  # noqa: ANN401 -- a route of FastAPI
+    """Whether each takes several values, by name."""
     if route.operation_id not in _known:
-        _known[route.operation_id] = tuple(sorted(set(_names(route.dependant))))
+        _known[route.operation_id] = dict(sorted(_parameters(route.dependant)))
     return _known[route.operation_id]
 
 
-def _names(dependant: Dependant) -> Iterator[str]:
-    yield from (field.alias for field in dependant.query_params)
+def _parameters(dependant: Dependant) -> Iterator[tuple[str, bool]]:
+    for field in dependant.query_params:
+        yield field.alias, _is_list(field.field_info.annotation)
     for part in dependant.dependencies:
-        yield from _names(part)
+        yield from _parameters(part)
+
+
+def _is_list(annotation: object) -> bool:
+    """`list[...]`, or that among others."""
+    return get_origin(annotation) is list or any(map(_is_list, get_args(annotation)))
+
+
+def _mistakes(request: Request, known: Mapping[str, bool]) -> Iterator[dict[str, Any]]:
+    """Each name is told once."""
+    seen = Counter(name for name, _ in request.query_params.multi_items())
+    for name, times in seen.items():
+        if name not in known:
+            yield _mistake(UNKNOWN, name, "There is no such query parameter.", near(name, tuple(known)))
+        elif times > 1 and not known[name]:
+            yield _mistake(REPEATED, name, "This is given more than once.", "Give it once.")
 
 
 def near(name: str, known: tuple[str, ...]) -> str:
@@ -52,10 +71,5 @@ def near(name: str, known: tuple[str, ...]) -> str:
     return f"Did you mean {found[0]}?" if found else f"There are: {', '.join(known)}."
 
 
-def _mistake(name: str, known: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        "type": UNKNOWN,
-        "loc": ("query", name[:100]),
-        "msg": "There is no such query parameter.",
-        "ctx": {"remedy": near(name, known)},
-    }
+def _mistake(kind: str, name: str, sentence: str, remedy: str) -> dict[str, Any]:
+    return {"type": kind, "loc": ("query", name[:100]), "msg": sentence, "ctx": {"remedy": remedy}}

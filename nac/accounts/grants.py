@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 from uuid import UUID
 
 from nac.accounts.owners import Owner
@@ -28,6 +28,11 @@ class TenantPlace:
 class MspPlace:
     msp_id: MspId
     is_suspended: bool = False
+
+
+# Looked at in place of what there is not, which so takes as long to be refused as what is another's.
+NO_MSP: Final = MspPlace(MspId(UUID(int=0)))
+NO_TENANT: Final = TenantPlace(TenantId(UUID(int=0)), NO_MSP.msp_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,25 +3,27 @@
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from sqlalchemy import Text, bindparam, select, text, union_all
+from sqlalchemy import Text, Uuid, bindparam, select, text, union_all
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import Grant, MspPlace, TenantPlace
+from nac.accounts.grants import NO_MSP, Grant, MspPlace, TenantPlace
 from nac.db.sets import among
 from nac.models import Msp, Tenant
 
-_TENANT = text("SELECT tenant_id, msp_id, is_suspended_msp(msp_id) AS is_suspended FROM find_tenant(:key)").bindparams(
-    bindparam("key", type_=Text())
-)
+# A row also of what there is not (NO_MSP).
+_TENANT = text(
+    "SELECT tenant_id, msp_id, is_suspended_msp(coalesce(msp_id, :no_msp)) AS is_suspended"
+    " FROM (SELECT) AS asked LEFT JOIN find_tenant(:key) ON true"
+).bindparams(bindparam("key", type_=Text()), bindparam("no_msp", NO_MSP.msp_id, type_=Uuid()))
 _MSP = text(
-    "SELECT msp_id, is_suspended_msp(msp_id) AS is_suspended FROM find_msp(:key) AS msp_id WHERE msp_id IS NOT NULL"
-).bindparams(bindparam("key", type_=Text()))
+    "SELECT msp_id, is_suspended_msp(coalesce(msp_id, :no_msp)) AS is_suspended FROM find_msp(:key) AS msp_id"
+).bindparams(bindparam("key", type_=Text()), bindparam("no_msp", NO_MSP.msp_id, type_=Uuid()))
 
 
 def find_tenant(session: Session, key: str) -> TenantPlace | None:
     """`key` is a slug or an id; a slug that looks like an id cannot be made."""
-    row = session.execute(_TENANT, {"key": key}).one_or_none()
-    return None if row is None else TenantPlace(row.tenant_id, row.msp_id, row.is_suspended)
+    row = session.execute(_TENANT, {"key": key}).one()
+    return None if row.tenant_id is None else TenantPlace(row.tenant_id, row.msp_id, row.is_suspended)
 
 
 def slugs_of(session: Session, grants: Iterable[Grant]) -> Mapping[UUID, str]:
@@ -34,5 +36,5 @@ def slugs_of(session: Session, grants: Iterable[Grant]) -> Mapping[UUID, str]:
 
 
 def find_msp(session: Session, key: str) -> MspPlace | None:
-    row = session.execute(_MSP, {"key": key}).one_or_none()
-    return None if row is None else MspPlace(row.msp_id, row.is_suspended)
+    row = session.execute(_MSP, {"key": key}).one()
+    return None if row.msp_id is None else MspPlace(row.msp_id, row.is_suspended)

@@ -11,6 +11,7 @@ from sqlalchemy import (
     bindparam,
     case,
     func,
+    literal,
     literal_column,
     select,
     true,
@@ -20,6 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Session
 
+from nac.accounts.grants import NO_MSP
 from nac.accounts.owners import Owner
 from nac.db.orders import Orders, Span
 from nac.db.texts import has_part
@@ -60,7 +62,7 @@ _SHOWN = (
         _BEHIND.label("behind"),
         type_coerce(_PLACE.c.tenant_id, Uuid()).label("place_tenant"),
         type_coerce(_PLACE.c.msp_id, Uuid()).label("place_msp"),
-        func.is_suspended_msp(_PLACE.c.msp_id).label("is_suspended"),
+        func.is_suspended_msp(func.coalesce(_PLACE.c.msp_id, literal(NO_MSP.msp_id, Uuid()))).label("is_suspended"),
     )
     .select_from(ApiToken)
     .outerjoin(_PLACE, true())

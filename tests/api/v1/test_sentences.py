@@ -25,6 +25,15 @@ def test_unknown_query_parameter_is_refused(api: httpx.Client, path: str, place:
     assert mistake["remedy"].startswith(remedy)
 
 
+@pytest.mark.parametrize(
+    ("name", "values"), [("limit", ("1", "2")), ("sort", ("mac", "mac")), ("seen_since", ("", ""))]
+)
+def test_parameter_of_one_value_that_is_given_twice_is_refused(api: httpx.Client, name: str, values: tuple[str, str]):
+    answer = api.get(ENDPOINTS, params=[(name, each) for each in values])
+    mistake = {"place": name, "detail": "This is given more than once.", "remedy": "Give it once."}
+    assert (answer.status_code, answer.json().get("mistakes")) == (422, [mistake])
+
+
 def test_parameters_of_dependencies_are_known(api: httpx.Client) -> None:
     body = {"mac": "00:00:5e:00:53:01"}
     assert api.post(f"{ENDPOINTS}?wait=live", json=body).status_code == 201

@@ -1,0 +1,58 @@
+"""What there is not is refused after the same work as what is another's, so that the time it takes tells nothing."""
+
+import sys
+from collections import Counter
+from typing import Any
+from unittest.mock import Mock
+from uuid import uuid4
+
+import pytest
+
+from api.access import Asked, ReadsMsp, ReadsTenant
+from nac.accounts.grants import Grant, MspPlace, Principal, TenantPlace
+from nac.accounts.permissions import Level, Permission, permissions_at
+from nac.audit.service import Origin
+from nac.ids import MspId, TenantId
+from nac.msps.service import MspNotFound
+from nac.tenants.service import TenantNotFound
+
+_OWN = MspId(uuid4())
+_GRANTS = {
+    "MSP's": Grant(permissions_at(Level.MSP), msp_id=_OWN),
+    "tenant's": Grant(permissions_at(Level.TENANT), tenant_id=TenantId(uuid4())),
+}
+
+
+def _calls(refuse: Any, asked: Asked, refusal: type[Exception]) -> Counter[str]:
+    """Which functions are called, and how often."""
+    called = Counter[str]()
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            called[frame.f_code.co_qualname] += 1
+        elif event == "c_call":
+            called[argument.__qualname__] += 1
+
+    sys.setprofile(note)
+    try:
+        refuse(asked)
+    except refusal:
+        sys.setprofile(None)
+        return called
+    finally:
+        sys.setprofile(None)
+    raise AssertionError("it is not refused")
+
+
+@pytest.mark.parametrize("grant", _GRANTS.values(), ids=_GRANTS)
+def test_unknown_ones_are_refused_after_the_same_calls_as_anothers(grant: Grant) -> None:
+    def asked(tenant: TenantPlace | None = None, msp: MspPlace | None = None) -> Asked:
+        return Asked(Principal("token:x", (grant,)), Origin(None, "r"), tenant, msp, Mock(), Mock())
+
+    anothers = MspId(uuid4())
+    refuse: Any = ReadsTenant(Permission.SESSION_READ).on_tenant
+    found = [_calls(refuse, asked(place), TenantNotFound) for place in (None, TenantPlace(TenantId(uuid4()), anothers))]
+    assert found[0] == found[1] != Counter()
+    refuse = ReadsMsp(Permission.MEMBER_READ).on_msp
+    found = [_calls(refuse, asked(msp=place), MspNotFound) for place in (None, MspPlace(anothers))]
+    assert found[0] == found[1] != Counter()
