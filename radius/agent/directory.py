@@ -1,8 +1,7 @@
 """What the agent reads in PostgreSQL to configure radiusd: slots and secrets, NASes with their own, certificates."""
 
 import hashlib
-import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -23,7 +22,6 @@ from pki.openssl_names import issuer_line
 from radius.agent.materials import ServerCertificate, TenantMaterial
 from radius.agent.render import NasClient
 
-log = logging.getLogger(__name__)
 SERVER_PROFILE = "eap-server"
 # Tenants of which a secret, of their own or of a NAS, changes over.
 _CHANGING = select(SecretRotation.tenant_id).where(SecretRotation.state == "running")
@@ -56,24 +54,25 @@ class Directory:
         self._engine = engine
         self._cell_id = cell_id
         self._sealer = sealer
-        # Secrets that nobody can use, each told once.
-        self._unusable: set[bytes] = set()
+        # Whose secrets no configuration can hold, as of the last time that they were read.
+        self.unusable: Sequence[str] = ()
 
     def slots(self, *, count: int) -> list[SlotRow]:
         """The slots below `count`, free and retired ones too: radiusd listens on all of them."""
         with self._session() as session:
             rows = session.scalars(select(Slot).where(Slot.cell_id == self._cell_id).order_by(Slot.number)).all()
-            clients = self._nas_clients(session)
+            unusable: list[str] = []
+            clients = self._nas_clients(session, unusable)
             tenants = {tenant.id: tenant for tenant in session.scalars(select(Tenant))}
             changing = set(session.scalars(_CHANGING))
-            return [
+            found = [
                 SlotRow(
                     int(row.number),
                     row.auth_port,
                     row.acct_port,
                     row.status,
                     row.tenant_id,
-                    self._open(row.secret_sealed, f"slot:{row.id}"),
+                    self._open(row.secret_sealed, f"slot:{row.id}", f"slot {row.number}", unusable),
                     tuple(clients.get(whose, ())) if whose else (),
                     tuple(tenant.tls_versions) if tenant else DEFAULT_TLS_VERSIONS,
                     tenant.trust_generation if tenant else 0,
@@ -86,6 +85,8 @@ class Directory:
                 for whose in [row.tenant_id or row.reserved_for]
                 for tenant in [tenants.get(whose) if whose else None]
             ]
+        self.unusable = unusable
+        return found
 
     def renew_retired(self, *, count: int) -> list[SlotNumber]:
         """New secrets for slots whose tenant has left; `free` them once radiusd answers with these."""
@@ -166,7 +167,7 @@ class Directory:
             cross = standing.pop(issuer_line(x509.load_der_x509_certificate(cross)), None)
         return chain
 
-    def _nas_clients(self, session: Session) -> dict[TenantId, list[NasClient]]:
+    def _nas_clients(self, session: Session, unusable: list[str]) -> dict[TenantId, list[NasClient]]:
         found: dict[TenantId, list[NasClient]] = {}
         held = session.scalars(select(Slot).where(Slot.cell_id == self._cell_id))
         secrets = {row.tenant_id or row.reserved_for: row for row in held}
@@ -181,24 +182,22 @@ class Directory:
         for nas in own:
             slot = secrets[nas.tenant_id]
             secret = (
-                self._open(nas.secret_sealed, f"nas:{nas.id}")
+                self._open(nas.secret_sealed, f"nas:{nas.id}", f"NAS {nas.name} of slot {slot.number}", unusable)
                 if nas.secret_sealed is not None
-                else self._open(slot.secret_sealed, f"slot:{slot.id}")
+                else self._open(slot.secret_sealed, f"slot:{slot.id}", f"slot {slot.number}", [])
             )
             found.setdefault(nas.tenant_id, []).append(
                 NasClient(nas.name, str(nas.address), secret, nas.require_message_authenticator)
             )
         return found
 
-    def _open(self, sealed: bytes, context: str) -> str:
+    def _open(self, sealed: bytes, context: str, whose: str, unusable: list[str]) -> str:
         """A RADIUS secret. One that no configuration can hold is its tenant's own affair: what stands in for it nobody
-        knows, and it is the same each time."""
+        knows, and it is the same each time. Whose that is goes to `unusable`."""
         secret = self._sealer.open(sealed, context).decode("ascii", "replace")
         if RADIUS_SECRET.fullmatch(secret):
             return secret
-        if sealed not in self._unusable:
-            self._unusable.add(sealed)
-            log.error("the RADIUS secret of %s cannot be used: give it another", context)
+        unusable.append(whose)
         return hashlib.sha256(sealed).hexdigest()
 
     def _session(self) -> AbstractContextManager[Session]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import logging
 import os
 import secrets
 import shutil
@@ -21,6 +22,8 @@ from radius.agent.paths import CellPaths
 from radius.agent.render import CellConfig, RenderError, Slot, Verifier, python_path, render
 from radius.agent.sources import running_version
 from radius.module.settings import ModuleSettings
+
+log = logging.getLogger(__name__)
 
 KEEP = 2
 _FACTS = "generation.json"
@@ -100,18 +103,13 @@ class Generations:
 
     def make(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
         """Render a new generation; `serials` are the certificates to bake in, by slot. Raises RenderError."""
-        placeholder = self._paths.placeholder
         rendered = []
         baked: dict[int, str] = {}
         kinds: dict[int, str] = {}
         for slot in slots:
-            serial = serials.get(slot.number, "")
-            path = self._paths.server_certificate(slot.number, serial) if serial else placeholder
-            if path.is_symlink() or not path.exists():
-                serial, path = "", placeholder
+            serial, path, kinds[slot.number] = self._certificate(slot.number, serials.get(slot.number, ""))
             if serial:
                 baked[slot.number] = serial
-            kinds[slot.number] = key_kind(path)
             rendered.append(
                 Slot(
                     slot.number,
@@ -157,6 +155,21 @@ class Generations:
             looked_up,
         )
         return self._write(config, facts)
+
+    def _certificate(self, slot: int, serial: str) -> tuple[str, Path, str]:
+        """What the slot is configured with, and its kind of key: the tenant's certificate or, where that is not there
+        or is damaged, the one of nobody, with an empty serial. Raises RenderError where that one is."""
+        path = self._paths.server_certificate(slot, serial)
+        if serial and path.is_file() and not path.is_symlink():
+            try:
+                return serial, path, key_kind(path)
+            except ValueError as exc:
+                log.error("%s is damaged, and not configured: %s", path, exc)
+        placeholder = self._paths.placeholder
+        try:
+            return "", placeholder, key_kind(placeholder)
+        except ValueError as exc:
+            raise RenderError(f"{placeholder} is damaged: {exc}") from exc
 
     def make_checked(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
         """As `make`; raises RadiusdError where radiusd refuses it, and leaves nothing that could be started later."""

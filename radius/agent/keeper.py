@@ -54,6 +54,7 @@ SESSIONS_SECONDS = 10.0
 KEYS_SECONDS = 600.0
 # Fewer free slots than this, and those whose tenants have left are made ready again.
 FEW_FREE_SLOTS = 3
+_MOST_TOLD = 10
 
 
 class Keeper:
@@ -244,6 +245,7 @@ class Keeper:
 
     def _exchange_where_needed(self, *, bake: bool) -> None:
         slots, renewed = self._wanted_slots()
+        self._tell_unusable_secrets()
         running = self._radiusd.generation
         is_current = running is not None and self._generations.is_in_force(running.facts, slots)
         if is_current and not bake:
@@ -269,6 +271,17 @@ class Keeper:
             self._directory.free(renewed)
             self._directory.make_ready(slots)
             self._directory.note_open(slots)
+
+    def _tell_unusable_secrets(self) -> None:
+        whose = self._directory.unusable
+        if not whose:
+            self._alarms.clear("unusable-secret")
+            return
+        more = f" and {len(whose) - _MOST_TOLD} more" if len(whose) > _MOST_TOLD else ""
+        told = f"{', '.join(whose[:_MOST_TOLD])}{more}"
+        self._alarms.tell(
+            "unusable-secret", f"No configuration can hold the RADIUS secret of {told}: nobody is answered by it."
+        )
 
     def _forget_old_keys(self) -> None:
         try:

@@ -36,9 +36,11 @@ def test_secret_that_no_configuration_can_hold_is_its_tenants_affair(
     (its,) = (row.secret for row in found if row.tenant_id == alpha.id)
     assert {row.secret for row in found if row.tenant_id != alpha.id} == {USUAL}
     assert RADIUS_SECRET.fullmatch(its)
+    assert directory.unusable == [f"slot {row.number}" for row in found if row.tenant_id == alpha.id]
     # Else radiusd would be exchanged again and again.
     assert directory.slots(count=4) == found
     assert {row.secret for row in slots_with(owner_engine, directory, alpha, USUAL.encode())} == {USUAL}
+    assert not directory.unusable
 
 
 def test_authorities_that_lead_in_a_circle_are_followed_once(

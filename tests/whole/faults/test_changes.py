@@ -184,26 +184,61 @@ def test_new_configuration_is_swapped_in_under_load(instance, tenants, load, not
     assert instance.pid("radiusd") != radiusd
 
 
+@contextmanager
+def damaged_key(file) -> Iterator[None]:
+    whole = file.read_bytes()
+    begin = whole.index(b"\n", whole.index(b"PRIVATE KEY")) + 1
+    file.write_bytes(whole[:begin] + b"AAAA" + whole[begin + 4 :])
+    try:
+        yield
+    finally:
+        file.write_bytes(whole)
+
+
 def test_broken_configuration_never_replaces_a_good_one(instance, tenants, load):
-    """What radiusd's configuration cannot carry comes into the database past every check. The cell names it and serves
-    on with what it has, the same radiusd, without one request late; once it is taken back the alarm goes."""
+    """A key that the next configuration is to be made with is damaged. The cell names it and serves on with what it
+    has, the same radiusd, without one request late; once nothing is to be changed any more the alarm goes."""
     radiusd = instance.pid("radiusd")
+    made = make_tenants(instance)("fault-damaged", 2)
+    [certificate] = instance.cell.slot(made.slot).glob("server-*.pem")
     with (
+        damaged_key(certificate),
         load() as work,
-        own_secret_nas(
-            *(instance, tenants[0]),
-            address="192.0.2.66",
-            secret="a-secret-that-is-replaced",
-            sealed_instead=b'quote" } brace \\ $INCLUDE',
-        ),
+        own_secret_nas(instance, tenants[0], address=_NAS_ADDRESS, secret=_NAS_SECRET.decode()),
     ):
-        assert "stubborn switch" in until(lambda: instance.alarm("exchange"), "an alarm")
+        assert f'"eap_{made.slot}"' in until(lambda: instance.alarm("exchange"), "an alarm")
         moment = time.perf_counter()
         until(lambda: work.answered_since(moment) > 50, "answers")
+        assert _NAS_ADDRESS not in _configuration(instance)
     instance.wait_until_shipped()
     work.assert_undisturbed()
     work.assert_decisions_stored()
     assert instance.pid("radiusd") == radiusd
+    remove(instance, made)
+
+
+@pytest.mark.long
+def test_secret_that_no_configuration_can_hold_is_named_and_nobody_else_notices(instance, tenants, load):
+    """It comes into the database past every check. The alarm goes with it."""
+    with (
+        load(with_eap=False, per_second=3) as work,
+        own_secret_nas(
+            *(instance, tenants[0]),
+            address=_NAS_ADDRESS,
+            secret="a-secret-that-is-replaced",
+            sealed_instead=b'quote" } brace \\ $INCLUDE',
+        ),
+    ):
+        assert "NAS stubborn switch" in until(lambda: instance.alarm("unusable-secret"), "an alarm")
+        until(lambda: _NAS_ADDRESS in _configuration(instance), "the configuration with all else is in force")
+        with (
+            own_secret_nas(instance, tenants[1], address="127.0.0.78", secret=_NAS_SECRET.decode()),
+            Wire(tenants[1], secret=_NAS_SECRET, address="127.0.0.78") as wire,
+        ):
+            until(wire.is_admitted, "a later change of another tenant comes into force")
+    until(lambda: not instance.alarm("unusable-secret"), "no alarm any more")
+    instance.wait_until_well()
+    work.assert_served()
 
 
 @pytest.mark.long

@@ -1,0 +1,56 @@
+"""Server certificates that are damaged on the cell's disk: of a tenant they are that tenant's affair."""
+
+from pathlib import Path
+
+import pytest
+
+from nac.ids import SlotNumber
+from nac.settings import load_settings
+from radius.agent.directory import SlotRow
+from radius.agent.generation import Generations
+from radius.agent.materials import Materials
+from radius.agent.paths import CellPaths
+from radius.agent.render import RenderError
+
+SERIAL = "0a"
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> CellPaths:
+    paths = CellPaths(load_settings({"ADMIT_VAR_DIR": str(tmp_path)}).cell_dir)
+    paths.prepare()
+    paths.key.write_bytes(bytes(32))
+    Materials(paths).ensure_placeholder()
+    return paths
+
+
+def made(paths: CellPaths, tmp_path: Path) -> tuple[dict[int, str], str]:
+    """What is baked, and the configuration of the slots' TLS."""
+    slots = [
+        SlotRow(
+            SlotNumber(number), 20_000 + 2 * number, 20_001 + 2 * number, "assigned", None, "a-secret-of-a-slot", ()
+        )
+        for number in (0, 1)
+    ]
+    generations = Generations(load_settings({"ADMIT_VAR_DIR": str(tmp_path)}), paths)
+    generation = generations.make(slots, {0: SERIAL, 1: SERIAL}, status_port=21_000)
+    return generation.facts.baked, (generation.directory / "slots" / "eap").read_text()
+
+
+def test_damaged_one_of_a_tenant_keeps_no_configuration_from_the_others(paths: CellPaths, tmp_path: Path) -> None:
+    whole, damaged = (paths.server_certificate(number, SERIAL) for number in (0, 1))
+    content = paths.placeholder.read_bytes()
+    for path in (whole, damaged):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if path == whole else content[: len(content) // 2])
+    baked, configured = made(paths, tmp_path)
+    assert baked == {0: SERIAL}
+    assert str(whole) in configured
+    assert str(damaged) not in configured
+    assert str(paths.placeholder) in configured
+
+
+def test_damaged_one_of_nobody_is_named(paths: CellPaths, tmp_path: Path) -> None:
+    paths.placeholder.write_bytes(b"")
+    with pytest.raises(RenderError, match=f"^{paths.placeholder} is damaged"):
+        made(paths, tmp_path)
