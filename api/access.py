@@ -304,6 +304,17 @@ class Access:
         return model
 
 
+def _tell_what_withholds(
+    unsuspended: frozenset[Permission], otherwise: frozenset[Permission], *, is_there: bool
+) -> None:
+    """What would be held, were the MSP not suspended, or had the asker signed in in another way. Raises MspSuspended
+    and SignOnNeeded."""
+    if is_there and unsuspended:
+        raise MspSuspended(remedy=_SUSPENDED)
+    if is_there and otherwise:
+        raise SignOnNeeded(remedy=_SIGN_ON)
+
+
 class Requires:
     """A route's permission and the level that it is asked for at.
 
@@ -323,12 +334,8 @@ class Requires:
         place = asked.tenant or NO_TENANT
         held = asked.principal.on_tenant(place)
         if place is NO_TENANT or not held:
-            is_suspended = asked.principal.on_tenant(replace(place, is_msp_suspended=False))
-            is_withheld = asked.otherwise().on_tenant(place)
-            if place is not NO_TENANT and is_suspended:
-                raise MspSuspended(remedy=_SUSPENDED)
-            if place is not NO_TENANT and is_withheld:
-                raise SignOnNeeded(remedy=_SIGN_ON)
+            unsuspended = asked.principal.on_tenant(replace(place, is_msp_suspended=False))
+            _tell_what_withholds(unsuspended, asked.otherwise().on_tenant(place), is_there=place is not NO_TENANT)
             raise TenantNotFound("There is no such tenant.", place="tenant")
         asked.require_second_factor()
         require(held, self.permission)
@@ -338,12 +345,8 @@ class Requires:
         place = asked.msp or NO_MSP
         held = asked.principal.on_msp(place)
         if place is NO_MSP or not held:
-            is_suspended = asked.principal.on_msp(replace(place, is_suspended=False))
-            is_withheld = asked.otherwise().on_msp(place)
-            if place is not NO_MSP and is_suspended:
-                raise MspSuspended(remedy=_SUSPENDED)
-            if place is not NO_MSP and is_withheld:
-                raise SignOnNeeded(remedy=_SIGN_ON)
+            unsuspended = asked.principal.on_msp(replace(place, is_suspended=False))
+            _tell_what_withholds(unsuspended, asked.otherwise().on_msp(place), is_there=place is not NO_MSP)
             raise MspNotFound("There is no such MSP.", place="msp")
         asked.require_second_factor()
         require(held, self.permission)
