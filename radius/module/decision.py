@@ -28,7 +28,8 @@ from radius.module.resumption import (
 from radius.module.trust import check_certificate, external_sighting, find_issuer
 from radius.module.verified import user_facts
 
-_TLS_METHODS = ("eap-tls", *TUNNELLED_METHODS, *UNFINISHED_TUNNELS)
+_TUNNEL_METHODS = (*TUNNELLED_METHODS, *UNFINISHED_TUNNELS)
+_TLS_METHODS = ("eap-tls", *_TUNNEL_METHODS)
 _USER_METHODS = (*TUNNELLED_METHODS, "pap", "chap", "mschapv1", "mschapv2")
 # What fails of these without a word of why is a wrong password.
 _PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv1", "mschapv2", "eap-ttls-pap")
@@ -137,8 +138,9 @@ class Case:
         self.request = request
         self.method = method
         self.state: Attributes = {} if state is None else state
-        # Who asks: inside a tunnel the name that was said there.
-        self.identity = first(self.state, "Admit-User") or request.user_name
+        # Who asks: inside a tunnel, the name given there.
+        inner_name = first(self.state, "Admit-User") if method in _TUNNEL_METHODS else ""
+        self.identity = inner_name or request.user_name
         self.at = clock.epoch_microseconds()
         self.place = NOWHERE
         # Of the verifier, where it was asked.
@@ -202,6 +204,8 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
             return Outcome(False, "self-test-refused")
     if case.answer is not None and not case.answer.verified:
         return Outcome(False, case.answer.reason, case.answer.detail)
+    if "EAP-Message" in case.request.attributes and (mixed := _mixed_conversation(case)):
+        return Outcome(False, "eap-failed", mixed)
     if case.method in _TLS_METHODS and (refused := _admit_tls(case, view, slot)):
         return refused
     if case.method not in slot.methods:
@@ -220,6 +224,13 @@ def ticket_of(request: AccessRequest, slot: SlotRecord, now_seconds: int) -> Tic
         tenant_key=slot.cui_key,
         now_seconds=now_seconds,
     )
+
+
+def _mixed_conversation(case: Case) -> str:
+    """What shows that the session-state is not of one EAP conversation with one TLS handshake, or ""."""
+    if "Admit-Participants" not in case.state:
+        return "radiusd has no state of this conversation"
+    return "two TLS handshakes in one conversation" if len(case.state.get("TLS-Cache-Filename", ())) > 1 else ""
 
 
 def _admit_tls(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:

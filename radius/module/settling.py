@@ -24,7 +24,7 @@ MAX_NAME = 253
 _DECIDED: tuple[radiusd.Update, ...] = (("Admit-Decided", ":=", "1"),)
 _UNANSWERED: tuple[radiusd.Update, ...] = (("Response-Packet-Type", ":=", "Do-Not-Respond"),)
 # Where radiusd has verified something itself, its Auth-Type stands: "=" sets only what is not set.
-_PERMITTED: tuple[radiusd.Update, ...] = (("Auth-Type", "=", "Accept"),)
+_PERMITTED: tuple[radiusd.Update, ...] = (("Auth-Type", "=", "Accept"), ("Admit-Permitted", ":=", "1"))
 
 
 class Settler:

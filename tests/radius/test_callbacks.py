@@ -247,6 +247,21 @@ def test_end_of_eap_tls_without_a_certificate_permits_nobody(module):
     assert module.auth.records()[0].reason == "certificate-invalid"
 
 
+@pytest.mark.parametrize(
+    ("state", "detail"),
+    [
+        ((), "radiusd has no state of this conversation"),
+        ((("Admit-Participants", "x"), *2 * (("TLS-Cache-Filename", "/a"),)), "two TLS handshakes in one conversation"),
+    ],
+)
+def test_end_of_a_mixed_eap_conversation_is_rejected(module, state, detail):
+    eap = (("EAP-Message", "0x020100060d00"), ("EAP-Type", "TLS"))
+    code, _ = call(module, auth.post_auth, *PRINTER, *eap, state=state)
+    assert code == radiusd_api.REJECT
+    (record,) = module.auth.records()
+    assert (record.reason, record.detail) == ("eap-failed", detail)
+
+
 @pytest.mark.parametrize("slot", ["", "x", "slot_", "slot_-1", "slot_70000", None])
 def test_packet_that_radiusd_has_not_marked_permits_nobody(module, slot):
     module.forget()

@@ -15,9 +15,9 @@ from loadtest.packet import (
 )
 from nac.methods import DEFAULT_METHODS, METHODS
 from nac.replica.records import UserRecord
-from tests.radius import mschap
 from tests.radius.devices import Device
 from tests.radius.earlier import earlier_hash
+from tests.radius.inner_mschap import inner_identifier, mschap_answer, open_mschap, result_tlv, say_eap
 from tests.radius.supplicant import TTLS_PAP, eap_password
 from tests.radius.tenants import PASSWORD, PRINTER
 from tests.radius.tunnel import (
@@ -145,14 +145,14 @@ class TestWaysRoundTheList:
     def test_no_other_eap_type_begins_inside(self, cell, kind):
         tunnel = Tunnel(cell.alpha).open()
         assert tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna"))) == ACCESS_CHALLENGE
-        tunnel.say(avp(EAP_AVP, eap(RESPONSE, _identifier(tunnel), NAK, bytes((kind,)))))
+        tunnel.say(avp(EAP_AVP, eap(RESPONSE, inner_identifier(tunnel), NAK, bytes((kind,)))))
         assert_rejected(cell, tunnel, "method-not-offered", method="eap-ttls-mschapv2", identity="anna")
 
     @pytest.mark.parametrize("kind", [MD5, TLS, TTLS])
     def test_other_eap_type_is_not_taken_unasked(self, cell, kind):
         tunnel = Tunnel(cell.alpha).open()
         assert tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna"))) == ACCESS_CHALLENGE
-        tunnel.say(avp(EAP_AVP, eap(RESPONSE, _identifier(tunnel), kind, bytes(17))))
+        tunnel.say(avp(EAP_AVP, eap(RESPONSE, inner_identifier(tunnel), kind, bytes(17))))
         assert tunnel.code == ACCESS_REJECT
         assert cell.decision().permitted is False
 
@@ -218,7 +218,7 @@ class TestWhoIsWho:
     def test_name_may_not_change_under_way(self, cell):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"guest")))
-        answer = _answer(tunnel, "guest", PASSWORD)
+        answer = mschap_answer(tunnel, "guest", PASSWORD)
         tunnel.say(avp(USER_NAME, b"anna") + avp(EAP_AVP, answer))
         assert tunnel.code == ACCESS_REJECT
         assert (cell.decision().identity, cell.decision().permitted) == ("guest", False)
@@ -258,7 +258,7 @@ class TestWhoIsWho:
     def test_state_of_another_conversation_inside_continues_nothing(self, cell):
         first = Tunnel(cell.alpha).open()
         first.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
-        answer = _answer(first, "anna", PASSWORD)
+        answer = mschap_answer(first, "anna", PASSWORD)
         second = Tunnel(cell.bravo).open()
         second.say(avp(USER_NAME, b"anna") + avp(24, os.urandom(16)) + avp(EAP_AVP, answer))
         assert second.code == ACCESS_REJECT
@@ -280,23 +280,23 @@ class TestPasswords:
 
     @pytest.mark.parametrize("kind", [TTLS, PEAP])
     def test_failure_is_told_of_whatever_the_answer_is_signed_with(self, cell, kind):
-        tunnel = _asked_by_mschap(cell.alpha, kind)
-        _say_eap(tunnel, kind, _answer(tunnel, "anna", "wrong password", written=b"\xff\xfe\0anna"))
+        tunnel = open_mschap(cell.alpha, kind)
+        say_eap(tunnel, kind, mschap_answer(tunnel, "anna", "wrong password", written=b"\xff\xfe\0anna"))
         while tunnel.code == ACCESS_CHALLENGE:
-            tunnel.say(_tlv_of(tunnel) or b"\x1a\x04" if kind == PEAP else b"")
+            tunnel.say(result_tlv(tunnel) or b"\x1a\x04" if kind == PEAP else b"")
         assert tunnel.code == ACCESS_REJECT
         assert (cell.decision().reason, cell.decision().identity) == ("wrong-password", "anna")
 
     @pytest.mark.parametrize("kind", [TTLS, PEAP])
     def test_second_attempt_in_one_conversation_is_not_heard(self, cell, kind):
         """rlm_eap_mschapv2 would go on, and the limiter would count one failure for fifty guesses."""
-        tunnel = _asked_by_mschap(cell.alpha, kind)
-        _say_eap(tunnel, kind, _answer(tunnel, "anna", "wrong password"))
+        tunnel = open_mschap(cell.alpha, kind)
+        say_eap(tunnel, kind, mschap_answer(tunnel, "anna", "wrong password"))
         assert tunnel.code == ACCESS_CHALLENGE
-        _say_eap(tunnel, kind, _answer(tunnel, "anna", PASSWORD))
+        say_eap(tunnel, kind, mschap_answer(tunnel, "anna", PASSWORD))
         assert b"S=" not in tunnel.heard
         while tunnel.code == ACCESS_CHALLENGE:
-            tunnel.say(_tlv_of(tunnel))
+            tunnel.say(result_tlv(tunnel))
         assert_rejected(
             cell,
             tunnel,
@@ -307,57 +307,10 @@ class TestPasswords:
 
     @pytest.mark.parametrize("kind", [TTLS, PEAP])
     def test_first_attempt_is_heard_so_the_test_above_can_fail(self, cell, kind):
-        tunnel = _asked_by_mschap(cell.alpha, kind)
-        _say_eap(tunnel, kind, _answer(tunnel, "anna", PASSWORD))
+        tunnel = open_mschap(cell.alpha, kind)
+        say_eap(tunnel, kind, mschap_answer(tunnel, "anna", PASSWORD))
         assert tunnel.code == ACCESS_CHALLENGE
         assert b"S=" in tunnel.heard
-
-
-def _identifier(tunnel):
-    """Of the EAP request inside TTLS that was heard last."""
-    return tunnel.heard[9]
-
-
-def _asked_by_mschap(tenant, kind):
-    if kind == PEAP:
-        tunnel = Tunnel(tenant, kind).open_peap(b"anna")
-    else:
-        tunnel = Tunnel(tenant, kind).open()
-        tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
-    assert tunnel.code == ACCESS_CHALLENGE
-    return tunnel
-
-
-def _say_eap(tunnel, kind, packet):
-    # PEAP of version 0 leaves the header out.
-    tunnel.say(packet[4:] if kind == PEAP else avp(EAP_AVP, packet))
-
-
-def _answer(tunnel, name, password, *, written=None):
-    """To the challenge heard inside: an EAP-MSCHAPv2 Response (draft-kamath-pppext-eap-mschapv2 2.2)."""
-    heard = tunnel.heard
-    at = 12 if tunnel.kind == TTLS else 0
-    assert heard[at] == MSCHAPV2
-    if heard[at + 1] == 1:
-        identifier, challenge = heard[at + 2], heard[at + 6 : at + 22]
-    else:
-        # A failure names the challenge of what would be the next attempt.
-        identifier = heard[at + 2]
-        challenge = bytes.fromhex(heard[heard.index(b"C=") + 2 :][:32].decode())
-    peer = os.urandom(16)
-    value = peer + bytes(8) + mschap.response_v2(challenge, peer, name, password) + b"\0"
-    signed = name.encode() if written is None else written
-    length = (5 + len(value) + len(signed)).to_bytes(2, "big")
-    data = bytes((2, identifier)) + length + bytes((len(value),)) + value + signed
-    return eap(RESPONSE, heard[9] if tunnel.kind == TTLS else 0, MSCHAPV2, data)
-
-
-def _tlv_of(tunnel):
-    """PEAP's result (EAP-TLV 33) back as it came; nothing for TTLS."""
-    at = tunnel.heard.find(bytes((33, 0x80)))
-    return (
-        eap(RESPONSE, tunnel.heard[1] if len(tunnel.heard) > 1 else 0, 33, tunnel.heard[at + 1 :]) if at >= 0 else b""
-    )
 
 
 class TestResumption:
@@ -421,7 +374,7 @@ def _assert_not_resumed_into(cell, tunnel):
         assert tunnel.code == ACCESS_REJECT
     else:
         for _ in range(5):
-            if tunnel.say(_tlv_of(tunnel)) != ACCESS_CHALLENGE:
+            if tunnel.say(result_tlv(tunnel)) != ACCESS_CHALLENGE:
                 break
         assert tunnel.code == ACCESS_REJECT or not tunnel.tls.session_reused
     assert [record for record in cell.decisions(permitted=True) if record.mac == tunnel.mac] == []
@@ -438,14 +391,14 @@ def test_user_removed_between_two_visits_is_out_at_the_second(cell, replica):
 
 @pytest.mark.parametrize("kind", [TTLS, PEAP])
 def test_user_blocked_while_the_conversation_goes_on_is_out_at_its_end(cell, replica, kind):
-    tunnel = _asked_by_mschap(cell.alpha, kind)
+    tunnel = open_mschap(cell.alpha, kind)
     with replica.begin() as batch:
         batch.put_user(cell.alpha.number, UserRecord("0", "anna", True, ("staff",), "", b"", 0))
-    _say_eap(tunnel, kind, _answer(tunnel, "anna", PASSWORD))
+    say_eap(tunnel, kind, mschap_answer(tunnel, "anna", PASSWORD))
     assert b"S=" in tunnel.heard
-    _say_eap(tunnel, kind, eap(RESPONSE, tunnel.heard[9] if kind == TTLS else 0, MSCHAPV2, b"\x03"))
+    say_eap(tunnel, kind, eap(RESPONSE, tunnel.heard[9] if kind == TTLS else 0, MSCHAPV2, b"\x03"))
     while tunnel.code == ACCESS_CHALLENGE:
-        tunnel.say(_tlv_of(tunnel))
+        tunnel.say(result_tlv(tunnel))
     assert tunnel.code == ACCESS_REJECT
     assert cell.decision().reason == "user-disabled"
 

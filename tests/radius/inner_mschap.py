@@ -1,0 +1,54 @@
+"""EAP-MSCHAPv2 inside PEAP and EAP-TTLS, message by message, so that a test can stop or cheat anywhere."""
+
+import os
+
+from loadtest.packet import ACCESS_CHALLENGE
+from tests.radius import mschap
+from tests.radius.tunnel import EAP_AVP, IDENTITY, MSCHAPV2, PEAP, RESPONSE, TTLS, Tunnel, avp, eap
+
+
+def inner_identifier(tunnel):
+    """The identifier of the last EAP request inside TTLS."""
+    return tunnel.heard[9]
+
+
+def open_mschap(tenant, kind):
+    if kind == PEAP:
+        tunnel = Tunnel(tenant, kind).open_peap(b"anna")
+    else:
+        tunnel = Tunnel(tenant, kind).open()
+        tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
+    assert tunnel.code == ACCESS_CHALLENGE
+    return tunnel
+
+
+def say_eap(tunnel, kind, packet):
+    # PEAP of version 0 leaves the header out.
+    tunnel.say(packet[4:] if kind == PEAP else avp(EAP_AVP, packet))
+
+
+def mschap_answer(tunnel, name, password, *, written=None):
+    """An EAP-MSCHAPv2 Response to the last challenge inside (draft-kamath-pppext-eap-mschapv2 2.2)."""
+    heard = tunnel.heard
+    at = 12 if tunnel.kind == TTLS else 0
+    assert heard[at] == MSCHAPV2
+    if heard[at + 1] == 1:
+        identifier, challenge = heard[at + 2], heard[at + 6 : at + 22]
+    else:
+        # A failure carries the challenge for the next attempt.
+        identifier = heard[at + 2]
+        challenge = bytes.fromhex(heard[heard.index(b"C=") + 2 :][:32].decode())
+    peer = os.urandom(16)
+    value = peer + bytes(8) + mschap.response_v2(challenge, peer, name, password) + b"\0"
+    signed = name.encode() if written is None else written
+    length = (5 + len(value) + len(signed)).to_bytes(2, "big")
+    data = bytes((2, identifier)) + length + bytes((len(value),)) + value + signed
+    return eap(RESPONSE, heard[9] if tunnel.kind == TTLS else 0, MSCHAPV2, data)
+
+
+def result_tlv(tunnel):
+    """Return PEAP's result TLV (EAP type 33) unchanged, or b"" for TTLS."""
+    at = tunnel.heard.find(bytes((33, 0x80)))
+    return (
+        eap(RESPONSE, tunnel.heard[1] if len(tunnel.heard) > 1 else 0, 33, tunnel.heard[at + 1 :]) if at >= 0 else b""
+    )

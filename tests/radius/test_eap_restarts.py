@@ -1,0 +1,301 @@
+"""A State of one conversation gives nothing to another: each attack ends in a reject or in the device's own name."""
+
+import ssl
+import struct
+
+import pytest
+
+from loadtest.eap_tls_client import client_context
+from loadtest.packet import (
+    ACCESS_ACCEPT,
+    ACCESS_CHALLENGE,
+    ACCESS_REJECT,
+    CALLING_STATION_ID,
+    NAS_IDENTIFIER,
+    STATE,
+    USER_NAME,
+    attribute,
+    attributes_of,
+    eap_message,
+)
+from nac.methods import METHODS
+from tests.radius.devices import VERSIONS, Device
+from tests.radius.inner_mschap import mschap_answer, open_mschap, result_tlv, say_eap
+from tests.radius.nas import Nas
+from tests.radius.supplicant import new_mac
+from tests.radius.tenants import PASSWORD, PRINTER
+from tests.radius.tunnel import (
+    EAP_AVP,
+    IDENTITY,
+    MD5,
+    MSCHAPV2,
+    NAK,
+    PEAP,
+    RESPONSE,
+    TLS,
+    TTLS,
+    Tunnel,
+    avp,
+    eap,
+    login,
+)
+
+both_versions = pytest.mark.parametrize("version", VERSIONS)
+tunnels = pytest.mark.parametrize("kind", [PEAP, TTLS])
+
+
+@pytest.fixture(autouse=True)
+def everything_offered(cell, replica):
+    with replica.begin() as batch:
+        for tenant in cell.tenants.values():
+            batch.put_slot(tenant.slot, tenant.slot_record(methods=METHODS))
+
+
+def open_tls(tenant, client, version=ssl.TLSVersion.TLSv1_3, *, mac="", state=b""):
+    """EAP-TLS up to the packet before the Access-Accept: radiusd has checked the certificate and stored the session."""
+    context = client_context(certificate=str(client.chain_file), key=str(client.key_file), version=version)
+    tunnel = Tunnel(tenant, TLS, outer=client.name, mac=mac, context=context)
+    tunnel.state = state
+    tunnel.open()
+    if version == ssl.TLSVersion.TLSv1_3:
+        assert tunnel.say() == ACCESS_CHALLENGE
+    return tunnel
+
+
+def open_verified(tenant, kind):
+    """A tunnel in which the password of anna has held, one packet before the Access-Accept."""
+    tunnel = open_mschap(tenant, kind)
+    say_eap(tunnel, kind, mschap_answer(tunnel, "anna", PASSWORD))
+    assert b"S=" in tunnel.heard
+    if kind == PEAP:
+        say_eap(tunnel, kind, eap(RESPONSE, 0, MSCHAPV2, b"\x03"))
+        assert result_tlv(tunnel)
+    assert tunnel.code == ACCESS_CHALLENGE
+    return tunnel
+
+
+def open_named(tenant, kind):
+    """A tunnel in which the device has said the name anna and no password."""
+    if kind == PEAP:
+        return Tunnel(tenant, kind).open_peap(b"anna")
+    tunnel = Tunnel(tenant, kind).open()
+    assert tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna"))) == ACCESS_CHALLENGE
+    return tunnel
+
+
+def finish(tunnel):
+    for _ in range(6):
+        if tunnel.code != ACCESS_CHALLENGE:
+            break
+        tunnel.say(result_tlv(tunnel))
+    assert tunnel.code in (ACCESS_ACCEPT, ACCESS_REJECT)
+    return tunnel.code
+
+
+def resume_tls_session_in_tunnel(tenant, kind, state, *, mac=""):
+    """Resume an EAP-TLS session of a device in a tunnel that asks for a password, with the State of another tunnel."""
+    device = Device(tenant.clients["laptop"], ssl.TLSVersion.TLSv1_3)
+    device.visit(tenant)
+    tunnel = Tunnel(tenant, kind, mac=mac, context=device._context, session=device._supplicant.session)
+    tunnel.state = state
+    return tunnel.open()
+
+
+def state_at(state, *, of, at):
+    """The State that slot `at` would read as slot `of` reads `state` (fr_state_find in src/main/state.c of 3.2.7)."""
+    key = _hash_of(f"slot_{of.slot}") ^ _hash_of(f"slot_{at.slot}")
+    (word,) = struct.unpack("=I", state[4:8])
+    return state[:4] + struct.pack("=I", word ^ key) + state[8:]
+
+
+def _hash_of(text):
+    """FNV-1 of 32 bits, as fr_hash_string."""
+    value = 0x811C9DC5
+    for octet in text.encode():
+        value = (value * 0x01000193 & 0xFFFFFFFF) ^ octet
+    return value
+
+
+def others(cell, *macs):
+    """The decisions about all other devices than those with these MAC addresses."""
+    return [record for record in cell.decisions() if record.mac not in macs]
+
+
+@both_versions
+def test_undisturbed_handshake_is_permitted(cell, version):
+    tunnel = open_tls(cell.alpha, cell.alpha.clients["laptop"], version)
+    assert finish(tunnel) == ACCESS_ACCEPT
+
+
+@both_versions
+def test_revoked_certificate_after_a_good_handshake_is_rejected(cell, version):
+    good = open_tls(cell.alpha, cell.alpha.clients["laptop"], version)
+    bad = open_tls(cell.alpha, cell.alpha.clients["revoked"], version, mac=good.mac, state=good.state)
+    assert finish(bad) == ACCESS_REJECT
+    record = cell.decision()
+    assert (record.reason, record.certificate_serial) == (
+        "certificate-revoked",
+        cell.alpha.clients["revoked"].serial,
+    )
+
+
+@tunnels
+@pytest.mark.parametrize("second", [PEAP, TTLS])
+def test_verified_password_does_not_pass_to_another_tunnel(cell, kind, second):
+    first = open_verified(cell.alpha, kind)
+    tunnel = resume_tls_session_in_tunnel(cell.alpha, second, first.state, mac=first.mac)
+    assert finish(tunnel) == ACCESS_REJECT
+    assert cell.decisions(mac=first.mac, permitted=True) == []
+
+
+@tunnels
+def test_verified_password_does_not_pass_to_another_tenant(cell, kind):
+    first = open_verified(cell.alpha, kind)
+    state = state_at(first.state, of=cell.alpha, at=cell.bravo)
+    tunnel = resume_tls_session_in_tunnel(cell.bravo, kind, state, mac=first.mac)
+    assert finish(tunnel) == ACCESS_REJECT
+    assert cell.decisions(mac=first.mac, permitted=True) == []
+
+
+@tunnels
+def test_name_from_a_tunnel_does_not_pass_to_eap_tls(cell, kind):
+    first = open_named(cell.alpha, kind)
+    tunnel = open_tls(cell.alpha, cell.alpha.clients["laptop"], mac=first.mac, state=first.state)
+    assert finish(tunnel) == ACCESS_ACCEPT
+    record = cell.decision()
+    assert (record.method, record.identity, record.rule_id) == ("eap-tls", "laptop", "machines")
+
+
+@tunnels
+def test_name_from_a_tunnel_does_not_pass_to_eap_md5(cell, kind):
+    first = open_named(cell.alpha, kind)
+    device = Tunnel(cell.alpha, MD5, outer=PRINTER, mac=PRINTER)
+    device.state = first.state
+    asked = device.ask(eap(RESPONSE, 0, IDENTITY, PRINTER.encode()))
+    assert device.code == ACCESS_CHALLENGE
+    assert asked[4] == MD5
+    device.ask(eap(RESPONSE, asked[1], MD5, b"\x10" + bytes(16)))
+    assert device.code == ACCESS_REJECT
+    record = cell.decision()
+    assert (record.method, record.identity, record.reason) == ("mab", PRINTER, "wrong-password")
+
+
+PLAIN = {
+    "pap": (attribute(USER_NAME, "guest"), PASSWORD.encode()),
+    "mab": (attribute(USER_NAME, "02a0c0ffffff"), b"02a0c0ffffff"),
+}
+
+
+@tunnels
+@pytest.mark.parametrize("plain", PLAIN)
+def test_state_of_a_tunnel_gives_nothing_to_a_plain_request(cell, kind, plain):
+    first = open_verified(cell.alpha, kind)
+    attributes, password = PLAIN[plain]
+    reply = Nas(cell.alpha).ask(
+        attributes + attribute(CALLING_STATION_ID, "02-A0-C0-FF-FF-FF") + attribute(STATE, first.state),
+        password=password,
+    )
+    assert reply[0] == ACCESS_REJECT
+    record = cell.decision()
+    assert record.identity == attributes_of_name(attributes)
+    assert record.permitted is False
+
+
+def attributes_of_name(attributes):
+    return attributes[2 : attributes[1]].decode()
+
+
+@tunnels
+def test_eap_start_in_mid_conversation_forgets_the_password(cell, kind):
+    first = open_verified(cell.alpha, kind)
+    named = attribute(USER_NAME, "anonymous") + attribute(CALLING_STATION_ID, first.mac)
+    reply = Nas(cell.alpha).ask(named + attribute(79, b"") + attribute(STATE, first.state))
+    assert reply[0] == ACCESS_CHALLENGE
+    state = dict(attributes_of(reply))[STATE]
+    tunnel = resume_tls_session_in_tunnel(cell.alpha, kind, state, mac=first.mac)
+    assert finish(tunnel) == ACCESS_REJECT
+    assert cell.decisions(mac=first.mac, permitted=True) == []
+
+
+@pytest.mark.parametrize("start", [b"", b"\0\0"], ids=["empty", "two octets"])
+def test_eap_start_in_mid_conversation_begins_a_new_one(cell, start):
+    good = open_tls(cell.alpha, cell.alpha.clients["laptop"])
+    named = attribute(USER_NAME, "laptop") + attribute(CALLING_STATION_ID, good.mac)
+    reply = Nas(cell.alpha).ask(named + attribute(79, start) + attribute(STATE, good.state))
+    assert reply[0] == ACCESS_CHALLENGE
+    state = dict(attributes_of(reply))[STATE]
+    again = open_tls(cell.alpha, cell.alpha.clients["laptop"], mac=good.mac, state=state)
+    assert finish(again) == ACCESS_ACCEPT
+
+
+@pytest.mark.parametrize("kind", [TLS, TTLS, PEAP])
+def test_nak_after_the_tunnel_stands_is_rejected(cell, kind):
+    tunnel = _last_packet_missing(cell, kind)
+    other = TTLS if kind != TTLS else PEAP
+    tunnel.ask(eap(RESPONSE, tunnel._identifier, NAK, bytes((other,))))
+    assert tunnel.code == ACCESS_REJECT
+    assert cell.decisions(permitted=True) == []
+
+
+class TestElsewhere:
+    """The rest of a conversation from another place than its beginning."""
+
+    @pytest.mark.parametrize("kind", [TLS, TTLS, PEAP])
+    def test_other_station_does_not_continue(self, cell, kind):
+        tunnel = _last_packet_missing(cell, kind)
+        tunnel.mac = new_mac()
+        assert finish(tunnel) == ACCESS_REJECT
+        record = cell.decision()
+        assert (record.permitted, record.reason, record.mac) == (False, "eap-failed", tunnel.mac)
+        assert "another device or NAS" in record.detail
+
+    def test_other_nas_does_not_continue(self, cell):
+        tunnel = _last_packet_missing(cell, TLS)
+        named = attribute(USER_NAME, tunnel.outer) + attribute(CALLING_STATION_ID, tunnel.mac)
+        reply = Nas(cell.alpha).ask(
+            named
+            + attribute(NAS_IDENTIFIER, "another")
+            + eap_message(eap(RESPONSE, tunnel._identifier, TLS, b"\0"))
+            + attribute(STATE, tunnel.state)
+        )
+        assert reply[0] == ACCESS_REJECT
+        assert cell.decision().reason == "eap-failed"
+
+    def test_other_slot_does_not_continue(self, cell):
+        tunnel = _last_packet_missing(cell, TLS)
+        tunnel.state = state_at(tunnel.state, of=cell.alpha, at=cell.bravo)
+        tunnel.tenant = cell.bravo
+        assert finish(tunnel) == ACCESS_REJECT
+        assert cell.decision().tenant_id == cell.bravo.tenant_id
+
+    def test_same_place_continues(self, cell):
+        tunnel = _last_packet_missing(cell, TLS)
+        assert finish(tunnel) == ACCESS_ACCEPT
+
+
+def _last_packet_missing(cell, kind):
+    if kind == TLS:
+        return open_tls(cell.alpha, cell.alpha.clients["laptop"])
+    return open_verified(cell.alpha, kind)
+
+
+def test_answer_sent_twice_is_permitted_once(cell):
+    """A NAS that repeats its last packet with another identifier: the State is used up."""
+    tunnel = open_tls(cell.alpha, cell.alpha.clients["laptop"])
+    state, identifier = tunnel.state, tunnel._identifier
+    assert finish(tunnel) == ACCESS_ACCEPT
+    tunnel.state, tunnel._identifier = state, identifier
+    assert tunnel.say() == ACCESS_REJECT
+    assert len(cell.decisions(permitted=True)) == 1
+
+
+@both_versions
+def test_password_in_the_same_packet_as_the_state_is_compared(cell, version):
+    """TTLS with PAP after a restart: the new tunnel asks for the password again."""
+    first = open_verified(cell.alpha, TTLS)
+    tunnel = Tunnel(cell.alpha, TTLS, version=version, mac=first.mac)
+    tunnel.state = first.state
+    tunnel.open()
+    tunnel.say(login(b"anna", b"wrong"))
+    assert tunnel.code == ACCESS_REJECT
+    assert cell.decision().reason == "wrong-password"
