@@ -345,6 +345,13 @@ REASONS = _catalogue(
         "This device failed too often in a short time and is rejected unheard. Mend the cause; it ends by itself.",
     ),
     Reason(
+        "too-many-wrong-passwords",
+        "Too many wrong passwords",
+        "Too many logins with this user name had a wrong password. Find the device that sends them: the decisions with"
+        " `wrong-password` show its MAC address. Devices that the user has logged in from are not affected. Others can"
+        " log in again when the window ends.",
+    ),
+    Reason(
         "not-ready",
         "Cell holds no data for this tenant",
         "The replica of the cell is not filled yet. Ask the operator if it lasts longer than a minute.",

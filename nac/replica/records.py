@@ -106,6 +106,9 @@ class SlotRecord(Record, frozen=True, array_like=True):
     secrets: tuple[SecretRecord, ...] = ()
     # Id of the rotation that is under way, "" for none.
     rotation: str = ""
+    # Wrong passwords per user name within the window after which that user's logins are rejected unheard.
+    password_failure_limit: int = 20
+    password_failure_window_seconds: int = 900
 
 
 class SiteRecord(Record, frozen=True, array_like=True):

@@ -1,8 +1,8 @@
 """radiusd's calls for authentication: `authorize` for the first packet of a conversation, `post_auth` for its end.
 
-`authorize` is also asked where a device wants another EAP type than it was asked for, and of the first packet inside a
-tunnel. radiusd names the end in Admit-Stage: reject (it refused), certificate-sent (a challenge), none (credentials
-hold). Admit-Decided tells it that a reject is settled, Auth-Type Accept that a permit is.
+radiusd also calls `authorize` where a device wants another EAP type than it was asked for, and for the first packet
+inside a tunnel. Admit-Stage names the end: reject (radiusd refused), certificate-sent or failed-inside (challenges),
+none (credentials hold). Admit-Decided says that a reject is settled, Admit-Permitted that a permit is.
 """
 
 import secrets
@@ -90,9 +90,16 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
         case.answer = verifier_answer(control)
         with _cell.replica.begin() as view:
             case.place = _places.find(request, view)
-            outcome = _explain(case, view) if stage == "reject" else decide_case(case, view, _cell.policies)
+            failed = stage in ("reject", "failed-inside")
+            outcome = _explain(case, view) if failed else decide_case(case, view, _cell.policies)
         started -= 1000 * int(first(control, "Admit-Microseconds") or 0)
-        return _settler.settle(case, outcome, started)
+        answer = _settler.settle(case, outcome, started)
+        # The conversation goes on until the device has heard of it; its end is not journalled again.
+        return (
+            (radiusd.UPDATED, {"session-state": (("Admit-Journalled", ":=", "1"),)})
+            if stage == "failed-inside"
+            else answer
+        )
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
         log_exception("post_auth")
         return _settler.record_internal_error(lists)
@@ -114,6 +121,7 @@ def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
                 request.mac = normalise_mac(request.user_name)
             return _settler.settle(case, Outcome(False, refusal), started)
         credentials = examine(request, view, slot, now_seconds=case.at // 1_000_000, open_password=_open_password)
+        credentials = _settler.limit_guesses(credentials, request, slot, case.at, case.identity)
         case.method = credentials.method
         if credentials.reason:
             outcome = _refuse(credentials, slot)
@@ -205,7 +213,8 @@ def _examine_inside(tunnel: str, case: Case, view: ReplicaView, slot: SlotRecord
     if refusal:
         return Credentials(case.method, reason=refusal)
     now_seconds = case.at // 1_000_000
-    return examine_inside(tunnel, request, view, slot, now_seconds=now_seconds, open_password=_open_password)
+    credentials = examine_inside(tunnel, request, view, slot, now_seconds=now_seconds, open_password=_open_password)
+    return _settler.limit_guesses(credentials, request, slot, case.at, case.identity)
 
 
 def _explain(case: Case, view: ReplicaView) -> Outcome:

@@ -9,7 +9,7 @@ from nac.journal.records import JournalRecord
 from nac.journal.segment import JournalError, JournalWriter
 from nac.replica.store import ReplicaReader
 from nac.vendors import all_vendors
-from radius.module.limiter import FailureLimiter
+from radius.module.limiter import FailureLimiter, GuessLimiter
 from radius.module.policies import Policies
 from radius.module.radiusd_api import log_error
 from radius.module.settings import ModuleSettings, load_settings
@@ -53,6 +53,7 @@ class Cell:
         self.replica = ReplicaReader(self.settings.replica_directory)
         self.policies = Policies()
         self.limiter = FailureLimiter()
+        self.guesses = GuessLimiter()
 
     def journal(self, stream: str) -> Journal:
         return Journal(self.settings, stream)

@@ -30,7 +30,7 @@ from radius.module.verified import user_facts
 
 _TUNNEL_METHODS = (*TUNNELLED_METHODS, *UNFINISHED_TUNNELS)
 _TLS_METHODS = ("eap-tls", *_TUNNEL_METHODS)
-_USER_METHODS = (*TUNNELLED_METHODS, "pap", "chap", "mschapv1", "mschapv2")
+USER_METHODS = (*TUNNELLED_METHODS, "pap", "chap", "mschapv1", "mschapv2")
 # What fails of these without a word of why is a wrong password.
 _PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv1", "mschapv2", "eap-ttls-pap")
 
@@ -210,7 +210,7 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
         return refused
     if case.method not in slot.methods:
         return Outcome(False, "method-not-offered", offer(slot.methods))
-    if case.method in _USER_METHODS and (refused := _admit_user(case, view, slot)):
+    if case.method in USER_METHODS and (refused := _admit_user(case, view, slot)):
         return refused
     return apply_policy(case, view, policies, slot)
 
@@ -388,7 +388,7 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
         facts["endpoint.group"] = endpoint.groups + endpoint.rule_groups
         for name, value in endpoint.attributes.items():
             facts["endpoint.attribute." + name] = (value,)
-    if case.method in _USER_METHODS:
+    if case.method in USER_METHODS:
         facts |= user_facts(case.identity, case.answer, view, slot)
 
     site_policy = policies.for_site(site, record)

@@ -1,43 +1,82 @@
-"""Failures per (slot, NAS, MAC): a device that fails without end is rejected unheard, and nobody else notices."""
+"""Bounds on failures: per station, and per user name for methods with a password.
+
+All tables are bounded in memory, and shared fairly: a flood at one tenant does not push out what another tenant needs.
+Times are epoch microseconds.
+"""
 
 from collections import OrderedDict
+from typing import Generic, TypeVar
 
-# A key, its list and its place in the table take about 300 bytes: 12 MB at the most.
+# A key, its list and its place in the table take about 300 bytes: 12 MB at most.
 MAX_KEYS = 40_000
+# User names with failures, and stations from which a user's password held: 6 MB each at most.
+MAX_NAMES = MAX_STATIONS = 20_000
 LOG_EVERY_MICROSECONDS = 1_000_000
 
+# Slot, NAS and station; or slot, user name and station.
 Key = tuple[int, str, str]
+Value = TypeVar("Value")
+
+
+class SharedTable(Generic[Value]):
+    """A map of the keys of all slots. Where it is full, the slot with the most keys loses its oldest one.
+
+    The first item of a key is the slot.
+    """
+
+    def __init__(self, max_keys: int) -> None:
+        self._max_keys = max_keys
+        self._count = 0
+        self._slots: dict[int, OrderedDict[Key, Value]] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def get(self, key: Key) -> Value | None:
+        keys = self._slots.get(key[0])
+        return keys.get(key) if keys else None
+
+    def put(self, key: Key, value: Value) -> None:
+        """Set the value and make the key the newest of its slot."""
+        keys = self._slots.setdefault(key[0], OrderedDict())
+        self._count += key not in keys
+        keys[key] = value
+        keys.move_to_end(key)
+        if self._count > self._max_keys:
+            largest = max(self._slots.values(), key=len)
+            largest.popitem(last=False)
+            self._count -= 1
+
+    def remove(self, key: Key) -> None:
+        del self._slots[key[0]][key]
+        self._count -= 1
 
 
 class FailureLimiter:
     """Fixed windows: `limit` failures within `window_seconds` close a key until its window ends.
 
-    Rejects of a closed key do not count as failures, so a closed key opens by itself. Times are epoch microseconds.
+    Rejects of a closed key do not count as failures, so a closed key opens by itself.
     """
 
     def __init__(self, max_keys: int = MAX_KEYS) -> None:
-        self._max_keys = max_keys
         # key -> [window start, failures, last logged, suppressed since]
-        self._failures: OrderedDict[Key, list[int]] = OrderedDict()
+        self._failures: SharedTable[list[int]] = SharedTable(max_keys)
 
     def is_limited(self, key: Key, *, limit: int, window_seconds: int, at: int) -> bool:
         entry = self._failures.get(key)
         if entry is None:
             return False
         if _has_ended(entry, window_seconds, at):
-            del self._failures[key]
+            self._failures.remove(key)
             return False
         return entry[1] >= limit
 
     def count_failure(self, key: Key, *, window_seconds: int, at: int) -> None:
         entry = self._failures.get(key)
         if entry is None or _has_ended(entry, window_seconds, at):
-            self._failures[key] = [at, 1, 0, 0]
-            self._failures.move_to_end(key)
-            if len(self._failures) > self._max_keys:
-                self._failures.popitem(last=False)
-            return
-        entry[1] += 1
+            self._failures.put(key, [at, 1, 0, 0])
+        else:
+            entry[1] += 1
 
     def suppressed_before(self, key: Key, *, at: int) -> int | None:
         """Rejects to be reported with the one at hand, or None where this one is not to be logged itself."""
@@ -51,6 +90,33 @@ class FailureLimiter:
         entry[2] = at
         entry[3] = 0
         return suppressed
+
+
+class GuessLimiter:
+    """Wrong passwords per user name, from whatever station and NAS they come.
+
+    A station from which the user's password has held before has a count of its own, so that guesses from elsewhere do
+    not lock the user out. Every window ends by itself.
+    """
+
+    def __init__(self, max_names: int = MAX_NAMES, max_stations: int = MAX_STATIONS) -> None:
+        self._failures = FailureLimiter(max_names)
+        self._trusted: SharedTable[bool] = SharedTable(max_stations)
+
+    def is_limited(self, key: Key, *, limit: int, window_seconds: int, at: int) -> bool:
+        return self._failures.is_limited(self._counted(key), limit=limit, window_seconds=window_seconds, at=at)
+
+    def count_failure(self, key: Key, *, window_seconds: int, at: int) -> None:
+        self._failures.count_failure(self._counted(key), window_seconds=window_seconds, at=at)
+
+    def count_success(self, key: Key) -> None:
+        """The password held: from now on this station counts separately for this user."""
+        if key[2]:
+            self._trusted.put(key, True)
+
+    def _counted(self, key: Key) -> Key:
+        slot, name, _ = key
+        return key if self._trusted.get(key) else (slot, name, "")
 
 
 def _has_ended(entry: list[int], window_seconds: int, at: int) -> bool:

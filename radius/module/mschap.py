@@ -16,6 +16,7 @@ _BEFORE_POLICY = (
     "mschap-not-allowed",
     "method-not-offered",
     "rate-limited",
+    "too-many-wrong-passwords",
     "tenant-suspended",
 )
 _FAILED, _NOT_PERMITTED = (691, "Authentication failed"), (649, "No permission to connect")

@@ -9,8 +9,8 @@ from nac.replica.records import SlotRecord
 from radius.module import mschap
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_not_ready
-from radius.module.credentials import quoted
-from radius.module.decision import NOWHERE, Case
+from radius.module.credentials import Credentials, quoted
+from radius.module.decision import NOWHERE, USER_METHODS, Case
 from radius.module.passphrases import PassphraseOpener, complete
 from radius.module.policies import Outcome
 from radius.module.pools import AddressGiver
@@ -35,13 +35,27 @@ class Settler:
         self.addresses = AddressGiver(cell)
 
     def refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
-        """A reason not to hear the request at all, or ""; `identity` is who asks, inside the tunnel if there is one."""
+        """A reason to reject the request unheard, or ""; `identity` is who asks, inside the tunnel if there is one."""
         if slot.status != "active":
             return "tenant-suspended"
         limited = self._cell.limiter.is_limited(
             _limiter_key(request, identity), limit=slot.failure_limit, window_seconds=slot.failure_window_seconds, at=at
         )
         return "rate-limited" if limited else ""
+
+    def limit_guesses(
+        self, credentials: Credentials, request: AccessRequest, slot: SlotRecord, at: int, identity: str
+    ) -> Credentials:
+        """Refuse credentials whose password would be compared, where this user had too many wrong ones."""
+        if credentials.reason or credentials.method not in USER_METHODS:
+            return credentials
+        limited = self._cell.guesses.is_limited(
+            _guess_key(request, identity),
+            limit=slot.password_failure_limit,
+            window_seconds=slot.password_failure_window_seconds,
+            at=at,
+        )
+        return Credentials(credentials.method, reason="too-many-wrong-passwords") if limited else credentials
 
     def settle(self, case: Case, outcome: Outcome, started: int) -> radiusd.Answer:
         """Count, journal and answer; `started` is of perf_counter_ns."""
@@ -74,12 +88,20 @@ class Settler:
 
     def _limit(self, case: Case, slot: SlotRecord, outcome: Outcome) -> int | None:
         """Counts a failure. Rejects this record also stands for, or None where it is not to be logged."""
+        with_password = case.method in USER_METHODS
         if outcome.permitted:
+            if with_password:
+                self._cell.guesses.count_success(_guess_key(case.request, case.identity))
             return 0
         key = _limiter_key(case.request, case.identity)
         if outcome.reason == "rate-limited":
             return self._cell.limiter.suppressed_before(key, at=case.at)
         self._cell.limiter.count_failure(key, window_seconds=slot.failure_window_seconds, at=case.at)
+        if with_password and outcome.reason == "wrong-password":
+            window_seconds = slot.password_failure_window_seconds
+            self._cell.guesses.count_failure(
+                _guess_key(case.request, case.identity), window_seconds=window_seconds, at=case.at
+            )
         return 0
 
     def record_internal_error(self, lists: radiusd.Lists) -> radiusd.Answer:
@@ -109,8 +131,16 @@ def _name_for_accounting(case: Case, outcome: Outcome) -> tuple[radiusd.Update, 
 def _limiter_key(request: AccessRequest, identity: str) -> tuple[int, str, str]:
     # A switch may name the station in User-Name alone, in any notation; the decision takes it from there later.
     station = request.mac or normalise_mac(request.user_name)
-    # A name is the same user's however it is written (nac.replica.keys.user): each way would be a limit of its own.
-    return request.slot, request.nas_key(), station or identity[:MAX_NAME].strip().casefold()
+    # A name is the same user's in whatever case (nac.replica.keys.user).
+    return request.slot, request.nas_key(), station or _folded(identity)
+
+
+def _guess_key(request: AccessRequest, identity: str) -> tuple[int, str, str]:
+    return request.slot, _folded(identity), request.mac
+
+
+def _folded(identity: str) -> str:
+    return identity[:MAX_NAME].strip().casefold()
 
 
 def _is_canary(request: AccessRequest) -> bool:

@@ -12,12 +12,13 @@ def inner_identifier(tunnel):
     return tunnel.heard[9]
 
 
-def open_mschap(tenant, kind):
+def open_mschap(tenant, kind, *, name="anna", mac=""):
+    """A tunnel in which the user was asked for the password."""
     if kind == PEAP:
-        tunnel = Tunnel(tenant, kind).open_peap(b"anna")
+        tunnel = Tunnel(tenant, kind, mac=mac).open_peap(name.encode())
     else:
-        tunnel = Tunnel(tenant, kind).open()
-        tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
+        tunnel = Tunnel(tenant, kind, mac=mac).open()
+        tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, name.encode())))
     assert tunnel.code == ACCESS_CHALLENGE
     return tunnel
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -233,6 +234,8 @@ class Tenant:
         tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS,
         own_authorities_only: bool = True,
         status_required: bool = False,
+        password_failure_limit: int = 10_000,
+        password_window_seconds: int = 60,
     ) -> SlotRecord:
         return SlotRecord(
             self.number,
@@ -248,6 +251,8 @@ class Tenant:
             own_authorities_only,
             status_required,
             self.slug.encode(),
+            password_failure_limit=password_failure_limit,
+            password_failure_window_seconds=password_window_seconds,
         )
 
     def policy_record(self, document: object = POLICY, *, version: int = 7) -> PolicyRecord:
@@ -284,31 +289,25 @@ class Tenant:
             batch.put_endpoint(self.number, mac, record)
 
     def _fill_users(self, batch: WriteBatch, sealer: Sealer) -> None:
-        password_hash = earlier_hash(PASSWORD)
-        sealed = sealer.seal(PASSWORD.encode(), f"user:{self.user_id}")
-        sealed_nt_hash = sealer.seal(nt_hash(PASSWORD).encode(), nt_hash_context(self.user_id))
         yesterday = int((self.authorities.now - timedelta(days=1)).timestamp())
-        for name, disabled, groups, sealed_password, valid_until in (
-            ("anna", False, ("staff",), sealed, 0),
-            (f"{self.slug}-user", False, ("staff",), sealed, 0),
-            ("pap-only", False, ("staff",), b"", 0),
-            ("disabled", True, ("staff",), sealed, 0),
-            ("lapsed", False, ("staff",), sealed, yesterday),
-            ("guest", False, ("guests",), sealed, 0),
+        for name, disabled, group, reversible, valid_until in (
+            ("anna", False, "staff", True, 0),
+            (f"{self.slug}-user", False, "staff", True, 0),
+            ("pap-only", False, "staff", False, 0),
+            ("disabled", True, "staff", True, 0),
+            ("lapsed", False, "staff", True, yesterday),
+            ("guest", False, "guests", True, 0),
         ):
-            batch.put_user(
-                self.number,
-                UserRecord(
-                    self.user_id,
-                    name,
-                    disabled,
-                    groups,
-                    password_hash,
-                    sealed_password,
-                    valid_until,
-                    sealed_nt_hash if sealed_password else b"",
-                ),
-            )
+            user = self.user(name, sealer, disabled=disabled, group=group, reversible=reversible)
+            batch.put_user(self.number, msgspec.structs.replace(user, valid_until=valid_until))
+
+    def user(
+        self, name: str, sealer: Sealer, *, disabled: bool = False, group: str = "staff", reversible: bool = True
+    ) -> UserRecord:
+        """A user with PASSWORD; `reversible`: also for CHAP and MS-CHAP."""
+        sealed = sealer.seal(PASSWORD.encode(), f"user:{self.user_id}") if reversible else b""
+        sealed_nt_hash = sealer.seal(nt_hash(PASSWORD).encode(), nt_hash_context(self.user_id)) if reversible else b""
+        return UserRecord(self.user_id, name, disabled, (group,), earlier_hash(PASSWORD), sealed, 0, sealed_nt_hash)
 
     def put_source(self, batch: WriteBatch) -> None:
         """An identity source of which the cell knows no more than that there is one."""

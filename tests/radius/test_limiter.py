@@ -6,7 +6,7 @@ import tracemalloc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radius.module.limiter import LOG_EVERY_MICROSECONDS, MAX_KEYS, FailureLimiter
+from radius.module.limiter import LOG_EVERY_MICROSECONDS, MAX_KEYS, FailureLimiter, GuessLimiter, SharedTable
 from tests.effort import examples
 
 SECOND = 1_000_000
@@ -83,9 +83,35 @@ def test_flood_of_addresses_forgets_the_oldest_and_takes_no_more_memory():
     limiter = FailureLimiter(max_keys=100)
     for number in range(1_000):
         limiter.count_failure((0, "switch", f"{number:012x}"), window_seconds=60, at=number)
-    assert len(limiter._failures) == 100
     assert not limiter.is_limited((0, "switch", f"{899:012x}"), limit=1, window_seconds=60, at=1_000)
     assert limiter.is_limited((0, "switch", f"{900:012x}"), limit=1, window_seconds=60, at=1_000)
+
+
+def test_flood_at_one_tenant_forgets_no_key_of_another():
+    limiter = FailureLimiter(max_keys=1_000)
+    for number in range(100):
+        limiter.count_failure((1, "switch", f"{number:012x}"), window_seconds=60, at=number)
+    for number in range(50_000):
+        limiter.count_failure((0, "switch", f"{number:012x}"), window_seconds=60, at=1_000)
+    assert len(limiter._failures) == 1_000
+    for number in range(100):
+        assert limiter.is_limited((1, "switch", f"{number:012x}"), limit=1, window_seconds=60, at=1_000)
+
+
+def test_table_of_many_tenants_is_bounded():
+    table = SharedTable(max_keys=100)
+    for number in range(10_000):
+        table.put((number % 7, "switch", str(number)), number)
+    assert len(table) == 100
+    assert sum(table.get((number % 7, "switch", str(number))) is not None for number in range(10_000)) == 100
+
+
+def test_flood_of_user_names_is_bounded():
+    limiter = GuessLimiter(max_names=100, max_stations=100)
+    for number in range(1_000):
+        limiter.count_success((0, f"user-{number}", "020000000001"))
+        limiter.count_failure((0, f"user-{number}", ""), window_seconds=60, at=0)
+    assert len(limiter._failures._failures) == len(limiter._trusted) == 100
 
 
 def test_all_keys_together_take_less_than_20_megabytes():
