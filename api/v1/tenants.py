@@ -74,6 +74,8 @@ class Settings(BaseModel):
     silent_days: int
     failure_limit: int
     failure_window_seconds: int
+    password_failure_limit: int
+    password_failure_window_seconds: int
 
 
 class WholeTenant(Tenant):
@@ -114,6 +116,8 @@ class TenantChange(Input):
     silent_days: int | None = Field(None, ge=1, le=1000)
     failure_limit: int | None = Field(None, ge=1, le=1_000_000)
     failure_window_seconds: int | None = Field(None, ge=1, le=3_600)
+    password_failure_limit: int | None = Field(None, ge=1, le=1_000_000)
+    password_failure_window_seconds: int | None = Field(None, ge=1, le=3_600)
 
 
 @router.get("/msps/{msp}/tenants", operation_id="listTenants")
@@ -224,7 +228,12 @@ def _set(session: Session, access: Access, given: dict[str, Any]) -> None:
         tenants.set_nat_session(session, **who, seconds=given["nat_session_seconds"])
     tenants.set_silence(session, **who, reports=given.get("silent_reports"), days=given.get("silent_days"))
     tenants.set_failures(
-        session, **who, limit=given.get("failure_limit"), window_seconds=given.get("failure_window_seconds")
+        session,
+        **who,
+        limit=given.get("failure_limit"),
+        window_seconds=given.get("failure_window_seconds"),
+        password_limit=given.get("password_failure_limit"),
+        password_window_seconds=given.get("password_failure_window_seconds"),
     )
 
 

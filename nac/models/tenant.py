@@ -53,6 +53,9 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     default_site_id: Mapped[UUID | None]
     failure_limit: Mapped[int] = mapped_column(default=200)
     failure_window_seconds: Mapped[int] = mapped_column(default=60)
+    # Wrong passwords per user name within the window after which that user's logins are rejected unheard.
+    password_failure_limit: Mapped[int] = mapped_column(default=20, server_default=text("20"))
+    password_failure_window_seconds: Mapped[int] = mapped_column(default=900, server_default=text("900"))
     # Publishing a policy replays the requests of so many days first; None does not.
     replay_days: Mapped[int | None]
     # Whether a renewed certificate may hold the key of the one before it.

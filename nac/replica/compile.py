@@ -57,12 +57,12 @@ def secret_records(row: SecretsRow, reseal: Reseal) -> tuple[SecretRecord, ...]:
 
 
 def slot_record(
-    row: tuple[int, str, str, str, str, str, int, int, list[str], list[str], bool, bool, bytes, int],
+    row: tuple[int, str, str, str, str, str, int, int, list[str], list[str], bool, bool, bytes, int, int, int],
     secrets: tuple[SecretRecord, ...] = (),
     rotation: str = "",
 ) -> SlotRecord:
     tenant, tenant_id, slug, status, default_site_id, server_certificate, limit, window_seconds = row[:8]
-    methods, tls_versions, own_authorities_only, status_required, cui_key, nat_session_seconds = row[8:]
+    methods, tls_versions, own_authorities_only, status_required, cui_key, nat_session_seconds = row[8:14]
     # A tenant that is being deleted is no longer served.
     served = status if status == "active" else "suspended"
     return SlotRecord(
@@ -82,6 +82,7 @@ def slot_record(
         nat_session_seconds,
         secrets,
         rotation,
+        *row[14:],
     )
 
 

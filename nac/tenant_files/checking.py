@@ -129,6 +129,8 @@ def _check_settings(session: Session, actor: str, tenant_id: TenantId, tenant: T
             tenant_id=tenant_id,
             limit=tenant.failure_limit,
             window_seconds=tenant.failure_window_seconds,
+            password_limit=tenant.password_failure_limit,
+            password_window_seconds=tenant.password_failure_window_seconds,
         )
     with mistakes.noted():
         tenants.set_replay_days(session, actor=actor, tenant_id=tenant_id, days=tenant.replay_days)

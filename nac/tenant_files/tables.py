@@ -106,7 +106,8 @@ ANEW: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 # Of a tenant's own row; all else of it is of its place.
 TENANT_COLUMNS: Final = (
-    *("name", "failure_limit", "failure_window_seconds", "replay_days", "renewal_keeps_key", "methods"),
+    *("name", "failure_limit", "failure_window_seconds", "password_failure_limit", "password_failure_window_seconds"),
+    *("replay_days", "renewal_keeps_key", "methods"),
     *("tls_versions", "trusts_external", "status_failure", "nat_session_seconds", "silent_reports", "silent_days"),
 )
 # The tenant's own row, and what it keeps of its slot.

@@ -215,12 +215,24 @@ def set_name(session: Session, *, actor: str, tenant_id: TenantId, name: str) ->
 
 
 def set_failures(
-    session: Session, *, actor: str, tenant_id: TenantId, limit: int | None = None, window_seconds: int | None = None
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    limit: int | None = None,
+    window_seconds: int | None = None,
+    password_limit: int | None = None,
+    password_window_seconds: int | None = None,
 ) -> Tenant:
-    """From how many failed attempts of one device within the window on it is not heard; None stays."""
+    """Set after how many failures of a device, or wrong passwords of a user name, requests are rejected unheard.
+
+    None keeps a value.
+    """
     given = {
         "failure_limit": (limit, FAILURE_LIMIT),
         "failure_window_seconds": (window_seconds, FAILURE_WINDOW_SECONDS),
+        "password_failure_limit": (password_limit, FAILURE_LIMIT),
+        "password_failure_window_seconds": (password_window_seconds, FAILURE_WINDOW_SECONDS),
     }
     return _set_within(session, actor, tenant_id, given)
 

@@ -40,6 +40,7 @@ SELECT s.number, t.number, t.id::text, t.slug, t.status, coalesce(t.default_site
         c.not_before DESC, c.created_at DESC LIMIT 1
 ), ''), t.failure_limit, t.failure_window_seconds, t.methods, t.tls_versions,
 NOT t.trusts_external, t.status_failure = 'hard', uuid_send(t.cui_key), t.nat_session_seconds,
+t.password_failure_limit, t.password_failure_window_seconds,
 s.secret_sealed, 'slot:' || s.id, r.next_sealed, coalesce(r.id::text, '')
 FROM slots s JOIN tenants t ON t.id = s.tenant_id
 LEFT JOIN secret_rotations r ON r.tenant_id = t.id AND r.nas_id IS NULL AND r.state = 'running'
@@ -187,9 +188,9 @@ class Mirror:
         return {row[0]: self._slot_record(row[1:]) for row in rows}
 
     def _slot_record(self, row: Row) -> SlotRecord:
-        told = compiling.SecretsRow(*row[14:])
+        told = compiling.SecretsRow(*row[16:])
         secrets = self._secrets(row[0], "slot", row[1], f"the tenant {row[2]}", told)
-        return compiling.slot_record(row[:14], secrets, told.rotation)
+        return compiling.slot_record(row[:16], secrets, told.rotation)
 
     def _secrets(
         self, tenant: int, noun: str, key: str, whose: str, row: compiling.SecretsRow

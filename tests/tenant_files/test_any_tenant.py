@@ -30,7 +30,9 @@ from tests.factories.tenancy import ACTOR, Platform
 from tests.tenant_files.test_round_trip import PASSPHRASE
 
 _CHARACTERS = st.characters(exclude_categories=["Cs", "Cc"])
-_NAMES = st.text(_CHARACTERS, min_size=1, max_size=40).filter(lambda text: text.isprintable() and text == text.strip())
+_NAMES = st.text(_CHARACTERS, min_size=1, max_size=40).filter(
+    lambda text: text.isprintable() and text == text.strip() and text not in (".", "..")
+)
 _KEYS = st.from_regex(r"[a-z][a-z0-9_-]{0,20}", fullmatch=True)
 _TEXTS = st.text(_CHARACTERS, max_size=60)
 _ENDPOINTS = st.lists(

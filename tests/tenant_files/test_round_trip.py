@@ -186,7 +186,7 @@ def test_what_the_api_would_refuse_is_refused_of_a_file_with_its_place_and_nothi
         "scep_webhooks": ({"settings": {"url": "http://mdm.corp.example"}}, "scep_webhooks.*url"),
         "endpoints": ({"mac": "01005e000001"}, "endpoints.*single device"),
         "users": ({"name": "a\nb"}, "users"),
-        "tenants": ({"failure_limit": 2_000_000}, "settings.*failure_limit"),
+        "tenants": ({"password_failure_limit": 2_000_000}, "settings.*password_failure_limit"),
     }
     for name, (values, told) in wrong.items():
         table = Base.metadata.tables[name]
