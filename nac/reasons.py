@@ -236,6 +236,12 @@ REASONS = _catalogue(
     ),
     Reason("wrong-password", "Wrong password", "The password does not fit. Reset it, or correct it in the device."),
     Reason(
+        "password-not-carried",
+        "No password that RADIUS can carry",
+        "The device opened a tunnel and sent no password in it, or one that is too long: RADIUS carries at most 128 "
+        "octets (RFC 2865 5.2). Set a shorter password, or enter one in the device.",
+    ),
+    Reason(
         "unknown-user", "Unknown user", "No such user in this tenant. Add the user, or correct the name in the device."
     ),
     Reason(

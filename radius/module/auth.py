@@ -17,13 +17,14 @@ from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, the_cell
 from radius.module.credentials import Credentials, PasswordOpener, examine, examine_inside, method_asked, quoted
 from radius.module.decision import Case, Places, decide_case, explain_reject
+from radius.module.eap_names import eap_names, nak_types
 from radius.module.eap_types import (
     METHOD_OF_TYPE,
     WantedTypes,
+    begun_type,
     eap_method,
     offer,
     offered_types,
-    proposed_types,
     tls_version_inside,
 )
 from radius.module.policies import Outcome
@@ -64,7 +65,7 @@ def authorize(lists: radiusd.Lists) -> radiusd.Answer:
         request = AccessRequest(lists["request"])
         tunnel = request.attributes.get("Admit-Tunnel")
         if tunnel:
-            return _authorize_inside(tunnel, request)
+            return _authorize_inside(tunnel, request, first(collect(lists["config"]), "Admit-Tried"))
         if "State" in request.attributes and request.is_nak():
             return _authorize_other_type(request, collect(lists["session-state"]), started)
         return _authorize(request, started)
@@ -168,12 +169,11 @@ def _authorize_other_type(request: AccessRequest, state: Attributes, started: in
     slot = case.place.slot
     if slot is None:
         return _settler.settle(case, Outcome(False, "not-ready"), started)
-    proposed = proposed_types(request.attributes["EAP-Message"])
-    offered = offered_types(slot.methods, mab="Admit-MAB-Password" in state)
-    wanted = next((name for name in proposed if name in offered), "")
+    proposed = nak_types(request.attributes["EAP-Message"])
+    wanted = begun_type(proposed, offered_types(slot.methods, mab="Admit-MAB-Password" in state))
     if not wanted:
-        asks = f"the device wants EAP-{', EAP-'.join(proposed)}" if proposed else "the device proposes nothing else"
-        return _settler.settle(case, Outcome(False, "method-not-offered", f"{asks}; {offer(slot.methods)}"), started)
+        detail = offer(slot.methods, eap_names(proposed) or "no other method")
+        return _settler.settle(case, Outcome(False, "method-not-offered", detail), started)
     _wanted_types.remember(request.slot, request.mac, wanted)
     return radiusd.UPDATED, {"config": _ask_for(wanted, request.slot, slot)}
 
@@ -186,7 +186,7 @@ def _ask_for(eap_type: str, number: int, slot: SlotRecord) -> tuple[radiusd.Upda
     return (("EAP-Type", ":=", eap_type), ("TLS-Session-Cert-File", ":=", file))
 
 
-def _authorize_inside(tunnel: str, request: AccessRequest) -> radiusd.Answer:
+def _authorize_inside(tunnel: str, request: AccessRequest, tried: str) -> radiusd.Answer:
     """Who is it inside the tunnel, and with what is the password compared? A reject is journalled at the outer end."""
     case = Case(request, METHOD_OF_TYPE[tunnel])
     with _cell.replica.begin() as view:
@@ -194,18 +194,18 @@ def _authorize_inside(tunnel: str, request: AccessRequest) -> radiusd.Answer:
         if slot is None:
             credentials = Credentials(case.method, reason="not-ready")
         else:
-            credentials = _examine_inside(tunnel, case, view, slot)
+            credentials = _examine_inside(tunnel, case, view, slot, tried)
     control = (
         *credentials.control,
         ("Admit-Method", ":=", credentials.method),
         ("Admit-User", ":=", quoted(request.user_name)),
     )
     if credentials.reason:
-        control += (("Admit-Reason", ":=", credentials.reason),)
+        control += (("Admit-Reason", ":=", credentials.reason), ("Admit-Detail", ":=", credentials.detail))
     return radiusd.UPDATED, {"config": control}
 
 
-def _examine_inside(tunnel: str, case: Case, view: ReplicaView, slot: SlotRecord) -> Credentials:
+def _examine_inside(tunnel: str, case: Case, view: ReplicaView, slot: SlotRecord, tried: str) -> Credentials:
     request = case.request
     refusal = _settler.refusal(request, slot, case.at, case.identity)
     if not refusal and tls_version_inside(request.attributes.get("TLS-Session-Version", "")) not in slot.tls_versions:
@@ -213,7 +213,9 @@ def _examine_inside(tunnel: str, case: Case, view: ReplicaView, slot: SlotRecord
     if refusal:
         return Credentials(case.method, reason=refusal)
     now_seconds = case.at // 1_000_000
-    credentials = examine_inside(tunnel, request, view, slot, now_seconds=now_seconds, open_password=_open_password)
+    credentials = examine_inside(
+        tunnel, request, view, slot, tried=tried, now_seconds=now_seconds, open_password=_open_password
+    )
     return _settler.limit_guesses(credentials, request, slot, case.at, case.identity)
 
 

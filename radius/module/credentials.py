@@ -12,6 +12,7 @@ from nac.replica.records import ARGON2ID, SlotRecord, UserRecord, nt_hash_contex
 from nac.replica.store import ReplicaView
 from nac.secrets import MasterKeyFile, Sealer
 from nac.users.earlier import is_earlier
+from radius.module.eap_types import eap_name_of, offer
 from radius.module.radiusd_api import Update
 from radius.module.request import AccessRequest
 from radius.module.settings import VERIFIER_REALM
@@ -23,6 +24,8 @@ class Credentials(NamedTuple):
     method: str
     control: tuple[Update, ...] = ()
     reason: str = ""
+    # What was found, where the reason needs it.
+    detail: str = ""
     # They hold; radiusd has nothing to compare.
     verified: bool = False
 
@@ -44,6 +47,8 @@ _IN_TTLS = (
 )
 _IN_PEAP = (("EAP-Message", "peap-mschapv2", "eap-mschap"),)
 _INSIDE = {"TTLS": (_IN_TTLS, "eap-ttls"), "PEAP": (_IN_PEAP, "peap")}
+# RFC 2865 5.2. radiusd leaves out what is longer than 253 octets (diameter2vp in rlm_eap_ttls/ttls.c of 3.2.7).
+MAX_PASSWORD_OCTETS = 128
 # Takes too long for a thread of radiusd: asked of the agent's verifier by proxying, which holds none (ADR 0006).
 _ASK_VERIFIER = (("Proxy-To-Realm", ":=", VERIFIER_REALM),)
 
@@ -80,15 +85,28 @@ def examine_inside(
     view: ReplicaView,
     slot: SlotRecord,
     *,
+    tried: str,
     now_seconds: int,
     open_password: "PasswordOpener",
 ) -> Credentials:
-    """Of the first packet inside a tunnel of this EAP type, TTLS or PEAP."""
+    """Of the first packet inside a tunnel of this EAP type, TTLS or PEAP. `tried`: a way to log in that is not taken
+    there, "" for none."""
     known, unfinished = _INSIDE[tunnel]
     for attribute, method, scheme in known:
         if attribute in request.attributes:
+            octets = len(request.attributes[attribute].encode()) if scheme == "pap" else 0
+            if octets > MAX_PASSWORD_OCTETS and request.is_filtered:
+                # It may be the escapes that made it so long; ours have none.
+                return Credentials(method, reason="wrong-password")
+            if octets > MAX_PASSWORD_OCTETS:
+                detail = f"the password has {octets} octets, RADIUS carries {MAX_PASSWORD_OCTETS}"
+                return Credentials(method, reason="password-not-carried", detail=detail)
             return _stored_user(request, view, slot, method, scheme, now_seconds, open_password)
-    return Credentials(unfinished, reason="method-not-offered")
+    if tried:
+        detail = offer(slot.methods, f"{tried} inside {eap_name_of(tunnel)}")
+        return Credentials(unfinished, reason="method-not-offered", detail=detail)
+    detail = "the tunnel holds no password, or one of more than 253 octets"
+    return Credentials(unfinished, reason="password-not-carried", detail=detail)
 
 
 def _plain_mab(request: AccessRequest, mac: str) -> Credentials:

@@ -14,7 +14,8 @@ from nac.self_tests import ticket as self_test
 from nac.self_tests.ticket import Ticket
 from nac.vendors import vendor_name
 from radius.module.certificate_fields import certificate_fields
-from radius.module.eap_types import TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer, tls_version_inside
+from radius.module.eap_names import eap_names, wanted_types
+from radius.module.eap_types import TUNNEL_OF_METHOD, TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer, tls_version_inside
 from radius.module.failure import explain_failure
 from radius.module.policies import NO_POLICY, Outcome, Policies
 from radius.module.request import AccessRequest, Attributes, collect, first
@@ -328,16 +329,29 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
     reason, detail = explain_failure(said)
     inside = first(case.state, "Admit-Reason")
     if inside:
-        reason, detail = inside, ""
+        reason, detail = inside, first(case.state, "Admit-Detail")
     elif case.method in _PASSWORD_METHODS and reason in ("eap-failed", "tls-failed"):
         reason = "wrong-password"
     elif reason == "unknown-ca" and foreign_authority(case, view, slot):
         reason = "wrong-tenant-ca"
-    if reason == "method-not-offered":
-        detail = offer(slot.methods)
+    if reason == "method-not-offered" and not (inside and detail):
+        detail = offer(slot.methods, "" if inside else _wanted(case))
     elif reason == "tls-version":
         detail = f"{detail}; offered here: {', '.join(slot.tls_versions)}".removeprefix("; ")
     return Outcome(False, reason, detail)
+
+
+def _wanted(case: Case) -> str:
+    """What the device asks for by EAP in place of what it was asked for, inside a tunnel or not; "" where unknown.
+
+    Inside, the method is not known then: the device did not take what was asked of it there.
+    """
+    inner = wanted_types(first(case.state, "Admit-Inner-EAP"))
+    outer = wanted_types(case.request.attributes.get("EAP-Message", ""))
+    if not inner:
+        return eap_names(outer)
+    case.method = TUNNEL_OF_METHOD.get(case.method, case.method)
+    return f"{eap_names(inner)} inside {eap_names(outer)}"
 
 
 def foreign_authority(case: Case, view: ReplicaView, slot: SlotRecord) -> bool:

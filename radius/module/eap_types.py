@@ -5,12 +5,15 @@ what it would do; of that list radiusd may take nothing but the type in EAP-Type
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from functools import lru_cache
 
+from radius.module.eap_names import eap_name
 from radius.module.request import Attributes
 
 # rlm_eap's names by number (IANA, "Method Types" of EAP).
 _BY_NUMBER = {4: "MD5", 13: "TLS", 21: "TTLS", 25: "PEAP"}
+_NUMBERS = {name: number for number, name in _BY_NUMBER.items()}
 # What runs in each; a tenant's devices are asked for the first that is offered, unless they are known to want another.
 _METHODS = {"TLS": ("eap-tls",), "TTLS": ("eap-ttls-pap", "eap-ttls-mschapv2"), "PEAP": ("peap-mschapv2",)}
 TUNNELLED_METHODS = (*_METHODS["TTLS"], *_METHODS["PEAP"])
@@ -18,7 +21,8 @@ TUNNELLED_METHODS = (*_METHODS["TTLS"], *_METHODS["PEAP"])
 METHOD_OF_TYPE = {"TLS": "eap-tls", "TTLS": "eap-ttls", "PEAP": "peap"}
 _TUNNELS = ("TTLS", "PEAP")
 UNFINISHED_TUNNELS = tuple(METHOD_OF_TYPE[name] for name in _TUNNELS)
-_NAK_TYPES_AT = 5
+# Of a tunnelled method: the tunnel, where what runs inside is not what the device wants.
+TUNNEL_OF_METHOD = {method: METHOD_OF_TYPE[name] for name in _TUNNELS for method in _METHODS[name]}
 
 # Devices that were asked for another type than they wanted; 200 bytes each.
 MAX_DEVICES = 20_000
@@ -31,9 +35,14 @@ def offered_types(methods: tuple[str, ...], *, mab: bool) -> tuple[str, ...]:
     return ("MD5", *types) if mab and "mab" in methods else types
 
 
-def proposed_types(nak: str) -> tuple[str, ...]:
-    """The types that a NAK lists, in its order, those of no name here by number; `nak` is its EAP-Message in hex."""
-    return tuple(_BY_NUMBER.get(number, str(number)) for number in bytes.fromhex(nak[2:])[_NAK_TYPES_AT:] if number)
+def begun_type(proposed: Iterable[int], offered: tuple[str, ...]) -> str:
+    """The first proposed type that is offered, by rlm_eap's name; "" for none."""
+    return next((name for number in proposed if (name := _BY_NUMBER.get(number, "")) in offered), "")
+
+
+def eap_name_of(eap_type: str) -> str:
+    """rlm_eap's name of a type in the words of radius.module.eap_names."""
+    return eap_name(_NUMBERS[eap_type])
 
 
 class WantedTypes:
@@ -66,9 +75,10 @@ def eap_method(eap_type: str, state: Attributes) -> str:
     return found or ("mab" if "Admit-MAB-Password" in state else "eap")
 
 
-def offer(methods: tuple[str, ...]) -> str:
-    """For the detail of a reject."""
-    return f"offered here: {', '.join(methods)}"
+def offer(methods: tuple[str, ...], wanted: str = "") -> str:
+    """For the detail of a reject: what the device wants, where that is known, and what is offered."""
+    asks = f"the device wants {wanted}; " if wanted else ""
+    return f"{asks}offered here: {', '.join(methods)}"
 
 
 def tls_version_inside(noted: str) -> str:

@@ -15,6 +15,7 @@ from tests.radius.supplicant import (
     TTLS_EAP,
     TTLS_MSCHAPV2,
     TTLS_PAP,
+    Eap,
     eap_md5,
     eap_password,
     eap_tls,
@@ -103,7 +104,15 @@ def test_no_tunnel_begins_that_is_not_offered(cell, offer, way):
     assert seen.eap_failure
     assert cell.certificates_sent() == []
     record = assert_refused(cell, "method-not-offered", "eap")
-    assert record.detail == f"the device wants EAP-{way[0]}; offered here: eap-tls, mab, pap"
+    wanted = {"PEAP": "PEAP", "TTLS": "EAP-TTLS"}[way[0]]
+    assert record.detail == f"the device wants {wanted}; offered here: eap-tls, mab, pap"
+
+
+def test_device_that_wants_eap_pwd_is_named_so(cell):
+    network = {"key_mgmt": "IEEE8021X", "eap": "PWD", "identity": '"anna"', "password": f'"{PASSWORD}"'}
+    assert not Eap(cell.alpha, network).run().accepted
+    record = assert_refused(cell, "method-not-offered", "eap")
+    assert record.detail == f"the device wants EAP-PWD; offered here: {', '.join(DEFAULT_METHODS)}"
 
 
 def test_peap_is_off_by_default(cell):
@@ -173,6 +182,22 @@ class TestNak:
         tunnel, _, _ = self.begin(cell, proposed)
         assert tunnel.code == ACCESS_REJECT
         assert_refused(cell, "method-not-offered", "eap")
+
+    @pytest.mark.parametrize(
+        ("proposed", "named"),
+        [
+            ((6,), "EAP-GTC"),
+            ((43, 55), "EAP-FAST, TEAP"),
+            ((17, 18, 23, 50), "LEAP, EAP-SIM, EAP-AKA, EAP-AKA'"),
+            ((26, 29), "EAP-MSCHAPv2"),
+            ((99, 52), "EAP type 99, EAP-PWD"),
+            ((0,), "no other method"),
+        ],
+    )
+    def test_what_the_device_wants_is_named(self, cell, proposed, named):
+        self.begin(cell, proposed)
+        record = assert_refused(cell, "method-not-offered", "eap")
+        assert record.detail.startswith(f"the device wants {named}; offered here: ")
 
     def test_second_nak_begins_another_type_or_none(self, cell, offer):
         offer(*METHODS)

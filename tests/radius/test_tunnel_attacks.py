@@ -15,6 +15,7 @@ from loadtest.packet import (
 )
 from nac.methods import DEFAULT_METHODS, METHODS
 from nac.replica.records import UserRecord
+from radius.module.eap_names import eap_name
 from tests.radius.devices import Device
 from tests.radius.earlier import earlier_hash
 from tests.radius.inner_mschap import inner_identifier, mschap_answer, open_mschap, result_tlv, say_eap
@@ -146,7 +147,14 @@ class TestWaysRoundTheList:
         tunnel = Tunnel(cell.alpha).open()
         assert tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna"))) == ACCESS_CHALLENGE
         tunnel.say(avp(EAP_AVP, eap(RESPONSE, inner_identifier(tunnel), NAK, bytes((kind,)))))
-        assert_rejected(cell, tunnel, "method-not-offered", method="eap-ttls-mschapv2", identity="anna")
+        assert_rejected(cell, tunnel, "method-not-offered", method="eap-ttls", identity="anna")
+        assert cell.decision().detail.startswith(f"the device wants {eap_name(kind)} inside EAP-TTLS; offered here: ")
+
+    def test_other_eap_type_that_a_device_wants_inside_peap_is_named(self, cell):
+        assert not eap_password(cell.alpha, ("PEAP", "auth=GTC"), "anna").run().accepted
+        record = cell.decision()
+        assert (record.reason, record.method, record.identity) == ("method-not-offered", "peap", "anna")
+        assert record.detail.startswith("the device wants EAP-GTC inside PEAP; offered here: ")
 
     @pytest.mark.parametrize("kind", [MD5, TLS, TTLS])
     def test_other_eap_type_is_not_taken_unasked(self, cell, kind):
@@ -157,23 +165,43 @@ class TestWaysRoundTheList:
         assert cell.decision().permitted is False
 
     @pytest.mark.parametrize(
-        "credentials",
+        ("credentials", "named"),
         [
-            avp(CHAP_PASSWORD, b"\x07" + bytes(16)),
-            avp(CHAP_PASSWORD, b"\x07" + bytes(16)) + avp(CHAP_CHALLENGE, bytes(16)),
-            avp(1, bytes(50), vendor=MICROSOFT),
-            b"",
+            (avp(CHAP_PASSWORD, b"\x07" + bytes(16)), "CHAP"),
+            (avp(1, bytes(50), vendor=MICROSOFT), "MS-CHAPv1"),
         ],
-        ids=["chap", "chap-challenge", "mschapv1", "nothing"],
     )
-    def test_what_is_offered_outside_alone_is_not_taken_inside(self, cell, credentials):
+    def test_what_is_offered_outside_alone_is_not_taken_inside(self, cell, credentials, named):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(avp(USER_NAME, b"anna") + credentials)
+        assert_rejected(cell, tunnel, "method-not-offered", method="eap-ttls", identity="anna")
+        assert cell.decision().detail.startswith(f"the device wants {named} inside EAP-TTLS; offered here: ")
+
+    def test_challenge_of_the_devices_own_is_not_even_unpacked(self, cell):
+        """RFC 5281 11.2.2."""
+        tunnel = Tunnel(cell.alpha).open()
+        chap = avp(CHAP_PASSWORD, b"\x07" + bytes(16)) + avp(CHAP_CHALLENGE, bytes(16))
+        tunnel.say(avp(USER_NAME, b"anna") + chap)
         assert tunnel.code == ACCESS_REJECT
-        record = cell.decision()
-        # A challenge that is none of ours (RFC 5281 11.2.2) is not even unpacked.
-        assert record.reason in ("method-not-offered", "eap-failed")
-        assert record.permitted is False
+        assert (cell.decision().permitted, cell.decision().reason) == (False, "eap-failed")
+
+    @pytest.mark.parametrize(
+        ("credentials", "method", "detail"),
+        [
+            (b"", "eap-ttls", "the tunnel holds no password, or one of more than 253 octets"),
+            (
+                avp(USER_PASSWORD, b"x" * 300),
+                "eap-ttls",
+                "the tunnel holds no password, or one of more than 253 octets",
+            ),
+            (avp(USER_PASSWORD, b"x" * 144), "eap-ttls-pap", "the password has 144 octets, RADIUS carries 128"),
+        ],
+    )
+    def test_password_that_radius_cannot_carry_is_called_so(self, cell, credentials, method, detail):
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.say(avp(USER_NAME, b"anna") + credentials)
+        assert_rejected(cell, tunnel, "password-not-carried", method=method, identity="anna")
+        assert cell.decision().detail == detail
 
     @both_versions
     def test_tunnel_with_nothing_inside_is_rejected(self, cell, version):
@@ -271,7 +299,7 @@ class TestPasswords:
         assert tunnel.say(login(b"anna", RIGHT + b"\0")) == ACCESS_ACCEPT
 
     @pytest.mark.parametrize(
-        "password", [b"", b"\0", RIGHT[:-1], RIGHT + b"x", RIGHT.upper(), b"\xff" * 20, b"x" * 240]
+        "password", [b"", b"\0", RIGHT[:-1], RIGHT + b"x", RIGHT.upper(), b"\xff" * 20, b"\xff" * 80, b"x" * 128]
     )
     def test_no_other_password_will_do(self, cell, password):
         tunnel = Tunnel(cell.alpha).open()
