@@ -37,6 +37,8 @@ class _Said(msgspec.Struct):
 
     users: list[Any] = msgspec.field(name="radius.User-Name", default_factory=list)
     common_names: list[Any] = msgspec.field(name="certificate.common_name", default_factory=list)
+    # With a certificate its name, also where that has no common name.
+    identities: list[Any] = msgspec.field(name="identity", default_factory=list)
 
 
 _SAID: Final = msgspec.json.Decoder(_Said)
@@ -49,7 +51,7 @@ class LoggedDecision:
     nas: str
     # "" where it belonged to none, or to one that is gone.
     site: str
-    # Common name; "" where none was shown, or neither the log nor the tenant's certificates know its name.
+    # Common or alternative name; "" where none was shown, or neither log nor issued certificates know it.
     certificate: str
     # What a device called itself outside the tunnel in which it said who it is.
     outer_user: str
@@ -216,7 +218,7 @@ def _said(request: dict[str, Any] | str) -> _Said:
         except msgspec.DecodeError:
             request = json.loads(request)
             assert isinstance(request, dict)
-    return _Said(request.get("radius.User-Name", []), request.get("certificate.common_name", []))
+    return _Said(*(request.get(name, []) for name in ("radius.User-Name", "certificate.common_name", "identity")))
 
 
 def searched_since(session: Session, *, tenant_id: TenantId, **given: Unpack[Given]) -> datetime | None:
@@ -228,9 +230,9 @@ def searched_since(session: Session, *, tenant_id: TenantId, **given: Unpack[Giv
 def _certificate_names(session: Session, tenant_id: TenantId, logs: Sequence[tuple[Log, _Said]]) -> Mapping[str, str]:
     """By serial number: what the certificate itself said, else what it was issued with."""
     shown = {
-        log.certificate_serial: str(said.common_names[0])
+        log.certificate_serial: str(names[0])
         for log, said in logs
-        if log.certificate_serial and said.common_names
+        if log.certificate_serial and (names := said.common_names or (log.method == "eap-tls" and said.identities))
     }
     unnamed = {log.certificate_serial for log, _ in logs if log.certificate_serial} - shown.keys()
     return shown if not unnamed else {**shown, **repository.certificate_names(session, tenant_id, unnamed)}

@@ -83,7 +83,11 @@ CATALOGUE = _catalogue(
     Attribute("method", "text", "How the device authenticates", choices=_METHODS),
     Attribute("mac", "mac", "MAC address of the device, 12 lower-case hex digits", folded=True),
     Attribute("mac.random", "boolean", "The MAC address is locally administered (IEEE 802c)"),
-    Attribute("identity", "text", "User-Name or EAP identity as sent; with a certificate its common name"),
+    Attribute(
+        "identity",
+        "text",
+        "User-Name or EAP identity; with a certificate its common name, else its first alternative name",
+    ),
     Attribute("identity.user", "text", "The identity up to its last @", derived_from="identity"),
     Attribute("identity.realm", "text", "The identity behind its last @", folded=True, derived_from="identity"),
     Attribute("ssid", "text", "Wireless network name"),

@@ -9,6 +9,7 @@ from cryptography import x509
 from cryptography.x509.oid import AuthorityInformationAccessOID, NameOID
 
 from nac.errors import InvalidInput
+from nac.escapes import escape_controls
 from nac.journal.records import AuthRecord
 from nac.validation import require_web_address
 from pki.errors import UNREADABLE
@@ -78,7 +79,7 @@ def _read(record: AuthRecord) -> Shown:
         record.external_authority,
         record.at,
         serial_bytes(certificate.serial_number),
-        str(names[0].value).replace("\0", "")[:_NAME_CHARACTERS] if names else "",
+        escape_controls(str(names[0].value))[:_NAME_CHARACTERS] if names else "",
         list(_usable(_crl_urls(certificate))),
         list(_usable(_ocsp_urls(certificate))),
         certificate.not_valid_after_utc,

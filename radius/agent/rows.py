@@ -13,6 +13,7 @@ import msgspec
 import psycopg
 
 from nac.journal.records import AuthRecord, JournalRecord
+from nac.packet_values import Values
 
 # Whatever a packet of 4,096 bytes holds fits; only records of larger payloads are looked at for long values.
 LARGE_PAYLOAD_BYTES = 32 << 10
@@ -91,6 +92,12 @@ def _clean(value: object) -> object:
     return value
 
 
+def _certificate_names(record: AuthRecord) -> Values:
+    """Without a common name, identity is an alternative name of the certificate."""
+    named = record.facts.get("certificate.common_name", ())
+    return named or (record.facts.get("identity", ()) if record.method == "eap-tls" else ())
+
+
 AUTH_TABLE = """
 CREATE TEMPORARY TABLE shipped_auth (
     id bigint, at bigint, tenant_id uuid, site_id uuid, nas_id uuid, nas_address inet, nas_identifier text,
@@ -150,5 +157,5 @@ def auth_line(record: AuthRecord) -> str:
         record.monitored,
         # Of MAB the MAC address says all.
         "" if record.method == "mab" and record.permitted else record.identity.lower(),
-        "".join(map(str, record.facts.get("certificate.common_name", ())[:1])).lower(),
+        "".join(map(str, _certificate_names(record)[:1])).lower(),
     )

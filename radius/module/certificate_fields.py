@@ -12,6 +12,7 @@ from cryptography import x509
 from cryptography.x509.oid import ObjectIdentifier
 
 from nac.engine.attributes import NAME_PARTS
+from nac.escapes import escape_controls
 from nac.packet_values import Values
 from pki import der as encoding
 from pki.openssl_names import SHORT_NAMES
@@ -81,7 +82,7 @@ def _take_apart(der: bytes) -> _Fields:
     except UNREADABLE as exc:
         raise CertificateUnreadable(f"the certificate does not parse: {exc}") from exc
     # An empty name is none.
-    kept = {name: tuple(filter(None, found)) for name, found in values.items() if any(found)}
+    kept = {name: tuple(map(escape_controls, filter(None, found))) for name, found in values.items() if any(found)}
     return _Fields(kept, not_before, not_after)
 
 

@@ -26,7 +26,14 @@ from radius.module.resumption import (
     keep_resumable,
     stored_certificate,
 )
-from radius.module.trust import check_certificate, external_sighting, find_issuer
+from radius.module.trust import (
+    AUTHORITY_REASONS,
+    check_certificate,
+    external_sighting,
+    find_issuer,
+    holder_name,
+    issuer_detail,
+)
 from radius.module.verified import user_facts
 
 _TUNNEL_METHODS = (*TUNNELLED_METHODS, *UNFINISHED_TUNNELS)
@@ -274,7 +281,7 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
         return Outcome(False, "certificate-invalid", str(error))
     facts = case.facts
     # The outer identity never decides: the certificate's name does.
-    facts["identity"] = case.certificate.get("TLS-Client-Cert-Common-Name", ())
+    facts["identity"] = (name,) if (name := holder_name(case.certificate)) else ()
     facts["tls.version"] = (case.tls_version,)
     facts["tls.resumed"] = (case.resumed,)
     at = case.at // 1_000_000
@@ -290,7 +297,7 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
     # It is refused in full handshakes as well; what is left of the session is of no use to anybody.
     for session_file in case.session_files:
         discard_session(session_file)
-    return Outcome(False, reason)
+    return Outcome(False, reason, issuer_detail(reason, case.certificate))
 
 
 def _shown_certificate(case: Case) -> Attributes:
@@ -336,6 +343,8 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
         reason = "wrong-tenant-ca"
     if reason == "method-not-offered" and not (inside and detail):
         detail = offer(slot.methods, "" if inside else _wanted(case))
+    elif reason in AUTHORITY_REASONS:
+        detail = issuer_detail(reason, collect(case.request.pairs), detail)
     elif reason == "tls-version":
         detail = f"{detail}; offered here: {', '.join(slot.tls_versions)}".removeprefix("; ")
     return Outcome(False, reason, detail)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID, NameOID, ObjectIdentifier
 
+from nac.escapes import escape_controls
 from pki.errors import DerDamaged
 from pki.openssl_names import issuer_line, subject_line
 from pki.serials import serial_bytes
@@ -189,7 +190,7 @@ def certificate_attributes(der: bytes) -> Attributes:
     except UNREADABLE as exc:
         raise CertificateUnreadable(f"the certificate does not parse: {exc}") from exc
     # An empty name is none.
-    return {name: kept for name, values in found.items() if (kept := tuple(filter(None, values)))}
+    return {name: kept for name, values in found.items() if (kept := tuple(map(escape_controls, filter(None, values))))}
 
 
 def _asn1_time(moment: datetime) -> str:

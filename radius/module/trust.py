@@ -30,6 +30,18 @@ _FIELDS = (
     ("certificate.serial", "TLS-Client-Cert-Serial"),
 )
 
+# What names the holder, the best first: many certificates have no common name.
+_NAMES = (
+    "TLS-Client-Cert-Common-Name",
+    "TLS-Client-Cert-Subject-Alt-Name-Upn",
+    "TLS-Client-Cert-Subject-Alt-Name-Email",
+    "TLS-Client-Cert-Subject-Alt-Name-Dns",
+    "TLS-Client-Cert-Subject-Alt-Name-Uri",
+)
+
+# Reasons that lie with the authority: whose the certificate is says its issuer.
+AUTHORITY_REASONS = ("unknown-ca", "wrong-tenant-ca", "imitated-ca", "ca-revoked", "ca-expired")
+
 # Beginning of the profiles of certificates to log in with.
 CLIENT_PROFILES = "eap-client-"
 _DAY_SECONDS = 86_400
@@ -38,6 +50,22 @@ _DAY_SECONDS = 86_400
 _signers: OrderedDict[tuple[int, bytes], str] = OrderedDict()
 # Of those that external authorities signed: when they were told of last, epoch seconds.
 _told: dict[tuple[int, bytes], int] = {}
+
+
+def holder_name(certificate: Attributes) -> str:
+    """Common name, else the first alternative name; "" where the certificate has neither."""
+    return next((certificate[name][0] for name in _NAMES if name in certificate), "")
+
+
+def issuer_detail(reason: str, certificate: Attributes, said: str = "") -> str:
+    """The detail of a refusal: `said`, and the issuer's name where its authority is the reason.
+
+    OpenSSL may have refused an authority of the chain: then the issuer of that one is named.
+    """
+    issuer = first(certificate, "TLS-Cert-Issuer") or first(certificate, "TLS-Client-Cert-Issuer")
+    if not issuer or reason not in AUTHORITY_REASONS:
+        return said
+    return f"{said}; issuer: {issuer}".removeprefix("; ")
 
 
 def find_issuer(certificate: Attributes, view: ReplicaView, slot: SlotRecord) -> IssuerRecord | None:

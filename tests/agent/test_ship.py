@@ -209,6 +209,19 @@ def test_text_that_postgresql_cannot_hold_is_cleaned_not_dropped(owner, alpha, j
     assert journal.alarm_codes == set()
 
 
+@pytest.mark.parametrize(
+    ("facts", "key"),
+    [
+        ({"certificate.common_name": ("Laptop",), "identity": ("Laptop",)}, "laptop"),
+        ({"certificate.san.upn": ("Anna@corp.example",), "identity": ("Anna@corp.example",)}, "anna@corp.example"),
+        ({}, ""),
+    ],
+)
+def test_certificate_is_found_by_its_name(owner, alpha, journal, facts, key):
+    journal.ship(auth(alpha, method="eap-tls", facts=facts))
+    assert owner.execute("SELECT common_name_key FROM auth_log").fetchone() == (key,)
+
+
 def sighted(owner):
     return owner.execute(
         "SELECT mac::text, (extract(epoch FROM last_seen_at) * 1000000)::bigint, permitted "

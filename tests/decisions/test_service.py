@@ -106,6 +106,12 @@ def test_certificate_nas_site_and_verdict_find_theirs(write, read, app_engine, t
     assert {decision.certificate.lower() for decision in decisions} - {""} <= {"laptop-1"}
 
 
+def test_certificate_without_a_common_name_is_shown_by_its_alternative_name(write, read) -> None:
+    shown = {"method": "eap-tls", "certificate_serial": "0a1c"}
+    write(**shown, request={"identity": ["anna@corp.example"], "certificate.san.upn": ["anna@corp.example"]})
+    assert read()[0].certificate == "anna@corp.example"
+
+
 def test_filter_without_bound_looks_at_the_newest_rows_alone(write, read, monkeypatch) -> None:
     monkeypatch.setattr(decisions, "SEARCHED_ROWS", 2)
     for minutes in range(4):

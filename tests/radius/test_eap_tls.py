@@ -14,6 +14,7 @@ from cryptography.x509.oid import NameOID
 from loadtest.eap_tls_client import EapTls, Supplicant, client_context
 from loadtest.packet import ACCESS_REJECT, CALLING_STATION_ID, attribute
 from nac.replica.records import CertificateRecord
+from pki.bundles import certificates_pem
 from pki.issuing import Issuer, issue_root
 from pki.keys import generate_key, load_key
 from pki.names import subject_name
@@ -93,6 +94,21 @@ def test_certificate_that_is_not_for_devices_or_users_is_refused(cell, replica, 
 def test_certificate_of_an_unknown_authority_is_refused(cell, tmp_path, version):
     stranger = Authorities(tmp_path / "stranger", "Mallory").client("laptop")
     assert_refused(cell, eap_tls(cell.alpha, stranger, version).run(), "unknown-ca")
+    assert cell.decision().detail.endswith("; issuer: /O=Mallory/CN=Mallory Root CA")
+
+
+@both_versions
+def test_issuer_of_a_certificate_that_comes_alone_is_named(cell, tmp_path, version):
+    authorities = Authorities(tmp_path / "stranger", "Mallory")
+    laptop = authorities.client("laptop")
+    alone = authorities.write_client(
+        "alone",
+        laptop.certificate,
+        load_key(laptop.key_file.read_bytes()),
+        chain=certificates_pem([laptop.certificate]),
+    )
+    assert_refused(cell, eap_tls(cell.alpha, alone, version).run(), "unknown-ca")
+    assert cell.decision().detail.endswith("; issuer: /O=Mallory/CN=Mallory Issuing CA")
 
 
 @both_versions

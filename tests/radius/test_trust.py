@@ -158,7 +158,8 @@ class TestExternal:
         # OpenSSL finds nothing wrong with a full handshake.
         fresh = Device(corporate_laptop(corporate), version)
         assert not is_resumed(fresh.visit(trusting, expected=ACCESS_REJECT))
-        assert [record.reason for record in cell.decisions()[1:]] == ["unknown-ca"] * 3
+        refused = [(record.reason, record.detail) for record in cell.decisions()[1:]]
+        assert refused == [("unknown-ca", f"issuer: {subject_line(corporate.issuing.certificate)}")] * 3
 
     @both
     def test_authority_of_the_same_name_and_another_key_decides_for_its_own_devices_alone(
