@@ -146,7 +146,7 @@ class Case:
         self.request = request
         self.method = method
         self.state: Attributes = {} if state is None else state
-        # Who asks: inside a tunnel, the name given there.
+        # Who asks: inside a tunnel the name given there, with a certificate the name in it once it was read.
         inner_name = first(self.state, "Admit-User") if method in _TUNNEL_METHODS else ""
         self.identity = inner_name or request.user_name
         self.at = clock.epoch_microseconds()
@@ -280,8 +280,10 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
     except (SessionUnreadable, CertificateUnreadable) as error:
         return Outcome(False, "certificate-invalid", str(error))
     facts = case.facts
-    # The outer identity never decides: the certificate's name does.
-    facts["identity"] = (name,) if (name := holder_name(case.certificate)) else ()
+    # The certificate's name counts, for policy, log and accounting; the device may claim any other one.
+    name = holder_name(case.certificate)
+    facts["identity"] = (name,) if name else ()
+    case.identity = name or first(case.certificate, "TLS-Client-Cert-Serial")
     facts["tls.version"] = (case.tls_version,)
     facts["tls.resumed"] = (case.resumed,)
     at = case.at // 1_000_000

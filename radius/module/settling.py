@@ -119,13 +119,14 @@ class Settler:
 
 
 def _name_for_accounting(case: Case, outcome: Outcome) -> tuple[radiusd.Update, ...]:
-    """Who came in through a tunnel under another name: the NAS is to account for that one (RFC 2865 5.1).
+    """The name that the NAS must use for accounting (RFC 2865 5.1): the one inside the tunnel or the certificate.
 
-    Not where the policy sends a name itself.
+    Empty where the device used that name outside as well, and where the policy sends a name.
     """
     if case.identity == case.request.user_name or any(pair[0].lower() == "user-name" for pair in outcome.sent):
         return ()
-    return (("User-Name", ":=", quoted(case.identity)),)
+    name = case.identity.encode()[:MAX_NAME].decode(errors="ignore")
+    return (("User-Name", ":=", quoted(name)),)
 
 
 def _limiter_key(request: AccessRequest, identity: str) -> tuple[int, str, str]:

@@ -91,6 +91,13 @@ class Seen:
         return re.findall(r"Attribute 1 \(User-Name\) length=\d+\n\s+Value: '([^']*)'", self.output)
 
     @property
+    def accept_user_names(self) -> list[str]:
+        """User-Name of each Access-Accept, "" where it has none."""
+        accepts = re.findall(r"code=2 \(Access-Accept\).*?\n((?:   .*\n)*)", self.output)
+        found = [re.search(r"Attribute 1 \(User-Name\) length=\d+\n\s+Value: '([^']*)'", each) for each in accepts]
+        return [match[1] if match else "" for match in found]
+
+    @property
     def resumptions(self) -> int:
         """Rounds, not messages: with TLS 1.3 eapol_test says it again when it has read the tickets."""
         rounds = self.output.split("EAPOL: SUPP_PAE entering state AUTHENTICATED")

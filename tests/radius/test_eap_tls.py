@@ -56,8 +56,9 @@ def test_valid_certificate_is_permitted(cell, slug, version):
     assert (record.method, record.tls_version, record.resumed) == ("eap-tls", version, False)
     assert (record.tenant_id, record.nas_id, record.mac) == (tenant.tenant_id, tenant.nas_id, seen.mac)
     assert record.certificate_serial == client.serial
-    assert record.identity == "anonymous"
-    # Policy decides on the name in the certificate, whatever the device calls itself outside.
+    # Policy, log and accounting go by the name in the certificate, whatever the device calls itself outside.
+    assert record.identity == "laptop"
+    assert seen.accept_user_names == ["laptop"]
     assert record.request["identity"] == ("laptop",)
     assert record.request["certificate.san.dns"] == ("laptop.example",)
     assert record.request["certificate.profile"] == ("eap-client-device",)
@@ -192,7 +193,7 @@ def test_mac_address_as_identity_may_still_use_a_certificate(cell, slug, version
     seen = eap_tls(tenant, tenant.clients["laptop"], version, identity=mac, mac=mac).run()
     assert seen.accepted
     record = cell.decision()
-    assert (record.permitted, record.method, record.identity) == (True, "eap-tls", mac)
+    assert (record.permitted, record.method, record.identity) == (True, "eap-tls", "laptop")
 
 
 @both_versions

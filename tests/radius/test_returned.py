@@ -35,6 +35,31 @@ def test_class_names_the_decision_at_the_end_of_a_conversation_and_of_a_resumed_
     assert [record.resumed for record in cell.decisions(permitted=True)] == [False, True]
 
 
+@pytest.mark.parametrize("claimed", ["laptop", "anonymous", "anna", "spare"])
+def test_accounting_name_is_the_name_in_the_certificate(cell, claimed):
+    seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"], identity=claimed, reauthentications=1).run()
+    assert seen.accept_user_names == ["laptop", "laptop"]
+    assert {record.identity for record in cell.decisions()} == {"laptop"}
+
+
+@pytest.mark.parametrize(("client", "claimed", "accepted"), [("laptop", "x", False), ("spare", "laptop", True)])
+def test_session_limit_goes_by_the_name_in_the_certificate(cell, replica, client, claimed, accepted):
+    """laptop has one session: another identity gives it no second one, and takes none from spare."""
+    counted = {"attribute": "session.count.user", "operator": "at_least", "value": 1}
+    document = {
+        "rules": [
+            {"id": "many", "name": "One session each", "when": counted, "then": {"verdict": "deny"}},
+            {"id": "any", "name": "Everybody", "when": {"all": []}, "then": {"verdict": "permit"}},
+        ]
+    }
+    with replica.begin() as batch:
+        batch.put_policy(cell.alpha.number, cell.alpha.policy_record(document, version=8))
+        batch.put_session_count(cell.alpha.number, "ulaptop", 1)
+    seen = eap_tls(cell.alpha, cell.alpha.clients[client], identity=claimed).run()
+    assert seen.accepted is accepted
+    assert cell.decision().rule_id == ("any" if accepted else "many")
+
+
 def test_reject_gives_nothing(cell):
     reply = radclient(cell.alpha, 'User-Name="anna"', 'User-Password="wrong"', ASKS)
     assert reply.code == "Access-Reject"
