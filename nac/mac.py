@@ -1,5 +1,6 @@
 """MAC addresses in every form that switches and access points send (IEEE 802, RFC 3580 3.21)."""
 
+import re
 from functools import lru_cache
 
 # Cisco 0011.2233.4455, IEEE 00-11-22-33-44-55, UNIX 00:11:..., HP 001122-334455, Juniper 001122334455, and blanks.
@@ -8,6 +9,7 @@ _HEX = frozenset("0123456789abcdef")
 # Of an address with no separator, one, two or five; those that stand before an SSID, whatever they are.
 _LENGTHS = (12, 13, 14, 17)
 _WHATEVER = (12, 17)
+_EUI_64 = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){7}", re.IGNORECASE)
 
 
 # One packet carries the same text as name, password and calling station, and devices come again: 8,192 take 2 MB.
@@ -24,6 +26,22 @@ def normalise_mac(text: str) -> str:
     if len(digits) != 12 or not _HEX.issuperset(digits):
         return ""
     return digits
+
+
+@lru_cache(maxsize=8192)
+def station_mac(text: str) -> str:
+    """The MAC address in a Calling-Station-Id, "" for none. Some controllers send ":" and the SSID behind it.
+
+    An EUI-64 (8 octets) is no MAC address, although it begins as one.
+    """
+    mac = normalise_mac(text)
+    if mac or _EUI_64.fullmatch(text):
+        return mac
+    return next((normalise_mac(text[:length]) for length in _LENGTHS if _is_followed_by_ssid(text, length)), "")
+
+
+def _is_followed_by_ssid(text: str, length: int) -> bool:
+    return text[length : length + 1] == ":" and normalise_mac(text[:length]) != ""
 
 
 def display_mac(digits: str) -> str:

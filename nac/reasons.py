@@ -234,6 +234,18 @@ REASONS = _catalogue(
         "Login broke off",
         "Device and server lost the thread; a retry usually mends it. If not, hand the detail to the operator (EAP).",
     ),
+    Reason(
+        "wrong-mab-password",
+        "Switch sends another password with the MAC address",
+        "The device has no password: the switch sends one for it. Set MAC authentication at the switch to send what "
+        "the detail names, or say what it sends: ./admit nas set NAS --mab-password.",
+    ),
+    Reason(
+        "no-station",
+        "The request does not say which device it is",
+        "The switch sends no MAC address of the device; the detail names what it sends. Set it to send the address in "
+        "Calling-Station-Id. Where it cannot, and nobody can type a name at it: ./admit nas set NAS --mab-by-name.",
+    ),
     Reason("wrong-password", "Wrong password", "The password does not fit. Reset it, or correct it in the device."),
     Reason(
         "password-not-carried",

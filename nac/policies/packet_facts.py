@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from nac.engine.attributes import find_attribute
 from nac.engine.matchers import Scalar
-from nac.mac import normalise_mac
+from nac.mac import normalise_mac, station_mac
 from nac.packet_values import Pairs, packet_values, values_of
 
 _PREFIX = "radius."
-_LOGIN_NAME = "User-Name"
+_LOGIN_NAME, _STATION = "User-Name", "Calling-Station-Id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class _Packet:
 
     @property
     def mac(self) -> str:
-        return normalise_mac(self.first("Calling-Station-Id"))
+        return station_mac(self.first(_STATION))
 
     @property
     def nas_identifier(self) -> str:
@@ -69,5 +69,8 @@ def packet_facts(attributes: Mapping[str, tuple[Scalar, ...]]) -> dict[str, tupl
         found["identity"] = (name,)
     station = normalise_mac(name)
     if station and station == (packet.mac or station):
-        found |= {"method": ("mab",), "mac": (station,)}
+        found["method"] = ("mab",)
+        # Without both attributes a person may have typed it, unless the NAS is set to be believed.
+        if not packet.first(_STATION) and packet.first("Service-Type") == "Call-Check":
+            found["mac"] = (station,)
     return found

@@ -142,6 +142,17 @@ class NasRecord(Record, frozen=True, array_like=True):
     secrets: tuple[SecretRecord, ...] = ()
     rotation: str = ""
     require_message_authenticator: bool = True
+    # What it sends as the password of a MAC address: mac | fixed | secret | empty (nac.nases.mab).
+    mab_password: str = "mac"  # noqa: S105 -- a form
+    # The fixed text, sealed with the cell's key for `mab_password_context`; b"" where there is none.
+    sealed_mab_password: bytes = b""
+    # A request without Calling-Station-Id and Service-Type is of the device whose MAC address is its name.
+    mab_by_name: bool = False
+
+
+def mab_password_context(nas_id: object) -> str:
+    """What the fixed text of a NAS is sealed for."""
+    return f"nas-mab-password:{nas_id}"
 
 
 class EndpointRecord(Record, frozen=True, array_like=True):

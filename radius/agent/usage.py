@@ -9,7 +9,7 @@ from ipaddress import IPv6Network
 
 from nac.events.accounting import Record
 from nac.journal.records import AccountingRecord
-from nac.mac import normalise_mac
+from nac.mac import station_mac
 from nac.session_class import decided_at
 from radius.agent.rows import copy_line, host_address, json_text
 
@@ -74,7 +74,7 @@ def read_usage(record: AccountingRecord) -> Usage:
         values = dict(reversed(record.attributes))
     get = values.get
     station = get("Calling-Station-Id", "")
-    mac = normalise_mac(station)
+    mac = station_mac(station)
     identifier = get("NAS-Identifier", "")
     stated = get("NAS-IP-Address") or get("NAS-IPv6-Address") or ""
     session_id = get("Acct-Session-Id", "")

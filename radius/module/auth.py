@@ -27,6 +27,7 @@ from radius.module.eap_types import (
     offered_types,
     tls_version_inside,
 )
+from radius.module.mab import expected_password
 from radius.module.policies import Outcome
 from radius.module.pools import AddressGiver
 from radius.module.request import AccessRequest, Attributes, collect, first
@@ -118,10 +119,12 @@ def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
         refusal = _settler.refusal(request, slot, case.at, case.identity)
         if refusal:
             case.method = method_asked(request)
-            if case.method == "mab" and request.names_its_station():
+            if case.method == "mab" and request.names_its_station(case.place.nas):
                 request.mac = normalise_mac(request.user_name)
             return _settler.settle(case, Outcome(False, refusal), started)
-        credentials = examine(request, view, slot, now_seconds=case.at // 1_000_000, open_password=_open_password)
+        credentials = examine(
+            request, view, slot, case.place.nas, now_seconds=case.at // 1_000_000, open_password=_open_password
+        )
         credentials = _settler.limit_guesses(credentials, request, slot, case.at, case.identity)
         case.method = credentials.method
         if credentials.reason:
@@ -141,7 +144,8 @@ def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
 
 
 def _refuse(credentials: Credentials, slot: SlotRecord) -> Outcome:
-    return Outcome(False, credentials.reason, offer(slot.methods) if credentials.reason == "method-not-offered" else "")
+    is_offer = credentials.reason == "method-not-offered"
+    return Outcome(False, credentials.reason, offer(slot.methods) if is_offer else credentials.detail)
 
 
 def _begin_eap(case: Case, slot: SlotRecord, started: int) -> radiusd.Answer:
@@ -151,13 +155,15 @@ def _begin_eap(case: Case, slot: SlotRecord, started: int) -> radiusd.Answer:
     if mac and request.mac and request.mac != mac:
         case.method = "mab"
         return _settler.settle(case, Outcome(False, "mac-mismatch"), started)
-    offered = offered_types(slot.methods, mab=bool(mac))
+    password = expected_password(request, slot, case.place.nas, _open_password.open_text) if mac else None
+    offered = offered_types(slot.methods, mab=password is not None)
     if not offered:
         return _settler.settle(case, Outcome(False, "method-not-offered", offer(slot.methods)), started)
     control = _ask_for(_wanted_types.first_of(offered, request.slot, request.mac), request.slot, slot)
-    if "MD5" in offered:
-        # MD5 takes it as the password. A device with a certificate may use its MAC address as identity, too.
-        return radiusd.UPDATED, {"config": control, "session-state": (("Admit-MAB-Password", ":=", request.user_name),)}
+    if password is not None and "MD5" in offered:
+        # A device with a certificate may use its MAC address as identity, too.
+        state = (("Admit-MAB-Password", ":=", quoted(password)),)
+        return radiusd.UPDATED, {"config": control, "session-state": state}
     return radiusd.UPDATED, {"config": control}
 
 

@@ -1,18 +1,20 @@
 """How does this device authenticate, and with what must radiusd compare it? For first packets, and first inner ones.
 
-MAB comes as switches send it: PAP or CHAP with the MAC address as name and password, or EAP-MD5, with Service-Type
-Call-Check or not, in any notation. A name that is a MAC address is never a stored user, so neither passes as the other.
+MAB comes as switches send it (radius.module.mab): the MAC address as name, in any notation, by PAP, CHAP, MS-CHAP or
+EAP-MD5, with Service-Type Call-Check or not. A name that is a MAC address is never a stored user, so neither passes as
+the other.
 """
 
 from pathlib import Path
 from typing import NamedTuple
 
 from nac.mac import normalise_mac
-from nac.replica.records import ARGON2ID, SlotRecord, UserRecord, nt_hash_context
+from nac.replica.records import ARGON2ID, NasRecord, SlotRecord, UserRecord, nt_hash_context
 from nac.replica.store import ReplicaView
 from nac.secrets import MasterKeyFile, Sealer
 from nac.users.earlier import is_earlier
 from radius.module.eap_types import eap_name_of, offer
+from radius.module.mab import CHALLENGED, expected_password, is_mab_password, password_detail
 from radius.module.radiusd_api import Update
 from radius.module.request import AccessRequest
 from radius.module.settings import VERIFIER_REALM
@@ -30,6 +32,8 @@ class Credentials(NamedTuple):
     verified: bool = False
 
 
+# Opened passwords of NASes.
+MAX_TEXTS = 4_096
 _MAB = Credentials("mab", verified=True)
 _EAP = Credentials("eap")
 # Attributes of a request without EAP by which a stored user is known to sign in, and what that asks for.
@@ -64,7 +68,13 @@ def method_asked(request: AccessRequest) -> str:
 
 
 def examine(
-    request: AccessRequest, view: ReplicaView, slot: SlotRecord, *, now_seconds: int, open_password: "PasswordOpener"
+    request: AccessRequest,
+    view: ReplicaView,
+    slot: SlotRecord,
+    nas: NasRecord | None,
+    *,
+    now_seconds: int,
+    open_password: "PasswordOpener",
 ) -> Credentials:
     """Of a first packet. EAP is examined no further: it says nothing yet but a name."""
     attributes = request.attributes
@@ -72,7 +82,9 @@ def examine(
         return _EAP
     mac = normalise_mac(request.user_name)
     if mac:
-        return _plain_mab(request, mac) if "mab" in slot.methods else Credentials("mab", reason="method-not-offered")
+        if "mab" not in slot.methods:
+            return Credentials("mab", reason="method-not-offered")
+        return _plain_mab(request, mac, slot, nas, open_password)
     for attribute, method, scheme in _PLAIN:
         if attribute in attributes:
             return _stored_user(request, view, slot, method, scheme, now_seconds, open_password)
@@ -109,16 +121,21 @@ def examine_inside(
     return Credentials(unfinished, reason="password-not-carried", detail=detail)
 
 
-def _plain_mab(request: AccessRequest, mac: str) -> Credentials:
+def _plain_mab(
+    request: AccessRequest, mac: str, slot: SlotRecord, nas: NasRecord | None, open_password: "PasswordOpener"
+) -> Credentials:
     if request.mac and request.mac != mac:
         return Credentials("mab", reason="mac-mismatch")
-    attributes = request.attributes
-    if "CHAP-Password" in attributes:
-        return Credentials("mab", (("Cleartext-Password", ":=", request.user_name), ("Auth-Type", ":=", "CHAP")))
-    password = attributes.get("User-Password", "")
-    if normalise_mac(password) != mac and not (not password and attributes.get("Service-Type") == "Call-Check"):
-        return Credentials("mab", reason="wrong-password")
-    return _MAB
+    expected = expected_password(request, slot, nas, open_password.open_text)
+    if expected is None:
+        return Credentials("mab", reason="wrong-mab-password", detail=f"{password_detail(nas)}, which is not stored")
+    for attribute, auth_type in CHALLENGED:
+        if attribute in request.attributes:
+            compared = ("Cleartext-Password", ":=", quoted(expected))
+            return Credentials("mab", (compared, ("Auth-Type", ":=", auth_type)))
+    if is_mab_password(request, expected, nas):
+        return _MAB
+    return Credentials("mab", reason="wrong-mab-password", detail=password_detail(nas))
 
 
 def _stored_user(
@@ -167,10 +184,12 @@ def quoted(value: str) -> str:
 
 
 class PasswordOpener:
-    """Opens what CHAP and MS-CHAP need, sealed by the agent with the cell's key."""
+    """Opens what CHAP, MS-CHAP and MAB need, sealed by the agent with the cell's key."""
 
     def __init__(self, key_file: str) -> None:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
+        # Passwords of NASes, which come with each request.
+        self._texts: dict[tuple[bytes, str], str] = {}
 
     def __call__(self, user: UserRecord) -> str:
         return self._sealer.open(user.sealed_password, f"user:{user.user_id}").decode()
@@ -178,3 +197,12 @@ class PasswordOpener:
     def nt_hash(self, user: UserRecord) -> str:
         """32 hex digits."""
         return self._sealer.open(user.sealed_nt_hash, nt_hash_context(user.user_id)).decode()
+
+    def open_text(self, sealed: bytes, context: str) -> str:
+        """What a NAS has for all its requests."""
+        text = self._texts.get((sealed, context))
+        if text is None:
+            if len(self._texts) >= MAX_TEXTS:
+                self._texts.clear()
+            text = self._texts[sealed, context] = self._sealer.open(sealed, context).decode()
+        return text

@@ -17,6 +17,7 @@ from radius.module.certificate_fields import certificate_fields
 from radius.module.eap_names import eap_names, wanted_types
 from radius.module.eap_types import TUNNEL_OF_METHOD, TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer, tls_version_inside
 from radius.module.failure import explain_failure
+from radius.module.mab import password_detail
 from radius.module.policies import NO_POLICY, Outcome, Policies
 from radius.module.request import AccessRequest, Attributes, collect, first
 from radius.module.resumption import (
@@ -201,7 +202,7 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
     slot = case.place.slot
     if slot is None:
         return Outcome(False, "not-ready")
-    if case.method == "mab" and case.request.names_its_station():
+    if case.method == "mab" and case.request.names_its_station(case.place.nas):
         case.request.mac = normalise_mac(case.request.user_name)
     case.facts = {**case.place.facts, "method": (case.method,), "identity": (case.identity,)}
     if slot.status != "active":
@@ -341,6 +342,8 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
         reason, detail = inside, first(case.state, "Admit-Detail")
     elif case.method in _PASSWORD_METHODS and reason in ("eap-failed", "tls-failed"):
         reason = "wrong-password"
+    if case.method == "mab" and reason == "wrong-password":
+        reason, detail = "wrong-mab-password", password_detail(case.place.nas)
     elif reason == "unknown-ca" and foreign_authority(case, view, slot):
         reason = "wrong-tenant-ca"
     if reason == "method-not-offered" and not (inside and detail):
@@ -441,6 +444,8 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
     if not known and outcome.reason == "fallback-denied" and case.method == "mab":
         if expired:
             return outcome._replace(reason="endpoint-expired")
+        if not request.mac:
+            return outcome._replace(reason="no-station", detail=request.station_detail())
         return outcome._replace(reason="unknown-mac", detail=_MADE_UP if is_random_mac(request.mac) else outcome.detail)
     return outcome
 

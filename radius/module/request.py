@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from nac.mac import normalise_mac
+from nac.mac import station_mac
 from nac.packet_values import Pairs, values_of
 from nac.replica.records import NasRecord
 from nac.replica.store import ReplicaView
@@ -79,7 +79,7 @@ class AccessRequest:
         get = attributes.get
         self.slot = int(attributes["Admit-Slot"][SLOT_PREFIX:])
         self.user_name = get("User-Name", "")
-        self.mac = normalise_mac(get("Calling-Station-Id", ""))
+        self.mac = station_mac(get("Calling-Station-Id", ""))
         self.nas_identifier = get("NAS-Identifier", "")
         self.source = get("Admit-Source", "")
         self.nas_address = get("NAS-IP-Address") or get("NAS-IPv6-Address") or self.source
@@ -115,14 +115,24 @@ class AccessRequest:
     def nas_key(self) -> str:
         return self.nas_identifier or self.nas_address
 
-    def names_its_station(self) -> bool:
+    def names_its_station(self, nas: NasRecord | None) -> bool:
         """Whether a name that is a MAC address may stand for the Calling-Station-Id: some switches send none with MAB.
 
         Not where one is sent that is no MAC address, nor with the service types of logins: there a person may have
-        typed the name.
+        typed the name. So it may be without a Service-Type: the NAS must be set to be believed then.
         """
-        attributes = self.attributes
-        return "Calling-Station-Id" not in attributes and attributes.get("Service-Type", "") in ("", "Call-Check")
+        if "Calling-Station-Id" in self.attributes:
+            return False
+        service = self.attributes.get("Service-Type", "")
+        return service == "Call-Check" or (not service and nas is not None and nas.mab_by_name)
+
+    def station_detail(self) -> str:
+        """What the request says in place of the device's MAC address."""
+        station = self.attributes.get("Calling-Station-Id")
+        if station is not None:
+            return f"Calling-Station-Id is {station[:64]!r}, which is no MAC address"
+        service = self.attributes.get("Service-Type", "")
+        return f"no Calling-Station-Id, {f'Service-Type {service}' if service else 'no Service-Type'}"
 
     def find_nas(self, view: ReplicaView, tenant: int) -> NasRecord | None:
         """By NAS-Identifier, then by the address it states, then by the address it sends from."""

@@ -1,10 +1,26 @@
 """MS-CHAP as a peer computes it (RFC 2433 A, RFC 2759 8), for devices that do not behave."""
 
 import hashlib
+import os
 
 from Crypto.Cipher import DES
 
 from nac.users.passwords import nt_hash
+
+
+def attributes_v2(name: str, password: str, *, identifier: int = 7, spoken: str | None = None) -> tuple[str, str, str]:
+    """Name and attributes of MS-CHAPv2 (RFC 2548 2.3.2); `spoken` is the name that is computed with."""
+    challenge, peer = os.urandom(16), os.urandom(16)
+    answer = response_v2(challenge, peer, spoken or name, password)
+    value = bytes((identifier, 0)) + peer + bytes(8) + answer
+    return name, f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP2-Response=0x{value.hex()}"
+
+
+def attributes_v1(name: str, password: str, *, identifier: int = 7) -> tuple[str, str, str]:
+    """Name and attributes of MS-CHAPv1 (RFC 2548 2.1.3): the NT response counts."""
+    challenge = os.urandom(8)
+    value = bytes((identifier, 1)) + bytes(24) + response_v1(challenge, password)
+    return name, f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP-Response=0x{value.hex()}"
 
 
 def response_v2(challenge: bytes, peer_challenge: bytes, name: str, password: str) -> bytes:

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from loadtest.packet import NAS_PORT, USER_NAME, attribute
+from loadtest.packet import CALLING_STATION_ID, USER_NAME, attribute
 from nac.replica.records import EndpointRecord, PolicyRecord
 from tests.radius.nas import Nas
 from tests.radius.tenants import PASSWORD
@@ -33,7 +33,7 @@ def ask(cell, replica):
                 policy = PolicyRecord(tenant.policy_id, "p", 1000 + next(_numbers), json.dumps(document).encode())
                 batch.put_policy(tenant.number, policy)
             batch.put_endpoint(cell.alpha.number, mac, record)
-        attributes = attribute(USER_NAME, mac) + attribute(NAS_PORT, 1)
+        attributes = attribute(USER_NAME, mac) + attribute(CALLING_STATION_ID, mac)
         Nas(at or cell.alpha).ask(attributes, password=mac.encode())
         return cell.decision(mac=mac)
 

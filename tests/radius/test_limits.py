@@ -5,7 +5,7 @@ import time
 import pytest
 
 from loadtest import packet
-from loadtest.packet import CALLING_STATION_ID, NAS_IDENTIFIER, STATE, USER_NAME
+from loadtest.packet import CALLING_STATION_ID, NAS_IDENTIFIER, SERVICE_TYPE, STATE, USER_NAME
 from nac.replica.records import EndpointRecord
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import Nas, joined
@@ -46,7 +46,7 @@ def test_failure_beyond_the_limit_is_rejected_unheard(cell):
 def test_mac_address_that_comes_as_a_name_alone_is_limited_and_told_of(cell, separator):
     mac = new_mac()
     name = separator.join(mac[place : place + 2] for place in range(0, 12, 2)).upper()
-    attributes = joined([(USER_NAME, name), (NAS_IDENTIFIER, "switch-limits")])
+    attributes = joined([(USER_NAME, name), (NAS_IDENTIFIER, "switch-limits"), (SERVICE_TYPE, 10)])
     for _ in range(LIMIT + 1):
         assert Nas(cell.alpha).ask(attributes, password=name.encode())[0] == packet.ACCESS_REJECT
     assert reasons(cell, mac) == ["unknown-mac"] * LIMIT + ["rate-limited"]

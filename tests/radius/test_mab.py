@@ -3,6 +3,7 @@
 import pytest
 
 from loadtest import packet
+from tests.radius import mschap
 from tests.radius.nas import Nas, Reply, radclient
 from tests.radius.supplicant import eap_md5, new_mac
 from tests.radius.tenants import BLOCKED, EXPIRED, PRINTER, STOLEN
@@ -19,6 +20,7 @@ NOTATIONS = {
 OTHER = "02a0c0000099"
 SWITCH = ("NAS-Identifier=switch-1", 'NAS-Port-Id="Gi1/0/7"', "Service-Type=Call-Check")
 
+each_version = pytest.mark.parametrize("version", [mschap.attributes_v1, mschap.attributes_v2])
 each_notation = pytest.mark.parametrize("written", NOTATIONS.values(), ids=NOTATIONS)
 
 
@@ -92,22 +94,39 @@ def test_call_check_without_password_is_on_its_vlan(cell):
 def test_no_password_and_no_call_check_is_rejected(cell):
     reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"')
     assert reply.code == "Access-Reject"
-    assert cell.decision().reason == "wrong-password"
+    assert cell.decision().reason == "wrong-mab-password"
 
 
-@pytest.mark.parametrize("service", [(), ("Service-Type=Call-Check",)])
-def test_calling_station_is_missing_so_the_name_stands_for_it(cell, service):
-    reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', *service)
+def test_calling_station_is_missing_so_the_name_stands_for_it(cell):
+    reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', "Service-Type=Call-Check")
     assert_on_printer_vlan(reply)
-    assert cell.decision().mac == PRINTER.replace("-", "").lower()
+    assert cell.decision().mac == PRINTER
 
 
-@pytest.mark.parametrize("typed_by_a_person", ["Service-Type=Login-User", 'Calling-Station-Id="192.0.2.7"'])
-def test_name_may_have_been_typed_so_no_endpoint_is_known(cell, typed_by_a_person):
+@pytest.mark.parametrize(
+    ("lines", "detail"),
+    [
+        (("Service-Type=Login-User",), "no Calling-Station-Id, Service-Type Login-User"),
+        (('Calling-Station-Id="192.0.2.7"',), "Calling-Station-Id is '192.0.2.7', which is no MAC address"),
+        ((), "no Calling-Station-Id, no Service-Type"),
+        (("NAS-Identifier=switch-1",), "no Calling-Station-Id, no Service-Type"),
+    ],
+)
+def test_name_may_have_been_typed_so_no_endpoint_is_known(cell, lines, detail):
     """A login page or VPN that passes on what a person enters: the name alone proves no device."""
-    reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', typed_by_a_person)
+    reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', *lines)
     assert reply.code == "Access-Reject"
-    assert cell.decision().reason == "unknown-mac"
+    record = cell.decision()
+    assert (record.reason, record.detail, record.mac) == ("no-station", detail, "")
+
+
+@pytest.mark.parametrize("station", ["02-A0-C0-00-00-01:corp", "02a0c0000001:corp", "02a0.c000.0001:a:b"])
+def test_ssid_behind_the_calling_station_is_no_part_of_it(cell, station):
+    assert_on_printer_vlan(radclient(cell.alpha, *pap(PRINTER, PRINTER, calling=station)))
+    assert cell.decision().mac == PRINTER
+    cell.forget_records()
+    assert radclient(cell.alpha, *pap(OTHER, OTHER, calling=station)).code == "Access-Reject"
+    assert cell.decision().reason == "mac-mismatch"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +135,44 @@ def test_name_may_have_been_typed_so_no_endpoint_is_known(cell, typed_by_a_perso
 def test_another_password_than_the_mac_is_rejected(cell, lines):
     assert radclient(cell.alpha, *lines).code == "Access-Reject"
     record = cell.decision()
-    assert (record.permitted, record.reason, record.method) == (False, "wrong-password", "mab")
+    assert (record.permitted, record.reason, record.method) == (False, "wrong-mab-password", "mab")
+
+
+class TestMsChap:
+    """MAC addresses by MS-CHAP: rlm_mschap compares the answer, as it does for users."""
+
+    @each_version
+    @pytest.mark.parametrize("written", ["02a0c0000001", "02-A0-C0-00-00-01"])
+    def test_right_answer_is_on_its_vlan(self, cell, version, written):
+        lines = version(written, written)[1:]
+        reply = radclient(cell.alpha, f'User-Name="{written}"', f'Calling-Station-Id="{written}"', *lines, *SWITCH)
+        assert_on_printer_vlan(reply)
+        assert_permitted_by_printers_rule(cell, written)
+
+    @each_version
+    @pytest.mark.parametrize("service", [("Service-Type=Call-Check",), ()])
+    def test_other_answer_is_rejected(self, cell, version, service):
+        lines = version(PRINTER, "other")[1:]
+        reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"', *lines, *service)
+        assert reply.code == "Access-Reject"
+        record = cell.decision()
+        assert (record.permitted, record.reason, record.method) == (False, "wrong-mab-password", "mab")
+        assert record.detail == "Admit expects the MAC address as the password from this NAS"
+
+    @pytest.mark.parametrize(
+        "lines",
+        [
+            (f"MS-CHAP2-Response=0x{'00' * 50}", f"MS-CHAP-Challenge=0x{'00' * 16}"),
+            (f"MS-CHAP-Response=0x{'00' * 50}", f"MS-CHAP-Challenge=0x{'00' * 8}"),
+            ("MS-CHAP2-Response=0x00",),
+            (f"MS-CHAP2-Response=0x{'00' * 50}",),
+        ],
+        ids=range(4),
+    )
+    def test_noise_is_rejected(self, cell, lines):
+        reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"', *lines, *SWITCH)
+        assert reply.code == "Access-Reject"
+        assert (cell.decision().permitted, cell.decision().reason) == (False, "wrong-mab-password")
 
 
 def test_eap_md5_with_another_password_is_rejected(cell):
@@ -124,7 +180,7 @@ def test_eap_md5_with_another_password_is_rejected(cell):
     assert seen.codes == ["Access-Challenge", "Access-Reject"]
     assert seen.eap_failure
     record = cell.decision()
-    assert (record.permitted, record.reason, record.method) == (False, "wrong-password", "mab")
+    assert (record.permitted, record.reason, record.method) == (False, "wrong-mab-password", "mab")
 
 
 @pytest.mark.parametrize("lines", [pap(PRINTER, PRINTER, calling=OTHER), chap(PRINTER, PRINTER, calling=OTHER)])

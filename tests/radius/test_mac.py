@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.mac import called_station_ssid, display_mac, is_random_mac, normalise_mac
+from nac.mac import called_station_ssid, display_mac, is_random_mac, normalise_mac, station_mac
 
 digits = st.text("0123456789abcdef", min_size=12, max_size=12)
 NOTATIONS = [
@@ -94,3 +94,31 @@ def test_ssid_stands_behind_the_address(text, ssid):
 @given(digits, st.sampled_from(NOTATIONS), st.text(min_size=1, max_size=32))
 def test_any_ssid_is_found_behind_the_address(mac, write, ssid):
     assert called_station_ssid(f"{write(mac)}:{ssid}") == ssid
+
+
+@pytest.mark.parametrize(
+    ("text", "mac"),
+    [
+        ("02-A0-C0-00-00-01:corp", "02a0c0000001"),
+        ("02:a0:c0:00:00:01:corp:2", "02a0c0000001"),
+        ("02a0c0000001:1234", "02a0c0000001"),
+        ("02a0.c000.0001:corp", "02a0c0000001"),
+        ("02a0c0-000001:", "02a0c0000001"),
+        ("02a0c0000001", "02a0c0000001"),
+        ("02a0c000000g:corp", ""),
+        ("02a0c0000001-corp", ""),
+        ("192.0.2.7:corp", ""),
+        # EUI-64.
+        ("02:a0:c0:ff:fe:00:00:01", ""),
+        ("02a0c0fffe000001", ""),
+        ("", ""),
+    ],
+)
+def test_station_is_the_address_before_an_ssid(text, mac):
+    assert station_mac(text) == mac
+
+
+@given(digits, st.sampled_from(NOTATIONS), st.text(st.characters(exclude_characters=":"), max_size=32))
+def test_any_ssid_is_left_out_of_the_station(mac, write, ssid):
+    written = f"{write(mac)}:{ssid}"
+    assert station_mac(written) in (mac, normalise_mac(written))

@@ -51,7 +51,9 @@ def log_in(cell, method):
     station = f'Calling-Station-Id="{mac}"'
     match method:
         case "mab":
-            reply = radclient(tenant, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"')
+            reply = radclient(
+                tenant, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"'
+            )
             return reply.code == "Access-Accept", "mab"
         case "eap-tls":
             return eap_tls(tenant, tenant.clients["laptop"]).run().accepted, "eap"

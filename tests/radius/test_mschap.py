@@ -8,7 +8,9 @@ import pytest
 from nac.methods import METHODS
 from nac.replica.records import UserRecord, nt_hash_context
 from nac.users.passwords import hash_password, nt_hash
-from tests.radius import mschap
+from tests.radius.mschap import attributes_v1 as v1
+from tests.radius.mschap import attributes_v2 as v2
+from tests.radius.mschap import response_v1
 from tests.radius.nas import radclient
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import PASSWORD
@@ -18,21 +20,6 @@ from tests.radius.tenants import PASSWORD
 def everything_offered(cell, replica):
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=METHODS))
-
-
-def v2(name, password, *, identifier=7, spoken=None):
-    """Name and attributes of MS-CHAPv2 (RFC 2548 2.3.2); `spoken` is the name that is computed with."""
-    challenge, peer = os.urandom(16), os.urandom(16)
-    answer = mschap.response_v2(challenge, peer, spoken or name, password)
-    value = bytes((identifier, 0)) + peer + bytes(8) + answer
-    return name, f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP2-Response=0x{value.hex()}"
-
-
-def v1(name, password, *, identifier=7):
-    """Name and attributes of MS-CHAPv1 (RFC 2548 2.1.3): the NT response counts."""
-    challenge = os.urandom(8)
-    value = bytes((identifier, 1)) + bytes(24) + mschap.response_v1(challenge, password)
-    return name, f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP-Response=0x{value.hex()}"
 
 
 def test_answer_of_a_version_that_is_not_offered_does_not_come_in_beside_one_of_another(cell, replica):
@@ -166,6 +153,6 @@ def test_noise_is_rejected(cell, lines):
 
 def test_lan_manager_response_is_no_credential(cell):
     challenge = os.urandom(8)
-    value = bytes((7, 0)) + mschap.response_v1(challenge, PASSWORD) + bytes(24)
+    value = bytes((7, 0)) + response_v1(challenge, PASSWORD) + bytes(24)
     lines = f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP-Response=0x{value.hex()}"
     assert ask(cell, ("anna", *lines)).code == "Access-Reject"

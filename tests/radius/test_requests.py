@@ -41,8 +41,13 @@ def nas(name):
 
 
 @pytest.fixture(scope="module")
-def sealer(tmp_path_factory):
-    return Sealer(MasterKeyFile.create(tmp_path_factory.mktemp("key") / "cell.key"))
+def key_file(tmp_path_factory):
+    return tmp_path_factory.mktemp("key") / "cell.key"
+
+
+@pytest.fixture(scope="module")
+def sealer(key_file):
+    return Sealer(MasterKeyFile.create(key_file))
 
 
 @pytest.fixture(scope="module")
@@ -203,13 +208,12 @@ SAME, OTHER = ("Calling-Station-Id", MAC), ("Calling-Station-Id", "02a0c0000002"
 
 class TestCredentials:
     @pytest.fixture
-    def ask(self, view, sealer, tmp_path_factory):
-        def open_password(user):
-            return sealer.open(user.sealed_password, f"user:{user.user_id}").decode()
+    def ask(self, view, sealer, key_file):
+        open_password = PasswordOpener(str(key_file))
 
         def ask(name, *pairs):
             named = (("User-Name", name), *pairs) if name else pairs
-            return examine(request(*named), view, SLOT, now_seconds=NOW, open_password=open_password)
+            return examine(request(*named), view, SLOT, None, now_seconds=NOW, open_password=open_password)
 
         return ask
 
@@ -220,11 +224,11 @@ class TestCredentials:
             (MAC, (PAP, OTHER), "mab", "mac-mismatch"),
             (MAC, (PAP,), "mab", ""),
             (MAC, (("User-Password", "02-A0-C0-00-00-01"),), "mab", ""),
-            (MAC, (("User-Password", "02a0c0000002"),), "mab", "wrong-password"),
+            (MAC, (("User-Password", "02a0c0000002"),), "mab", "wrong-mab-password"),
             (MAC, (CALL_CHECK,), "mab", ""),
             (MAC, (("User-Password", ""), CALL_CHECK), "mab", ""),
-            (MAC, (("User-Password", "x"), CALL_CHECK), "mab", "wrong-password"),
-            (MAC, (("Service-Type", "Framed-User"),), "mab", "wrong-password"),
+            (MAC, (("User-Password", "x"), CALL_CHECK), "mab", "wrong-mab-password"),
+            (MAC, (("Service-Type", "Framed-User"),), "mab", "wrong-mab-password"),
             (MAC, (CHAP, SAME), "mab", ""),
             (MAC, (CHAP, OTHER), "mab", "mac-mismatch"),
             (MAC, (EAP, SAME), "eap", ""),

@@ -71,13 +71,13 @@ def test_right_password_beside_a_value_that_is_not_utf8_is_permitted(cell):
     assert Nas(cell.alpha).ask(attributes, password=PASSWORD.encode())[0] == ACCESS_ACCEPT
 
 
-@pytest.mark.parametrize("name", ["anna", PRINTER])
+@pytest.mark.parametrize(("name", "reason"), [("anna", "wrong-password"), (PRINTER, "wrong-mab-password")])
 @pytest.mark.parametrize("password", [BAD, b"\xff" * 128, b"\x80"])
-def test_password_that_is_not_utf8_is_a_wrong_password(cell, name, password):
+def test_password_that_is_not_utf8_is_a_wrong_password(cell, name, reason, password):
     attributes = joined([(USER_NAME, name), (CALLING_STATION_ID, PRINTER)])
     assert Nas(cell.alpha).ask(attributes, password=password)[0] == ACCESS_REJECT
     record = cell.decision()
-    assert (record.reason, record.identity) == ("wrong-password", name)
+    assert (record.reason, record.identity) == (reason, name)
 
 
 def test_request_without_a_name_is_told_of_all_the_same(cell):

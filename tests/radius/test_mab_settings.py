@@ -1,0 +1,175 @@
+"""What a NAS sends with MAC addresses: its password, and whether it names the device by User-Name alone."""
+
+import pytest
+
+from nac.replica import keys
+from nac.replica.records import NasRecord, SecretRecord, mab_password_context
+from tests.radius import mschap
+from tests.radius.nas import radclient
+from tests.radius.supplicant import eap_md5, eap_tls
+from tests.radius.tenants import PRINTER
+
+FIXED = r"NOPASSWORD \151 %{User-Name} ü"
+OF_NAS = "secret-of-this-nas-0123"
+NEXT = "next-secret-of-this-nas"
+STATION = (f'Calling-Station-Id="{PRINTER}"', "NAS-Identifier=configured")
+
+
+@pytest.fixture
+def nas(cell, replica):
+    """The NAS "configured" with these settings of MAB; the tenant's secret is OF_NAS there."""
+    alpha = cell.alpha
+
+    def nas(password="mac", *, text="", by_name=False, own_secrets=()):
+        sealed = cell.sealer.seal(text.encode(), mab_password_context("n")) if text else b""
+        secrets = tuple(SecretRecord(cell.sealer.seal(secret.encode(), "nas:n"), "nas:n") for secret in own_secrets)
+        record = NasRecord(
+            "n",
+            "Configured",
+            alpha.site_id,
+            "cisco",
+            secrets=secrets,
+            mab_password=password,
+            sealed_mab_password=sealed,
+            mab_by_name=by_name,
+        )
+        with replica.begin() as batch:
+            batch.put_nas(keys.by_identifier(alpha.number, "configured"), record)
+
+    return nas
+
+
+def quoted(text):
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def ask(cell, way, password):
+    """Whether the printer is admitted by it; "" as PAP is no User-Password at all."""
+    name = f'User-Name="{PRINTER}"'
+    match way:
+        case "pap":
+            lines = (f"User-Password={quoted(password)}",) if password else ()
+        case "chap":
+            lines = (f"CHAP-Password={quoted(password)}",)
+        case "mschapv1":
+            lines = mschap.attributes_v1(PRINTER, password)[1:]
+        case "mschapv2":
+            lines = mschap.attributes_v2(PRINTER, password)[1:]
+        case "eap-md5":
+            seen = eap_md5(cell.alpha, PRINTER, password, mac=PRINTER, attributes=("32:s:configured",)).run()
+            return seen.accepted
+    return radclient(cell.alpha, name, *lines, *STATION).code == "Access-Accept"
+
+
+WAYS = ("pap", "chap", "mschapv1", "mschapv2", "eap-md5")
+each_way = pytest.mark.parametrize("way", WAYS)
+
+
+def assert_refused(cell, detail):
+    record = cell.decision(permitted=False)
+    assert (record.reason, record.method, record.mac) == ("wrong-mab-password", "mab", PRINTER)
+    assert record.detail == f"Admit expects {detail} as the password from this NAS"
+
+
+@each_way
+def test_fixed_text_is_expected_from_a_nas_that_sends_it(cell, nas, way):
+    nas("fixed", text="NOPASSWORD")
+    assert ask(cell, way, "NOPASSWORD")
+    for wrong in (PRINTER, "nopassword", "other"):
+        cell.forget_records()
+        assert not ask(cell, way, wrong)
+        assert_refused(cell, "its fixed text")
+
+
+@pytest.mark.parametrize("way", ["pap", "mschapv1", "mschapv2"])
+def test_fixed_text_may_hold_what_radiusd_would_read_otherwise(cell, nas, way):
+    nas("fixed", text=FIXED)
+    assert ask(cell, way, FIXED)
+    assert not ask(cell, way, FIXED.replace(r"\151", "i"))
+
+
+@each_way
+def test_empty_password_is_expected_from_a_nas_that_sends_none(cell, nas, way):
+    nas("empty")
+    assert ask(cell, way, "")
+    cell.forget_records()
+    assert not ask(cell, way, PRINTER)
+    assert_refused(cell, "no text")
+
+
+@each_way
+def test_own_secret_is_expected_from_a_nas_that_sends_it(cell, nas, way):
+    nas("secret", own_secrets=(OF_NAS, NEXT))
+    assert ask(cell, way, OF_NAS)
+    for wrong in (PRINTER, cell.alpha.secret, NEXT):
+        cell.forget_records()
+        assert not ask(cell, way, wrong)
+        assert_refused(cell, "its shared secret")
+
+
+def test_secret_of_the_tenant_is_expected_from_a_nas_without_its_own(cell, nas, replica):
+    alpha = cell.alpha
+    nas("secret")
+    sealed = SecretRecord(cell.sealer.seal(alpha.secret.encode(), "slot:s"), "slot:s")
+    with replica.begin() as batch:
+        record = alpha.slot_record()
+        batch.put_slot(alpha.slot, type(record)(**{**_fields(record), "secrets": (sealed,)}))
+    assert ask(cell, "pap", alpha.secret)
+    assert not ask(cell, "pap", PRINTER)
+
+
+def _fields(record):
+    return {name: getattr(record, name) for name in record.__struct_fields__}
+
+
+@each_way
+@pytest.mark.parametrize("form", ["fixed", "secret"])
+def test_password_that_the_cell_does_not_know_admits_nothing(cell, nas, form, way):
+    nas(form)
+    for password in ("", PRINTER, "other"):
+        assert not ask(cell, way, password)
+    assert {record.permitted for record in cell.decisions()} == {False}
+
+
+def test_device_with_a_certificate_may_use_its_mac_address_as_identity_there(cell, nas):
+    nas("fixed", text="NOPASSWORD")
+    device = eap_tls(cell.alpha, cell.alpha.clients["laptop"], identity=PRINTER, mac=PRINTER)
+    assert device.run().accepted
+
+
+def test_another_nas_of_the_tenant_still_sends_the_mac_address(cell, nas):
+    nas("fixed", text="NOPASSWORD")
+    for station in (STATION[:1], (*STATION[:1], "NAS-Identifier=switch-1")):
+        reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', *station)
+        assert reply.code == "Access-Accept"
+
+
+class TestByName:
+    """Requests without Calling-Station-Id and Service-Type: a person may have typed the name."""
+
+    LINES = (f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', "NAS-Identifier=configured")
+
+    def test_name_is_the_device_where_the_nas_is_set_so(self, cell, nas):
+        nas(by_name=True)
+        assert radclient(cell.alpha, *self.LINES).code == "Access-Accept"
+        assert cell.decision().mac == PRINTER
+
+    @pytest.mark.parametrize("more", ["Service-Type=Login-User", 'Calling-Station-Id="192.0.2.7"', ""])
+    def test_name_is_no_device_otherwise(self, cell, nas, more):
+        nas(by_name=bool(more))
+        assert radclient(cell.alpha, *self.LINES, *filter(None, [more])).code == "Access-Reject"
+        assert (cell.decision().reason, cell.decision().mac) == ("no-station", "")
+
+    def test_setting_of_one_nas_holds_for_no_other(self, cell, nas):
+        nas(by_name=True)
+        lines = (*self.LINES[:2], "NAS-Identifier=switch-1")
+        assert radclient(cell.alpha, *lines).code == "Access-Reject"
+        assert cell.decision().reason == "no-station"
+
+    def test_name_by_chap_is_the_device_where_the_nas_is_set_so(self, cell, nas):
+        """Decided at the end, not with the first packet."""
+        lines = (self.LINES[0], f'CHAP-Password="{PRINTER}"', self.LINES[2])
+        nas(by_name=False)
+        assert radclient(cell.alpha, *lines).code == "Access-Reject"
+        nas(by_name=True)
+        assert radclient(cell.alpha, *lines).code == "Access-Accept"
