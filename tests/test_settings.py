@@ -64,6 +64,7 @@ def test_every_mistake_is_reported_at_once():
         ("REDIS_URL", "unix:///run/redis.sock", "tcp://x"),
         ("JOURNAL_MAX_BYTES", "1048576", "1048575"),
         ("CELL_MEMORY_BYTES", "0", "-1"),
+        ("CELL_TENANT_PACKETS_PER_SECOND", "0", "-1"),
         ("PUBLIC_REQUESTS_PER_SECOND", "0", "-1"),
         ("TRUSTED_PROXIES", "10.0.0.0/8, 2001:db8::1", "10.0.0.1/8"),
         ("TRUSTED_PROXIES", "127.0.0.1", "localhost"),

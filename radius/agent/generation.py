@@ -81,6 +81,7 @@ class Generations:
         restart_relevant = [
             settings.listen_address,
             settings.reject_delay_seconds,
+            settings.cell_tenant_packets_per_second,
             settings.journal_max_bytes,
             settings.journal_sync,
             # What follows from the machine's memory waits for the next exchange: asked elsewhere, it may be another.
@@ -143,6 +144,7 @@ class Generations:
             slots=rendered,
             verifier=Verifier(self._settings.verifier_port, verifier_secret(self._paths)),
             max_sessions=self._max_sessions,
+            max_packets_per_second=self._settings.cell_tenant_packets_per_second,
         )
         facts = Facts(
             self.fingerprint(slots, looked_up),

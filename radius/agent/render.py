@@ -83,6 +83,8 @@ class CellConfig:
     verifier: Verifier
     # EAP conversations of one slot at a time.
     max_sessions: int = MOST_SESSIONS
+    # Per listener of a slot; radiusd drops what exceeds it before a thread or the module sees it. 0 for no limit.
+    max_packets_per_second: int = 0
 
 
 def render(config: CellConfig, target: Path) -> None:
@@ -130,6 +132,7 @@ def _slot_values(config: CellConfig, slot: Slot) -> dict[str, str]:
         "server_certificate": str(slot.server_certificate),
         "ca_directory": str(config.tls_directory / name / "ca"),
         "max_sessions": str(config.max_sessions),
+        "packet_limit": _packet_limit(config.max_packets_per_second),
         "tls_min_version": min(slot.tls_versions),
         "tls_max_version": max(slot.tls_versions),
         "cache_directory": str(config.cache_directory / name),
@@ -138,6 +141,12 @@ def _slot_values(config: CellConfig, slot: Slot) -> dict[str, str]:
         if slot.looks_up
         else "".join(_nas_client(slot, number, client) for number, client in enumerate(slot.nas_clients)),
     }
+
+
+def _packet_limit(max_packets_per_second: int) -> str:
+    if not max_packets_per_second:
+        return ""
+    return f"\t\tlimit {{\n\t\t\tmax_pps = {max_packets_per_second}\n\t\t}}\n"
 
 
 def _nas_client(slot: Slot, number: int, client: NasClient) -> str:

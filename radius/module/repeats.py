@@ -1,9 +1,9 @@
 """Accounting-Requests that come again because the NAS missed our answer: their record is in the journal already.
 
-radiusd answers a repeated packet by itself, but only for cleanup_delay (5 s), and a radiusd that was just started knows
-nothing of its predecessor's answers. NASes repeat for longer, and with another Acct-Delay-Time, which makes it another
-packet (RFC 2866 5.2). So what counts is what the record says and when that happened: of what a NAS tells after an
-outage, two records may differ in their delay alone, such as those of two restarts.
+radiusd answers a repeated packet by itself, but only for cleanup_delay (11 s), and a radiusd that was just started
+knows nothing of its predecessor's answers. NASes repeat for longer, and with another Acct-Delay-Time, which makes it
+another packet (RFC 2866 5.2). So the record and the time of its event count. After an outage, two records of a NAS may
+differ only in their delay, such as those of two restarts.
 """
 
 from collections.abc import Iterable

@@ -151,6 +151,7 @@ class Plan:
     tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS
     # Whose secrets the module looks up.
     looking_up: tuple[str, ...] = ()
+    max_packets_per_second: int = 0
 
 
 @contextmanager
@@ -259,6 +260,7 @@ def _config(
         ),
         slots,
         verifier,
+        max_packets_per_second=plan.max_packets_per_second,
     )
 
 
