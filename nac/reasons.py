@@ -363,6 +363,18 @@ REASONS = _catalogue(
         "This device failed too often in a short time and is rejected unheard. Mend the cause; it ends by itself.",
     ),
     Reason(
+        "empty-identity",
+        "Device gives no identity",
+        "The device answers the request for its EAP identity with nothing. Set an identity in its network profile; for"
+        " certificates and tunnels it may be `anonymous`.",
+    ),
+    Reason(
+        "tls-message-too-long",
+        "TLS message too long",
+        "The device sends a TLS message of more than 16 kB. Its certificate chain has too many or too large"
+        " certificates. Send only the device's certificate and the authorities below the root.",
+    ),
+    Reason(
         "too-many-wrong-passwords",
         "Too many wrong passwords",
         "Too many logins with this user name had a wrong password. Find the device that sends them: the decisions with"

@@ -151,6 +151,8 @@ def _refuse(credentials: Credentials, slot: SlotRecord) -> Outcome:
 def _begin_eap(case: Case, slot: SlotRecord, started: int) -> radiusd.Answer:
     """Name the EAP type that the device is asked for, and keep what that may take later."""
     request = case.request
+    if request.has_empty_identity():
+        return _settler.settle(case, Outcome(False, "empty-identity"), started)
     mac = normalise_mac(request.user_name)
     if mac and request.mac and request.mac != mac:
         case.method = "mab"

@@ -33,6 +33,7 @@ _PHRASES = (
     (re.compile(r"unsupported protocol|version too low|no protocols available", re.I), "tls-version"),
     (re.compile(r"no shared cipher|no suitable signature algorithm|no suitable key share", re.I), "no-common-cipher"),
     (re.compile(r"peer did not return a certificate", re.I), "no-certificate"),
+    (re.compile(r"TLS reassembled data length|Exceeded maximum record size", re.I), "tls-message-too-long"),
     (
         # Inside a tunnel, mostly: outside, the module answers a NAK itself.
         re.compile(r"NAK.*(asking|unsupported|bad)|unsupported EAP type|No mutually acceptable types", re.I),

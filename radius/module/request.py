@@ -99,6 +99,10 @@ class AccessRequest:
         """Whether the device refuses the EAP type that it was asked for and lists others (RFC 3748 5.3.1)."""
         return self.attributes.get("EAP-Message", "")[_EAP_TYPE] == "03"
 
+    def has_empty_identity(self) -> bool:
+        """Whether the device answers the request for its identity with nothing (RFC 3748 5.1): five octets of EAP."""
+        return self.attributes.get("EAP-Message", "")[2:4] == "02" and self.attributes["EAP-Message"][6:] == "000501"
+
     @property
     def is_filtered(self) -> bool:
         """Whether text that is not UTF-8 came, and most of what it came with was left out."""

@@ -177,7 +177,7 @@ def test_name_from_a_tunnel_does_not_pass_to_eap_md5(cell, kind):
     device.ask(eap(RESPONSE, asked[1], MD5, b"\x10" + bytes(16)))
     assert device.code == ACCESS_REJECT
     record = cell.decision()
-    assert (record.method, record.identity, record.reason) == ("mab", PRINTER, "wrong-password")
+    assert (record.method, record.identity, record.reason) == ("mab", PRINTER, "wrong-mab-password")
 
 
 PLAIN = {

@@ -62,6 +62,8 @@ class Tunnel:
         self.mac = mac or new_mac()
         self.context = context or anonymous_context(version)
         self.code, self.heard, self.state = 0, b"", b""
+        # Attributes that the NAS adds to each packet.
+        self.more = b""
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = self.context.wrap_bio(self._incoming, self._outgoing, session=session)
         self._identifier = 0
@@ -69,7 +71,7 @@ class Tunnel:
     def ask(self, packet: bytes) -> bytes:
         """Send an EAP packet; the EAP of the answer."""
         state = attribute(STATE, self.state) if self.state else b""
-        named = attribute(USER_NAME, self.outer) + attribute(CALLING_STATION_ID, self.mac)
+        named = attribute(USER_NAME, self.outer) + attribute(CALLING_STATION_ID, self.mac) + self.more
         reply = Nas(self.tenant).ask(named + eap_message(packet) + state, seconds=self.patience_seconds)
         self.code, self.state, found = reply[0], b"", b""
         for number, value in attributes_of(reply):
