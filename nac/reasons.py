@@ -363,6 +363,12 @@ REASONS = _catalogue(
         "This device failed too often in a short time and is rejected unheard. Mend the cause; it ends by itself.",
     ),
     Reason(
+        "too-many-conversations",
+        "Too many unfinished logins",
+        "So many devices of this tenant began to log in and did not finish that the oldest logins were ended. The alarm"
+        " `unfinished-logins` names the switch or access point; look there for a device that begins again and again.",
+    ),
+    Reason(
         "empty-identity",
         "Device gives no identity",
         "The device answers the request for its EAP identity with nothing. Set an identity in its network profile; for"

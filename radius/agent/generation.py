@@ -139,7 +139,11 @@ class Generations:
             tls_directory=self._paths.tls,
             cache_directory=self._paths.sessions,
             module=msgspec.structs.replace(
-                self._module(baked, self._paths.journal, probe_secret), ports=(status.port, *ports)
+                self._module(baked, self._paths.journal, probe_secret),
+                ports=(status.port, *ports),
+                status_port=status.port,
+                status_secret=status.secret,
+                max_conversations=self._max_sessions,
             ),
             slots=rendered,
             verifier=Verifier(self._settings.verifier_port, verifier_secret(self._paths)),

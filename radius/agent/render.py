@@ -110,7 +110,7 @@ def render(config: CellConfig, target: Path) -> None:
         _write(target / name, fill((RADDB / name).read_text(), values))
     _write(target / "module.json", msgspec.json.encode(config.module).decode())
     (target / "slots").mkdir(mode=0o700)
-    for template, name in (("eap", "eap"), ("slot", "servers")):
+    for template, name in (("eap", "eap"), ("slot", "servers"), ("end", "end")):
         text = (RADDB / "templates" / template).read_text()
         _write(target / "slots" / name, "\n".join(fill(text, _slot_values(config, slot)) for slot in config.slots))
 

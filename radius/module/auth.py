@@ -14,7 +14,8 @@ from nac.mac import normalise_mac
 from nac.replica.records import SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module import radiusd_api as radiusd
-from radius.module.cell import Cell, Journal, log_exception, the_cell
+from radius.module.cell import Cell, Journal, log_exception, say_conversations_full, the_cell
+from radius.module.conversations import Conversations, Ender
 from radius.module.credentials import Credentials, PasswordOpener, examine, examine_inside, method_asked, quoted
 from radius.module.decision import Case, Places, decide_case, explain_reject
 from radius.module.eap_names import eap_names, nak_types
@@ -38,21 +39,28 @@ _cell: Cell
 _journal: Journal
 _settler: Settler
 _open_password: PasswordOpener
+_ender: Ender
+# By slot.
+_conversations: dict[int, Conversations] = {}
 _places = Places()
 _wanted_types = WantedTypes()
+# Of an EAP packet that has a type: "0x", code, identifier, length, type.
+_EAP_HEX_DIGITS = 12
 
 
 def instantiate(_: object) -> int:
-    global _cell, _journal, _settler, _open_password
+    global _cell, _journal, _settler, _open_password, _ender
     _cell = the_cell()
     _journal = _cell.journal("auth")
     _settler = Settler(_cell, _journal)
     _open_password = PasswordOpener(_cell.settings.cell_key_file)
+    _ender = Ender(_cell.settings.status_port, _cell.settings.status_secret)
     return radiusd.OK
 
 
 def detach(_: object) -> int:
     _journal.close()
+    _ender.close()
     return radiusd.OK
 
 
@@ -87,6 +95,8 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
         if stage == "certificate-sent":
             return _certificate_sent(request)
         state = collect(lists["session-state"])
+        if stage == "challenge":
+            return _note_challenge(request.slot, state, collect(lists["reply"]))
         method = first(control, "Admit-Method") or eap_method(request.attributes.get("EAP-Type", ""), state)
         case = Case(request, method, state)
         case.answer = verifier_answer(control)
@@ -94,6 +104,8 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
             case.place = _places.find(request, view)
             failed = stage in ("reject", "failed-inside")
             outcome = _explain(case, view) if failed else decide_case(case, view, _cell.policies)
+        if stage != "failed-inside":
+            outcome = _end_eap(request, state, outcome)
         started -= 1000 * int(first(control, "Admit-Microseconds") or 0)
         answer = _settler.settle(case, outcome, started)
         # The conversation goes on until the device has heard of it; its end is not journalled again.
@@ -162,11 +174,46 @@ def _begin_eap(case: Case, slot: SlotRecord, started: int) -> radiusd.Answer:
     if not offered:
         return _settler.settle(case, Outcome(False, "method-not-offered", offer(slot.methods)), started)
     control = _ask_for(_wanted_types.first_of(offered, request.slot, request.mac), request.slot, slot)
+    state = _count_conversation(request, case.at)
     if password is not None and "MD5" in offered:
         # A device with a certificate may use its MAC address as identity, too.
-        state = (("Admit-MAB-Password", ":=", quoted(password)),)
-        return radiusd.UPDATED, {"config": control, "session-state": state}
-    return radiusd.UPDATED, {"config": control}
+        state += (("Admit-MAB-Password", ":=", quoted(password)),)
+    return radiusd.UPDATED, {"config": control, "session-state": state}
+
+
+def _count_conversation(request: AccessRequest, at: int) -> tuple[radiusd.Update, ...]:
+    """Count a new conversation, and end another one where there are too many."""
+    conversations = _conversations.get(request.slot)
+    if conversations is None:
+        conversations = _conversations[request.slot] = Conversations(_cell.settings.max_conversations)
+    number, ended = conversations.begin((request.source, request.nas_key()), request.mac, at)
+    if ended is not None:
+        _ender.end(request.slot, ended)
+        say_conversations_full(request.slot, ended.nas[0], at)
+    watched = (("Admit-Watched", ":=", "1"),) if conversations.are_watched else ()
+    return ("Admit-Number", ":=", str(number)), *watched
+
+
+def _note_challenge(slot: int, state: Attributes, reply: Attributes) -> radiusd.Answer:
+    packet = first(reply, "EAP-Message")
+    conversations = _conversations.get(slot)
+    if conversations is not None and len(packet) >= _EAP_HEX_DIGITS:
+        found_by = bytes.fromhex(first(reply, "State")[2:])
+        conversations.note(int(first(state, "Admit-Number") or 0), found_by, int(packet[4:6], 16))
+    return radiusd.NOOP
+
+
+def _end_eap(request: AccessRequest, state: Attributes, outcome: Outcome) -> Outcome:
+    """Count the end of a conversation. The outcome has another reason where it failed to make room for others."""
+    number = int(first(state, "Admit-Number") or 0)
+    conversations = _conversations.get(request.slot)
+    if not number or conversations is None:
+        return outcome
+    conversations.close(number)
+    is_new = request.attributes.get("EAP-Type") == "Identity"
+    if outcome.reason == "eap-failed" and (conversations.was_ended(number) or (is_new and conversations.are_full)):
+        return Outcome(False, "too-many-conversations")
+    return outcome
 
 
 def _authorize_other_type(request: AccessRequest, state: Attributes, started: int) -> radiusd.Answer:

@@ -75,6 +75,16 @@ def say_not_ready(slot: int, at: int) -> None:
         log_error(f"admit: not-ready slot={slot}")
 
 
+_said_full: dict[int, int] = {}
+
+
+def say_conversations_full(slot: int, source: str, at: int) -> None:
+    """A conversation with a NAS was ended to make room for others; once a second for each slot."""
+    if at - _said_full.get(slot, 0) >= 1_000_000:
+        _said_full[slot] = at
+        log_error(f"admit: conversations-full slot={slot} source={source}")
+
+
 def log_exception(where: str) -> None:
     """The trace of the exception at hand, a line of the log for each of its own."""
     log_error(f"admit: internal-error in {where}")

@@ -29,6 +29,11 @@ class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # UDP ports that radiusd listens on, that for status first, and those that it is started on where it is to take
     # these of another.
     ports: tuple[int, ...] = ()
+    # The port and secret of `server status`, where rlm_eap is made to end conversations.
+    status_port: int = 0
+    status_secret: str = ""
+    # EAP conversations that rlm_eap keeps per slot.
+    max_conversations: int = 1024
     started_on: tuple[int, ...] = ()
 
 

@@ -152,6 +152,7 @@ class Plan:
     # Whose secrets the module looks up.
     looking_up: tuple[str, ...] = ()
     max_packets_per_second: int = 0
+    max_conversations: int = 1024
 
 
 @contextmanager
@@ -257,9 +258,13 @@ def _config(
             baked,
             str(paths.key),
             str(paths.claims),
+            status_port=status_port,
+            status_secret=STATUS_SECRET,
+            max_conversations=plan.max_conversations,
         ),
         slots,
         verifier,
+        max_sessions=plan.max_conversations,
         max_packets_per_second=plan.max_packets_per_second,
     )
 

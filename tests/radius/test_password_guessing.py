@@ -166,4 +166,4 @@ def test_mac_addresses_are_not_counted_as_users(cell, limits):
     mac = new_mac()
     for _ in range(3):
         pap(cell.alpha, mac, "wrong", mac=mac)
-    assert {record.reason for record in cell.decisions()} == {"wrong-password"}
+    assert {record.reason for record in cell.decisions()} == {"wrong-mab-password"}

@@ -1,0 +1,158 @@
+"""EAP conversations under way, and which of them ends where there are too many.
+
+rlm_eap 3.2.7 keeps an unfinished conversation for 30 s and refuses new ones once its table is full: its `dedup_key` has
+no effect. A device that leaves 34 handshakes a second unfinished would keep a tenant's own devices out. So the module
+counts, per slot. When the table fills, it ends the oldest conversation of the NAS that has most, and an earlier one of
+the same device. It ends one by an EAP-NAK that proposes nothing (RFC 3748 5.3.1), which it sends to radiusd's own port
+for status: rlm_eap then frees the conversation's 330 kB at once.
+"""
+
+import os
+import socket
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from radius import wire
+
+# As timer_expire in radius/raddb/templates/eap.
+LIFETIME_MICROSECONDS = 30_000_000
+# Of the table's size: from where conversations can be ended, and from where they are.
+_WATCH_SHARE, _FULL_SHARE = 0.25, 0.75
+# Ended conversations whose devices may still answer.
+_MAX_ENDED = 1_000
+
+_STATUS_SERVER = 12
+_STATE, _NAS_IDENTIFIER, _EAP_MESSAGE = 24, 32, 79
+# EAP-Response with NAK, no type wanted; its identifier comes second.
+_NAK = b"\x02%c\x00\x06\x03\x00"
+
+
+@dataclass(slots=True)
+class Conversation:
+    number: int
+    # The address that the NAS sends from, and what it says of itself.
+    nas: tuple[str, str]
+    # 12 hex digits or "".
+    mac: str
+    # Epoch microseconds.
+    began: int
+    # What rlm_eap finds it by; b"" while that is not known.
+    state: bytes = b""
+    identifier: int = 0
+
+
+class Conversations:
+    """Those of one slot."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._watch_from, self._full_from = int(most * _WATCH_SHARE), int(most * _FULL_SHARE)
+        self._open: OrderedDict[int, Conversation] = OrderedDict()
+        # The same by NAS, oldest first, and the newest by MAC address.
+        self._by_nas: dict[tuple[str, str], OrderedDict[int, Conversation]] = {}
+        self._by_mac: dict[str, Conversation] = {}
+        self._ended: OrderedDict[int, None] = OrderedDict()
+        self._last = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def are_watched(self) -> bool:
+        """Whether there are so many that each challenge must be noted, so that conversations can be ended."""
+        return len(self._open) >= self._watch_from
+
+    @property
+    def are_full(self) -> bool:
+        return len(self._open) >= self._full_from
+
+    def begin(self, nas: tuple[str, str], mac: str, at: int) -> tuple[int, Conversation | None]:
+        """The number of the new conversation, and one to end for it."""
+        self._expire(at)
+        if len(self._open) >= self._most:
+            # rlm_eap refuses more than these.
+            self.close(next(iter(self._open)))
+        ended = self._to_end(mac)
+        if ended is not None:
+            self.close(ended.number)
+            self._ended[ended.number] = None
+            if len(self._ended) > _MAX_ENDED:
+                self._ended.popitem(last=False)
+        self._last += 1
+        begun = Conversation(self._last, nas, mac, at)
+        self._open[begun.number] = begun
+        self._by_nas.setdefault(nas, OrderedDict())[begun.number] = begun
+        if mac:
+            self._by_mac[mac] = begun
+        return begun.number, ended
+
+    def note(self, number: int, state: bytes, identifier: int) -> None:
+        """What rlm_eap finds the conversation by from now on."""
+        noted = self._open.get(number)
+        if noted is not None:
+            noted.state, noted.identifier = state, identifier
+
+    def close(self, number: int) -> None:
+        closed = self._open.pop(number, None)
+        if closed is None:
+            return
+        of_nas = self._by_nas[closed.nas]
+        del of_nas[number]
+        if not of_nas:
+            del self._by_nas[closed.nas]
+        if self._by_mac.get(closed.mac) is closed:
+            del self._by_mac[closed.mac]
+
+    def was_ended(self, number: int) -> bool:
+        """Whether it was ended to make room, and the device did not do it."""
+        return number in self._ended
+
+    def _to_end(self, mac: str) -> Conversation | None:
+        if not self.are_watched:
+            return None
+        earlier = self._by_mac.get(mac) if mac else None
+        if earlier is not None and earlier.state:
+            return earlier
+        if not self.are_full:
+            return None
+        largest = max(self._by_nas.values(), key=len)
+        return next((each for each in largest.values() if each.state), None)
+
+    def _expire(self, at: int) -> None:
+        while self._open:
+            oldest = next(iter(self._open.values()))
+            if 0 <= at - oldest.began < LIFETIME_MICROSECONDS:
+                return
+            self.close(oldest.number)
+
+
+class Ender:
+    """Makes rlm_eap forget a conversation, by a packet to `server status` (radius/raddb/radiusd.conf)."""
+
+    def __init__(self, port: int, secret: str) -> None:
+        self._secret = secret.encode()
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        # Nobody reads the answers: the kernel drops what does not fit.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
+        self._address = ("127.0.0.1", port)
+
+    def end(self, slot: int, conversation: Conversation) -> bool:
+        """Whether the packet was sent; a conversation that is not ended goes after its lifetime."""
+        authenticator = os.urandom(16)
+        attributes = (
+            wire.unsigned_message()
+            + wire.attribute(_NAS_IDENTIFIER, b"slot_%d" % slot)
+            + wire.attribute(_STATE, conversation.state)
+            + wire.attribute(_EAP_MESSAGE, _NAK % conversation.identifier)
+        )
+        head = bytes((_STATUS_SERVER, conversation.number & 0xFF)) + (20 + len(attributes)).to_bytes(2, "big")
+        datagram = head + authenticator + wire.sign(head, authenticator, attributes, self._secret)
+        try:
+            self._socket.sendto(datagram, self._address)
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        self._socket.close()

@@ -1,0 +1,88 @@
+"""Devices that begin EAP and never finish must not keep others out, and must not take more memory than is bounded."""
+
+import pytest
+
+from loadtest.packet import ACCESS_CHALLENGE, ACCESS_REJECT, NAS_IDENTIFIER, attribute
+from tests.radius.devices import VERSIONS, Device
+from tests.radius.standalone import Plan, running_cell
+from tests.radius.supplicant import new_mac
+from tests.radius.tunnel import IDENTITY, RESPONSE, TTLS, Tunnel, eap
+
+MOST = 64
+ROGUE, OTHER = attribute(NAS_IDENTIFIER, "rogue"), attribute(NAS_IDENTIFIER, "other")
+
+
+@pytest.fixture(scope="module")
+def small_cell():
+    """Its slots keep 64 conversations each."""
+    with running_cell(Plan(max_conversations=MOST)) as cell:
+        yield cell
+
+
+@pytest.fixture
+def cell(small_cell):
+    small_cell.forget_records()
+    yield small_cell
+    assert small_cell.is_alive()
+    assert "Too many open sessions" not in small_cell.log()
+
+
+def begin(tenant, *, nas=ROGUE, mac="", rounds=1):
+    """A conversation that is left after so many answers of radiusd."""
+    tunnel = Tunnel(tenant, TTLS, mac=mac or new_mac())
+    tunnel.more = nas
+    if rounds == 1:
+        tunnel.ask(eap(RESPONSE, 0, IDENTITY, b"anonymous"))
+    else:
+        tunnel.open()
+    assert tunnel.code == ACCESS_CHALLENGE
+    return tunnel
+
+
+@pytest.mark.parametrize("nas", [ROGUE, OTHER], ids=["same NAS", "another NAS"])
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_login_succeeds_while_others_are_left_unfinished(cell, nas, rounds, version):
+    device = Device(cell.alpha.clients["laptop"], version, attributes=nas)
+    for number in range(3 * MOST):
+        begin(cell.alpha, rounds=rounds)
+        if number % MOST == MOST - 1:
+            device.visit(cell.alpha, vlan="10")
+    assert len(cell.decisions(permitted=True)) == 3
+
+
+def test_conversation_of_another_nas_outlives_the_flood(cell):
+    kept = begin(cell.alpha, nas=OTHER, rounds=3)
+    for _ in range(3 * MOST):
+        begin(cell.alpha)
+    kept.say()
+    assert cell.decisions(mac=kept.mac, reason="too-many-conversations") == []
+
+
+def test_oldest_conversation_of_the_flood_is_ended_with_a_reason(cell):
+    begun = [begin(cell.alpha, rounds=3) for _ in range(2 * MOST)]
+    begun[MOST].say()
+    assert begun[MOST].code == ACCESS_REJECT
+    assert cell.decision(mac=begun[MOST].mac).reason == "too-many-conversations"
+    assert "admit: conversations-full slot=0 source=127.0.0.1" in cell.log()
+    begun[-1].say()
+    assert cell.decisions(mac=begun[-1].mac, reason="too-many-conversations") == []
+
+
+def test_device_that_begins_again_has_one_conversation(cell):
+    mac = new_mac()
+    for _ in range(3 * MOST):
+        begin(cell.alpha, mac=mac)
+    others = [begin(cell.alpha, rounds=3) for _ in range(MOST // 4)]
+    assert others[0].say() in (ACCESS_CHALLENGE, ACCESS_REJECT)
+    assert cell.decisions(mac=others[0].mac, reason="too-many-conversations") == []
+
+
+def test_other_tenant_is_not_affected(cell):
+    kept = begin(cell.bravo, rounds=3)
+    for _ in range(2 * MOST):
+        begin(cell.alpha)
+    kept.say()
+    assert cell.decisions(mac=kept.mac, reason="too-many-conversations") == []
+    device = Device(cell.bravo.clients["laptop"], VERSIONS[1])
+    device.visit(cell.bravo, vlan="10")
