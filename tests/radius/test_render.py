@@ -74,7 +74,7 @@ def rendered(config, target):
 
 def test_every_placeholder_is_filled(config, tmp_path):
     files = rendered(config, tmp_path / "1")
-    assert set(files) == {"radiusd.conf", "module.json", "slots/eap", "slots/servers"}
+    assert set(files) == {"radiusd.conf", "module.json", "slots/eap", "slots/end", "slots/servers"}
     assert [name for name, text in files.items() if "@{" in text] == []
 
 
