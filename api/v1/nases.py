@@ -17,6 +17,7 @@ from nac.locking import hold_with_namesakes
 from nac.models import Nas as NasRow
 from nac.models import Site
 from nac.nases import service as nases
+from nac.nases.mab import MabPassword
 from nac.nases.notes import notes_of
 from nac.nases.repository import ORDERS
 from nac.sites import service as sites
@@ -30,6 +31,7 @@ _Identifier = Annotated[str, Field(max_length=253, examples=["sw-north-1"])]
 _Address = Annotated[str, Field(max_length=45, examples=["192.0.2.7"])]
 _Vendor = Annotated[str, Field(max_length=200, examples=["cisco-ios"])]
 _Secret = Annotated[str, Field(max_length=128)]
+_MabText = Annotated[str, Field(max_length=128, examples=["NOPASSWORD"])]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE))]
 
@@ -51,6 +53,10 @@ class Nas(BaseModel):
     # No request about sessions (RFC 5176) reaches it.
     behind_nat: bool
     signs_coa_answers: bool
+    # What it sends as the password of a MAC address (MAB). A fixed text itself is never shown here.
+    mab_password: MabPassword
+    # False: requests without Calling-Station-Id and Service-Type name no device, for a person may have typed the name.
+    mab_by_name: bool
 
 
 class NasDetail(Nas, Observed):
@@ -74,6 +80,10 @@ class NewNas(Input):
     require_message_authenticator: bool = True
     behind_nat: bool = False
     signs_coa_answers: bool = False
+    mab_password: MabPassword = "mac"  # noqa: S105 -- a form
+    # Needed where `mab_password` is fixed.
+    mab_password_text: _MabText | None = None
+    mab_by_name: bool = False
 
 
 class NasChange(Input):
@@ -88,6 +98,9 @@ class NasChange(Input):
     require_message_authenticator: bool | None = None
     behind_nat: bool | None = None
     signs_coa_answers: bool | None = None
+    mab_password: MabPassword | None = None
+    mab_password_text: _MabText | None = None
+    mab_by_name: bool | None = None
 
 
 class Vendor(BaseModel):

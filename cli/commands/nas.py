@@ -9,9 +9,20 @@ from cli.verbs import add_verb
 from nac.ids import TenantId
 from nac.models import Nas, Site
 from nac.nases import service as nases
+from nac.nases.mab import FORMS
 from nac.nases.notes import notes_of
 from nac.sites import service as sites
 from nac.vendors import Vendor, all_vendors
+
+_MAB_FORM = (
+    "What it sends as the password of a MAC address: the address (mac, the default), a fixed text, its shared secret, "
+    "or no password (empty)."
+)
+_MAB_TEXT = "Text of --mab-password fixed; prompts where no value follows."
+_MAB_BY_NAME = (
+    "Take User-Name for the device where a request has neither Calling-Station-Id nor Service-Type. Only for a NAS "
+    "where nobody can type a name."
+)
 
 
 @click.group()
@@ -48,6 +59,9 @@ def command() -> None:
     is_flag=True,
     help="Its answers to CoA and Disconnect carry a Message-Authenticator: others are left aside.",
 )
+@click.option("--mab-password", type=click.Choice(FORMS), default="mac", help=_MAB_FORM)
+@click.option("--mab-text", prompt=True, prompt_required=False, hide_input=True, help=_MAB_TEXT)
+@click.option("--mab-by-name", is_flag=True, help=_MAB_BY_NAME)
 @json_option
 def add(
     name: str,
@@ -60,6 +74,9 @@ def add(
     without_message_authenticator: bool,
     behind_nat: bool,
     signs_coa_answers: bool,
+    mab_password: str,
+    mab_text: str | None,
+    mab_by_name: bool,
     as_json: bool,
 ) -> None:
     """Add the NAS NAME, known by identifier or address."""
@@ -80,6 +97,9 @@ def add(
             require_message_authenticator=not without_message_authenticator,
             behind_nat=behind_nat,
             signs_coa_answers=signs_coa_answers,
+            mab_password=mab_password,
+            mab_password_text=mab_text,
+            mab_by_name=mab_by_name,
         )
         row = _row(nas, place.slug)
         told = notes_of(session, nas=nas, site=place)
@@ -147,6 +167,9 @@ def _find_site(session: Session, tenant_id: TenantId, slug: str | None) -> Site:
     default=None,
     help="Whether its answers to CoA and Disconnect need a Message-Authenticator.",
 )
+@click.option("--mab-password", type=click.Choice(FORMS), help=_MAB_FORM)
+@click.option("--mab-text", prompt=True, prompt_required=False, hide_input=True, help=_MAB_TEXT)
+@click.option("--mab-by-name/--no-mab-by-name", default=None, help=_MAB_BY_NAME)
 @json_option
 def set_(
     reference: str,
@@ -161,6 +184,9 @@ def set_(
     with_message_authenticator: bool | None,
     behind_nat: bool | None,
     signs_coa_answers: bool | None,
+    mab_password: str | None,
+    mab_text: str | None,
+    mab_by_name: bool | None,
     as_json: bool,
 ) -> None:
     """Change what is given of NAS, which is named by identifier, address or name."""
@@ -183,6 +209,9 @@ def set_(
             require_message_authenticator=with_message_authenticator,
             behind_nat=behind_nat,
             signs_coa_answers=signs_coa_answers,
+            mab_password=mab_password,
+            mab_password_text=mab_text,
+            mab_by_name=mab_by_name,
         )
         place = session.get_one(Site, nas.site_id)
         row = _row(nas, place.slug)

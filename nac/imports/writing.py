@@ -32,7 +32,7 @@ _PAGE = 1_000
 # Opens a transaction: one for each page, since whoever takes the file may be slow, and would hold it.
 Read = Callable[[], AbstractContextManager[Session]]
 _USER_COLUMNS = ("name", "groups", "valid_until", "disabled")
-_NAS_COLUMNS = tuple(name for name in nas_rows.COLUMNS if name != "secret")
+_NAS_COLUMNS = tuple(name for name in nas_rows.COLUMNS if name not in nas_rows.SECRETS)
 
 
 def endpoints_csv(read: Read, *, tenant_id: TenantId) -> Iterator[str]:

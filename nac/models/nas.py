@@ -31,3 +31,8 @@ class Nas(UuidKey, TenantOwned, Base):
     behind_nat: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # Its answers to requests about sessions (RFC 5176) count with a Message-Authenticator alone.
     signs_coa_answers: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    # What it sends as the password of a MAC address (nac.nases.mab), and the text where that is fixed.
+    mab_password: Mapped[str] = mapped_column(default="mac", server_default="mac")
+    mab_password_sealed: Mapped[bytes | None]
+    # A request without Calling-Station-Id and Service-Type is of the device whose MAC address is its name.
+    mab_by_name: Mapped[bool] = mapped_column(default=False, server_default=text("false"))

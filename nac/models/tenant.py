@@ -60,6 +60,8 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     replay_days: Mapped[int | None]
     # Whether a renewed certificate may hold the key of the one before it.
     renewal_keeps_key: Mapped[bool] = mapped_column(default=False)
+    # Realms and NetBIOS domains that are taken off user names (nac.tenants.realms), in lower case.
+    realms: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default=text("'{}'"))
     # As nac.methods names them.
     methods: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_METHODS))
     tls_versions: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_TLS_VERSIONS))

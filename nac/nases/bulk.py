@@ -13,7 +13,7 @@ from nac.audit import service as audit
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Nas
-from nac.nases import repository, service
+from nac.nases import mab, repository, service
 from nac.policies.referring import names_referred_to
 from nac.route_words import require_reachable
 from nac.rows import (
@@ -31,12 +31,14 @@ from nac.rows import (
 from nac.sealing import Seal
 from nac.sites import service as sites
 
-FLAGS = ("require_message_authenticator", "behind_nat", "signs_coa_answers")
-_TEXTS = ("name", "identifier", "address", "vendor", "secret")
+FLAGS = ("require_message_authenticator", "behind_nat", "signs_coa_answers", "mab_by_name")
+# Never told again.
+SECRETS = ("secret", "mab_password_text")
+_TEXTS = ("name", "identifier", "address", "vendor", "mab_password", *SECRETS)
 # How many until it is told how far it is.
 _AT_ONCE = 1_000
-_PLAIN = ("name", "identifier", "address", "vendor", *FLAGS)
-COLUMNS = ("name", "site", "identifier", "address", "vendor", "secret", *FLAGS)
+_PLAIN = ("name", "identifier", "address", "vendor", "mab_password", *FLAGS)
+COLUMNS = ("name", "site", "identifier", "address", "vendor", "mab_password", *SECRETS, *FLAGS)
 MOST_ROWS = 10_000
 
 
@@ -52,8 +54,8 @@ class Plan:
     mistakes: list[RowMistake]
     planned: list[Planned]
     fresh: list[Nas]
-    # Each with what it becomes, and the secret that it is given.
-    changed: list[tuple[Nas, Nas, str | None]]
+    # Each with what it becomes, and what it is given of SECRETS.
+    changed: list[tuple[Nas, Nas, dict[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +163,17 @@ def _sort(
                 _require_unnamed(now.name, there)
             stored = {name: getattr(now, name) for name in (*_PLAIN, "site_id")}
             wanted = service.make_nas(
-                tenant_id=tenant_id, seal=seal, kept_secret=now.secret_sealed, **{**stored, **given}
+                tenant_id=tenant_id,
+                seal=seal,
+                kept_secret=now.secret_sealed,
+                kept_mab_password=now.mab_password_sealed,
+                **{**stored, **given},
             )
-            same = "secret" not in given and service.describe(wanted) == service.describe(now)
+            secrets = {name: given[name] for name in SECRETS if name in given}
+            same = not secrets and service.describe(wanted) == service.describe(now)
             made.planned.append(Planned(line.number, now.name, "same" if same else "change"))
             if not same:
-                made.changed.append((now, wanted, given.get("secret")))
+                made.changed.append((now, wanted, secrets))
 
 
 def _require_unnamed(name: str, there: _There) -> None:
@@ -185,16 +192,20 @@ def store(session: Session, *, actor: str, tenant_id: TenantId, plan: Plan, seal
         session.flush()
         tell_stored(start + len(part))
     entries = [_entry(actor, nas, "add", {}, service.describe(nas)) for nas in plan.fresh]
-    for nas, wanted, secret in plan.changed:
+    for nas, wanted, secrets in plan.changed:
         before = service.describe(nas)
         for name in (*_PLAIN, "site_id"):
-            setattr(nas, name, getattr(wanted, name))
-        if secret is not None:
-            nas.secret_sealed = service.sealed_secret(nas, secret, seal)
+            if name != "mab_password":
+                setattr(nas, name, getattr(wanted, name))
+        # Sealed for the id of the row that is there.
+        mab.set_password(nas, form=wanted.mab_password, text=secrets.get("mab_password_text"), seal=seal)
+        if "secret" in secrets:
+            nas.secret_sealed = service.sealed_secret(nas, secrets["secret"], seal)
         after = service.describe(nas)
         differing = [name for name in after if after[name] != before[name]]
         shown = [{name: state[name] for name in differing} for state in (before, after)]
-        entries.append(_entry(actor, nas, "set", shown[0], shown[1] | ({"secret": "another"} if secret else {})))
+        changed = service.changed_secrets(secrets.get("secret"), secrets.get("mab_password_text"))
+        entries.append(_entry(actor, nas, "set", shown[0], shown[1] | changed))
     session.flush()
     audit.append_in_parts(session, entries, tell_noted)
 

@@ -18,7 +18,7 @@ from nac.errors import AlreadyExists, Conflict, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
 from nac.locking import hold_with_namesakes
 from nac.models import Nas
-from nac.nases import repository
+from nac.nases import mab, repository
 from nac.nases.repository import ORDERS as ORDERS
 from nac.nases.repository import Filter as Filter
 from nac.policies.referring import require_unreferenced
@@ -47,6 +47,11 @@ class Told(TypedDict, total=False):
     behind_nat: bool
     # Its answers to them count with a Message-Authenticator alone.
     signs_coa_answers: bool
+    # What it sends as the password of a MAC address (nac.nases.mab), and the text where that is fixed.
+    mab_password: str
+    mab_password_text: str | None
+    # Without Calling-Station-Id and Service-Type its requests are of the device that User-Name names.
+    mab_by_name: bool
 
 
 def add_nas(
@@ -69,6 +74,7 @@ def make_nas(
     name: str,
     seal: Seal,
     kept_secret: bytes | None = None,
+    kept_mab_password: bytes | None = None,
     **told: Unpack[Told],
 ) -> Nas:
     """One that is not stored, nor compared with others. Raises InvalidInput or SeveralMistakes."""
@@ -85,6 +91,9 @@ def make_nas(
         require_message_authenticator=told.get("require_message_authenticator", True),
         behind_nat=told.get("behind_nat", False),
         signs_coa_answers=told.get("signs_coa_answers", False),
+        mab_password=mab.FORMS[0],
+        mab_password_sealed=kept_mab_password,
+        mab_by_name=told.get("mab_by_name", False),
     )
     mistakes = Mistakes()
     with mistakes.noted():
@@ -92,13 +101,15 @@ def make_nas(
     if secret is not None:
         with mistakes.noted():
             nas.secret_sealed = sealed_secret(nas, secret, seal)
+    with mistakes.noted():
+        mab.set_password(nas, form=told.get("mab_password"), text=told.get("mab_password_text"), seal=seal)
     mistakes.refuse()
     _require_consistent(nas)
     return nas
 
 
 def check_nas(nas: Nas) -> None:
-    """Name, identifier, address and vendor: they are then as they are stored. Raises InvalidInput, SeveralMistakes."""
+    """Its plain settings: they are then as they are stored. Raises InvalidInput, SeveralMistakes."""
     mistakes = Mistakes()
     with mistakes.noted():
         nas.name = require_name(nas.name)
@@ -109,6 +120,8 @@ def check_nas(nas: Nas) -> None:
         nas.address = None if nas.address is None else _require_host(nas.address)
     with mistakes.noted():
         nas.vendor = _require_vendor(nas.vendor)
+    with mistakes.noted():
+        mab.require_form(nas.mab_password)
     mistakes.refuse()
 
 
@@ -128,6 +141,9 @@ def set_nas(
     require_message_authenticator: bool | None = None,
     behind_nat: bool | None = None,
     signs_coa_answers: bool | None = None,
+    mab_password: str | None = None,
+    mab_password_text: str | None = None,
+    mab_by_name: bool | None = None,
 ) -> Nas:
     """Change what is given; identifier, address, vendor or `secret` "" take it away. `reference` as `require_nas` takes
     it, the rest as `add_nas` does. Raises InUse where a policy names it as it was called."""
@@ -160,14 +176,18 @@ def set_nas(
         wanted["behind_nat"] = behind_nat
     if signs_coa_answers is not None:
         wanted["signs_coa_answers"] = signs_coa_answers
+    if mab_by_name is not None:
+        wanted["mab_by_name"] = mab_by_name
     checked = Nas(**wanted)
+    mab.set_password(checked, form=mab_password, text=mab_password_text, seal=seal)
+    wanted |= {"mab_password": checked.mab_password, "mab_password_sealed": checked.mab_password_sealed}
     _require_consistent(checked)
     _require_unused(session, checked)
     for column, value in wanted.items():
         setattr(found, column, value)
     session.flush()
     after = describe(found)
-    if before != after or secret:
+    if before != after or secret or mab_password_text:
         audit.append(
             session,
             actor=actor,
@@ -176,7 +196,7 @@ def set_nas(
             tenant_id=tenant_id,
             before={key: value for key, value in before.items() if value != after[key]},
             after={key: value for key, value in after.items() if value != before[key]}
-            | ({"secret": "another"} if secret else {}),
+            | changed_secrets(secret, mab_password_text),
         )
     return found
 
@@ -239,7 +259,15 @@ def describe(nas: Nas) -> dict[str, str | bool | None]:
         "require_message_authenticator": nas.require_message_authenticator,
         "behind_nat": nas.behind_nat,
         "signs_coa_answers": nas.signs_coa_answers,
+        "mab_password": nas.mab_password,
+        "mab_by_name": nas.mab_by_name,
     }
+
+
+def changed_secrets(secret: str | None, mab_password_text: str | None) -> dict[str, str]:
+    """What the audit says of texts that it must not show."""
+    given = {"secret": secret, "mab_password_text": mab_password_text}
+    return {name: "another" for name, text in given.items() if text}
 
 
 def parse_host(text: str) -> str | None:

@@ -21,6 +21,7 @@ from nac.replica.records import (
     SlotRecord,
     TrustedAuthority,
     UserRecord,
+    mab_password_context,
     nt_hash_context,
     rotation_context,
 )
@@ -57,12 +58,15 @@ def secret_records(row: SecretsRow, reseal: Reseal) -> tuple[SecretRecord, ...]:
 
 
 def slot_record(
-    row: tuple[int, str, str, str, str, str, int, int, list[str], list[str], bool, bool, bytes, int, int, int],
+    row: tuple[
+        int, str, str, str, str, str, int, int, list[str], list[str], bool, bool, bytes, int, int, int, list[str]
+    ],
     secrets: tuple[SecretRecord, ...] = (),
     rotation: str = "",
 ) -> SlotRecord:
     tenant, tenant_id, slug, status, default_site_id, server_certificate, limit, window_seconds = row[:8]
     methods, tls_versions, own_authorities_only, status_required, cui_key, nat_session_seconds = row[8:14]
+    password_limit, password_window_seconds, realms = row[14:]
     # A tenant that is being deleted is no longer served.
     served = status if status == "active" else "suspended"
     return SlotRecord(
@@ -82,7 +86,9 @@ def slot_record(
         nat_session_seconds,
         secrets,
         rotation,
-        *row[14:],
+        password_limit,
+        password_window_seconds,
+        tuple(realms),
     )
 
 
@@ -102,11 +108,34 @@ def policy_record(row: tuple[str, str, int, str], replies: ReplyDictionary | Non
     return PolicyRecord(policy_id, name, version, document.encode())
 
 
-def nas_record(
-    row: tuple[str, str, str, str, bool, bool], secrets: tuple[SecretRecord, ...], rotation: str
-) -> NasRecord:
-    nas_id, name, site_id, vendor, behind_nat, requires_message_authenticator = row
-    return NasRecord(nas_id, name, site_id, vendor, behind_nat, secrets, rotation, requires_message_authenticator)
+class NasRow(NamedTuple):
+    nas_id: str
+    name: str
+    site_id: str
+    vendor: str
+    behind_nat: bool
+    require_message_authenticator: bool
+    mab_password: str
+    mab_password_sealed: bytes | None
+    mab_by_name: bool
+
+
+def nas_record(row: NasRow, secrets: tuple[SecretRecord, ...], rotation: str, reseal: Reseal) -> NasRecord:
+    """Raises SecretsError where the text of its MAB password cannot be opened."""
+    sealed = row.mab_password_sealed
+    return NasRecord(
+        row.nas_id,
+        row.name,
+        row.site_id,
+        row.vendor,
+        row.behind_nat,
+        secrets,
+        rotation,
+        row.require_message_authenticator,
+        row.mab_password,
+        b"" if sealed is None else reseal(sealed, mab_password_context(row.nas_id)),
+        row.mab_by_name,
+    )
 
 
 class EndpointRow(NamedTuple):

@@ -109,6 +109,8 @@ class SlotRecord(Record, frozen=True, array_like=True):
     # Wrong passwords per user name within the window after which that user's logins are rejected unheard.
     password_failure_limit: int = 20
     password_failure_window_seconds: int = 900
+    # Realms and NetBIOS domains that are taken off user names, in lower case.
+    realms: tuple[str, ...] = ()
 
 
 class SiteRecord(Record, frozen=True, array_like=True):

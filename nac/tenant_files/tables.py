@@ -57,6 +57,7 @@ Context = Callable[[TenantId, UUID | None], str]
 # What a sealed value is sealed for: of the tenant's id and the row's.
 SEALED: Final[Mapping[str, Context]] = {
     "nases.secret_sealed": lambda _, row: f"nas:{row}",
+    "nases.mab_password_sealed": lambda _, row: f"nas-mab-password:{row}",
     "secret_rotations.next_sealed": lambda _, row: f"secret-rotation:{row}",
     "endpoints.psk_sealed": lambda _, row: f"endpoint-psk:{row}",
     "endpoint_groups.psk_sealed": lambda _, row: f"endpoint-group-psk:{row}",
@@ -107,7 +108,7 @@ ANEW: Final[Mapping[str, Mapping[str, Any]]] = {
 # Of a tenant's own row; all else of it is of its place.
 TENANT_COLUMNS: Final = (
     *("name", "failure_limit", "failure_window_seconds", "password_failure_limit", "password_failure_window_seconds"),
-    *("replay_days", "renewal_keeps_key", "methods"),
+    *("replay_days", "renewal_keeps_key", "methods", "realms"),
     *("tls_versions", "trusts_external", "status_failure", "nat_session_seconds", "silent_reports", "silent_days"),
 )
 # The tenant's own row, and what it keeps of its slot.

@@ -40,7 +40,7 @@ SELECT s.number, t.number, t.id::text, t.slug, t.status, coalesce(t.default_site
         c.not_before DESC, c.created_at DESC LIMIT 1
 ), ''), t.failure_limit, t.failure_window_seconds, t.methods, t.tls_versions,
 NOT t.trusts_external, t.status_failure = 'hard', uuid_send(t.cui_key), t.nat_session_seconds,
-t.password_failure_limit, t.password_failure_window_seconds,
+t.password_failure_limit, t.password_failure_window_seconds, t.realms,
 s.secret_sealed, 'slot:' || s.id, r.next_sealed, coalesce(r.id::text, '')
 FROM slots s JOIN tenants t ON t.id = s.tenant_id
 LEFT JOIN secret_rotations r ON r.tenant_id = t.id AND r.nas_id IS NULL AND r.state = 'running'
@@ -67,7 +67,7 @@ WHERE p.tenant_id = %(tenant)s
 """
 _NASES = """
 SELECT n.id::text, n.name, n.site_id::text, n.vendor, n.behind_nat, n.require_message_authenticator,
-    coalesce(n.identifier, ''), coalesce(host(n.address), ''),
+    n.mab_password, n.mab_password_sealed, n.mab_by_name, coalesce(n.identifier, ''), coalesce(host(n.address), ''),
     n.secret_sealed, 'nas:' || n.id, r.next_sealed, coalesce(r.id::text, '')
 FROM nases n LEFT JOIN secret_rotations r ON r.nas_id = n.id AND r.state = 'running'
 WHERE n.tenant_id = %(tenant)s
@@ -188,9 +188,9 @@ class Mirror:
         return {row[0]: self._slot_record(row[1:]) for row in rows}
 
     def _slot_record(self, row: Row) -> SlotRecord:
-        told = compiling.SecretsRow(*row[16:])
+        told = compiling.SecretsRow(*row[17:])
         secrets = self._secrets(row[0], "slot", row[1], f"the tenant {row[2]}", told)
-        return compiling.slot_record(row[:16], secrets, told.rotation)
+        return compiling.slot_record(row[:17], secrets, told.rotation)
 
     def _secrets(
         self, tenant: int, noun: str, key: str, whose: str, row: compiling.SecretsRow
@@ -322,10 +322,18 @@ class Mirror:
                 self._alarms.clear(code)
 
     def _put_nas(self, batch: WriteBatch, tenant: int, row: Row) -> str:
-        told = compiling.SecretsRow(*row[8:])
-        secrets = self._secrets(tenant, "nas", row[0], f"NAS {row[1]}", told)
-        record = compiling.nas_record(row[:6], secrets, told.rotation)
-        identifier, address = row[6:8]
+        found, (identifier, address), told = compiling.NasRow(*row[:9]), row[9:11], compiling.SecretsRow(*row[11:])
+        secrets = self._secrets(tenant, "nas", found.nas_id, f"NAS {found.name}", told)
+        try:
+            record = compiling.nas_record(found, secrets, told.rotation, self._reseal_kept)
+        except SecretsError as exc:
+            # Without its text no MAC address is admitted there.
+            found = found._replace(mab_password_sealed=None)
+            record = compiling.nas_record(found, secrets, told.rotation, self._reseal_kept)
+            why = f"NAS {found.name} admits no MAC address: its MAB password cannot be opened: {exc}"
+            self._alarm(tenant, "nas-mab", found.nas_id, f"nas-mab-unsealed-{found.nas_id}", why)
+        else:
+            self._calm(tenant, "nas-mab", found.nas_id)
         if identifier:
             batch.put_nas(keys.by_identifier(tenant, identifier), record)
         if address:

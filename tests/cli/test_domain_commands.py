@@ -146,6 +146,8 @@ def test_nas_added_listed_changed_and_removed(alpha: Admit) -> None:
             "require_message_authenticator": True,
             "behind_nat": False,
             "signs_coa_answers": False,
+            "mab_password": "mac",
+            "mab_by_name": False,
         }
     ]
     changed = alpha.json(
@@ -157,6 +159,13 @@ def test_nas_added_listed_changed_and_removed(alpha: Admit) -> None:
         "nas", "set", "192.0.2.7", "-t", "alpha", "--tenant-secret", "--secret", text="s" * 16 + "\n" + "s" * 16
     )
     assert both.exit_code == 2
+    mab = ("nas", "set", "192.0.2.7", "-t", "alpha", "--mab-by-name", "--mab-password")
+    fixed = alpha.run(*mab, "fixed", "--mab-text", "NOPASSWORD")
+    assert "NOPASSWORD" not in fixed.stdout
+    changed = alpha.json("nas", "list", "-t", "alpha")[0]
+    assert (changed["mab_password"], changed["mab_by_name"]) == ("fixed", True)
+    assert alpha.json(*mab, "empty")["mab_password"] == "empty"
+    assert alpha.run(*mab, "fixed", "--json").exit_code == 2
     alpha.json("nas", "remove", "192.0.2.7", "-t", "alpha")
     assert alpha.run("nas", "list", "-t", "alpha").stdout == "none\n"
 

@@ -81,7 +81,7 @@ def _seal_rows(session: Session, table: Table, tenant_id: TenantId) -> None:
 
 
 def _beside(table: Table) -> dict[str, str]:
-    return {"address": "192.0.2.7"} if table.name == "nases" else {}
+    return {"address": "192.0.2.7", "mab_password": "fixed"} if table.name == "nases" else {}
 
 
 def _opens(sealed: bytes, context: str) -> bool:

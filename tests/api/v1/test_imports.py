@@ -223,7 +223,12 @@ def test_what_is_written_is_read_back_as_it_was(api: httpx.Client) -> None:
     )
     assert give(api, "endpoints", first, make_groups=True).status_code == 200
     assert (
-        give(api, "nases", "name,address,behind_nat,secret\nNorth,192.0.2.7,yes,a-secret-of-its-own-1\n").status_code
+        give(
+            api,
+            "nases",
+            "name,address,behind_nat,secret,mab_password,mab_password_text,mab_by_name\n"
+            "North,192.0.2.7,yes,a-secret-of-its-own-1,fixed,NOPASSWORD,yes\n",
+        ).status_code
         == 200
     )
     assert give(api, "users", "name,password,groups\nann,correct horse,\n").status_code == 200
@@ -232,7 +237,7 @@ def test_what_is_written_is_read_back_as_it_was(api: httpx.Client) -> None:
         assert (written.status_code, written.headers["content-type"]) == (200, "text/csv; charset=utf-8")
         assert written.text.count("\n") == rows + 1
         assert ",=1+1" not in written.text
-        for secret in ("correct horse", "a-secret-of-its-own-1"):
+        for secret in ("correct horse", "a-secret-of-its-own-1", "NOPASSWORD"):
             assert secret not in written.text
         told = give(api, noun, written.text, existing="update", dry_run=True).json()
         assert told["counts"][noun]["same"] == rows, (written.text, told)

@@ -32,6 +32,43 @@ def test_nas_is_added_read_changed_and_removed_and_its_secret_never_shown(api: h
     assert (api.get(address).status_code, api.get(address).json()["code"]) == (404, "nas-not-found")
 
 
+def test_mab_settings_are_changed_and_the_text_never_shown(api: httpx.Client) -> None:
+    made = add(api, "North", identifier="sw-1", mab_password="fixed", mab_password_text="NOPASSWORD", mab_by_name=True)
+    assert (made["mab_password"], made["mab_by_name"]) == ("fixed", True)
+    assert "NOPASSWORD" not in str(made)
+    address = f"{NASES}/{made['id']}"
+    # The text stays until there is another.
+    assert api.patch(address, json={"mab_by_name": False, "vendor": "aruba"}).json()["mab_password"] == "fixed"
+    assert api.patch(address, json={"mab_password": "fixed"}).status_code == 200
+    assert api.patch(address, json={"mab_password": "empty"}).json()["mab_password"] == "empty"
+    plain = add(api, "South", identifier="sw-2")
+    assert (plain["mab_password"], plain["mab_by_name"]) == ("mac", False)
+    entries = api.get("/v1/tenants/alpha/audit").text
+    assert "mab_password" in entries
+    assert "NOPASSWORD" not in entries
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"mab_password": "fixed"}, "mab_password_text"),
+        ({"mab_password": "fixed", "mab_password_text": ""}, "mab_password_text"),
+        ({"mab_password": "fixed", "mab_password_text": "tab\there"}, "mab_password_text"),
+        ({"mab_password": "fixed", "mab_password_text": "\u00fc" * 65}, "mab_password_text"),
+        ({"mab_password": "fixed", "mab_password_text": "x" * 129}, "mab_password_text"),
+        ({"mab_password": "empty", "mab_password_text": "text"}, "mab_password_text"),
+        ({"mab_password_text": "text"}, "mab_password_text"),
+        ({"mab_password": "mac-address"}, "mab_password"),
+    ],
+)
+def test_mab_settings_that_cannot_be_are_refused(api: httpx.Client, given: dict[str, str], place: str) -> None:
+    answer = api.post(NASES, json={"name": "North", "identifier": "sw-1"} | given)
+    problem = answer.json()
+    assert (answer.status_code, (problem.get("mistakes") or [problem])[0]["place"]) == (422, place), problem
+    made = add(api, "North", identifier="sw-1")
+    assert api.patch(f"{NASES}/{made['id']}", json=given).status_code == 422
+
+
 @pytest.mark.parametrize(
     ("asked", "found"),
     [

@@ -1,0 +1,14 @@
+"""What NASes send as the password of MAC addresses, and the realms that are taken off user names."""
+
+from migrations.pieces import run_pieces
+
+revision = "0078"
+down_revision = "0075"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

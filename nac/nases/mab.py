@@ -1,0 +1,56 @@
+"""What a NAS sends as the password of MAC addresses (MAB)."""
+
+from typing import Literal, get_args
+
+from nac.errors import InvalidInput
+from nac.models import Nas
+from nac.replica.records import mab_password_context
+from nac.sealing import Seal
+
+# The MAC address, a fixed text, the secret that it shares with Admit, or no password.
+MabPassword = Literal["mac", "fixed", "secret", "empty"]
+FORMS: tuple[str, ...] = get_args(MabPassword)
+# RFC 2865 5.2.
+_MOST_OCTETS = 128
+
+
+def set_password(nas: Nas, *, form: str | None, text: str | None, seal: Seal) -> None:
+    """None stays as it is. Raises InvalidInput."""
+    if form is None and text is None:
+        return
+    form = require_form(nas.mab_password if form is None else form)
+    if form != "fixed" and text is not None:
+        raise InvalidInput(
+            "Only a fixed MAB password has a text.",
+            place="mab_password_text",
+            remedy="Set mab_password to fixed, or leave the text out.",
+        )
+    if form == "fixed" and text is None and nas.mab_password_sealed is None:
+        raise InvalidInput(
+            "A fixed MAB password needs its text.",
+            place="mab_password_text",
+            remedy="Give the text that the NAS sends.",
+        )
+    nas.mab_password = form
+    if form != "fixed":
+        nas.mab_password_sealed = None
+    elif text is not None:
+        nas.mab_password_sealed = seal(_require_text(text).encode(), mab_password_context(nas.id))
+
+
+def require_form(form: str) -> str:
+    if form not in FORMS:
+        raise InvalidInput(
+            f"Unknown MAB password {form[:40]!r}.", place="mab_password", remedy=f"Use one of: {', '.join(FORMS)}."
+        )
+    return form
+
+
+def _require_text(text: str) -> str:
+    if not text or not text.isprintable() or len(text.encode()) > _MOST_OCTETS:
+        raise InvalidInput(
+            "Invalid text of a MAB password.",
+            place="mab_password_text",
+            remedy=f"Use 1 to {_MOST_OCTETS} octets of printable text.",
+        )
+    return text

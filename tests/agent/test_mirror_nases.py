@@ -1,0 +1,82 @@
+"""What the replica holds of a NAS and of its tenant's names, as settings change."""
+
+import pytest
+from sqlalchemy import Engine
+
+from nac.db import TenantScope, session_scope
+from nac.nases import service as nases
+from nac.replica.records import NasRecord
+from nac.replica.store import ReplicaWriter
+from nac.secrets import MasterKeyFile, Sealer
+from radius.agent.alarms import Alarms
+from radius.agent.sync import ReplicaSync
+from radius.module.mab import expected_password
+from radius.module.request import AccessRequest
+from tests.agent.rows import add_site
+from tests.factories.tenancy import ACTOR
+from tests.replica.contents import view_of
+
+ASKED = AccessRequest((("Admit-Slot", "slot_0"), ("User-Name", "02a0c0000001")))
+
+
+@pytest.fixture
+def mirrored(app_engine: Engine, cell_engine: Engine, platform, alpha, tmp_path):
+    """Adds or sets the NAS "sw" of alpha; its record and the password that the module expects, and the alarms."""
+    master = Sealer(MasterKeyFile.create(tmp_path / "master.key"))
+    cell = Sealer(MasterKeyFile.create(tmp_path / "cell.key"))
+    alarms = Alarms()
+    with ReplicaWriter(tmp_path / "sealed") as writer:
+        sync = ReplicaSync(
+            platform.cell_id,
+            cell_engine,
+            writer,
+            dictionary=None,
+            reseal=lambda sealed, context: cell.seal(master.open(sealed, context), context),
+            alarms=alarms,
+        )
+
+        def open_sealed(sealed, context):
+            return cell.open(sealed, context).decode()
+
+        def mirrored(service=nases.set_nas, *, seal=master.seal, **given):
+            with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+                service(session, actor=ACTOR, tenant_id=alpha.id, seal=seal, **given)
+            while sync.catch_up():
+                continue
+            with view_of(writer) as view:
+                record = view.nas_by_identifier(alpha.number, "sw")
+                return record, expected_password(ASKED, view.slot(alpha.slot), record, open_sealed)
+
+        yield mirrored, alarms
+
+
+@pytest.fixture
+def added(mirrored, owner, alpha):
+    change, alarms = mirrored
+    change(nases.add_nas, site_id=add_site(owner, alpha), name="Switch", identifier="sw", address="192.0.2.7")
+    return lambda **given: change(reference="sw", **given), alarms
+
+
+def test_mab_settings_of_a_nas_are_mirrored(added):
+    change, _ = added
+    record, expected = change(mab_by_name=True)
+    assert (record.mab_password, record.mab_by_name, expected) == ("mac", True, "02a0c0000001")
+    assert change(mab_password="fixed", mab_password_text="NOPASSWORD")[1] == "NOPASSWORD"
+    assert change(mab_password_text="another text")[1] == "another text"
+    assert change(secret="sixteen-octets-x")[1] == "another text"
+    assert change(mab_password="secret")[1] == "sixteen-octets-x"
+    record, expected = change(mab_password="empty", mab_by_name=False)
+    assert (record.mab_password, record.sealed_mab_password, record.mab_by_name, expected) == ("empty", b"", False, "")
+    assert change(mab_password="mac")[1] == "02a0c0000001"
+
+
+def test_text_that_does_not_open_is_told_and_the_nas_stays(added, tmp_path):
+    change, alarms = added
+    stranger = Sealer(MasterKeyFile.create(tmp_path / "stranger.key"))
+    record, expected = change(mab_password="fixed", mab_password_text="NOPASSWORD", seal=stranger.seal)
+    assert isinstance(record, NasRecord)
+    assert expected is None
+    (alarm,) = [alarm for alarm in alarms.standing() if alarm.code.startswith("nas-mab-unsealed-")]
+    assert "NAS Switch" in alarm.detail
+    assert "NOPASSWORD" not in alarm.detail
+    assert change(mab_password_text="NOPASSWORD")[1] == "NOPASSWORD"
