@@ -25,6 +25,7 @@ from nac.models.tenant import StatusFailure
 from nac.msps import service as msps
 from nac.provisioning import finish_tenant, provision_tenant
 from nac.tenants import service as tenants
+from nac.tenants.realms import MOST_REALMS
 from nac.tenants.repository import ORDERS
 
 router = APIRouter(tags=["tenants"])
@@ -76,6 +77,7 @@ class Settings(BaseModel):
     failure_window_seconds: int
     password_failure_limit: int
     password_failure_window_seconds: int
+    realms: list[str]
 
 
 class WholeTenant(Tenant):
@@ -118,6 +120,10 @@ class TenantChange(Input):
     failure_window_seconds: int | None = Field(None, ge=1, le=3_600)
     password_failure_limit: int | None = Field(None, ge=1, le=1_000_000)
     password_failure_window_seconds: int | None = Field(None, ge=1, le=3_600)
+    # All of them; [] takes off none.
+    realms: list[Annotated[str, Field(max_length=253)]] | None = Field(
+        None, max_length=MOST_REALMS, examples=[["CORP", "corp.example"]]
+    )
 
 
 @router.get("/msps/{msp}/tenants", operation_id="listTenants")
@@ -226,6 +232,8 @@ def _set(session: Session, access: Access, given: dict[str, Any]) -> None:
         tenants.set_status_failure(session, **who, to=given["status_failure"])
     if "nat_session_seconds" in given:
         tenants.set_nat_session(session, **who, seconds=given["nat_session_seconds"])
+    if "realms" in given:
+        tenants.set_realms(session, **who, realms=given["realms"])
     tenants.set_silence(session, **who, reports=given.get("silent_reports"), days=given.get("silent_days"))
     tenants.set_failures(
         session,

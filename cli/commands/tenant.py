@@ -48,6 +48,7 @@ def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:
         "nat_session_seconds": tenant.nat_session_seconds,
         "silent_reports": tenant.silent_reports,
         "silent_days": tenant.silent_days,
+        "realms": list(tenant.realms),
     }
 
 
@@ -154,6 +155,11 @@ def list_(as_json: bool) -> None:
 @click.option(
     "--silent-days", type=int, metavar="N", help="So has one that never sent any and is silent for N days (first: 7)."
 )
+@click.option(
+    "--realms",
+    metavar="LIST",
+    help='Realms and NetBIOS domains to take off user names, such as CORP,corp.example; "" for none.',
+)
 @json_option
 def set_(
     slug: str,
@@ -164,6 +170,7 @@ def set_(
     nat_session_seconds: int | None,
     silent_reports: int | None,
     silent_days: int | None,
+    realms: str | None,
     as_json: bool,
 ) -> None:
     """Change settings of the tenant SLUG; what is not given stays.
@@ -172,7 +179,7 @@ def set_(
     passwords by them (docs/methods.md).
     """
     silence = (silent_reports, silent_days)
-    others = (methods, tls_versions, replay_days, status_failure, nat_session_seconds)
+    others = (methods, tls_versions, replay_days, status_failure, nat_session_seconds, realms)
     if all(given is None for given in (*others, *silence)):
         raise InvalidInput("There is nothing to set.", remedy="See ./admit tenant set --help.")
     offer = parse_offer(methods=methods, tls_versions=tls_versions)
@@ -191,6 +198,9 @@ def set_(
             tenant = tenants.set_silence(
                 session, actor=domain.actor, tenant_id=tenant_id, reports=silent_reports, days=silent_days
             )
+        if realms is not None:
+            listed = [realm for part in realms.split(",") if (realm := part.strip())]
+            tenant = tenants.set_realms(session, actor=domain.actor, tenant_id=tenant_id, realms=listed)
         row = _row(tenant, cells.require_slot(session, tenant_id=tenant_id))
     for risk in risks_of(offer.methods or ()):
         click.echo(f"Note: {risk}", err=True)

@@ -10,7 +10,7 @@ _PLACEHOLDER = re.compile(r"\{(name|user)\}")
 class UserName(NamedTuple):
     # As typed.
     name: str
-    # Without the realm, where the source answers for that realm; else as typed.
+    # Without the realm, where the source answers for that realm or it is the tenant's own; else as typed.
     user: str
 
     @property
@@ -27,10 +27,27 @@ def split_name(name: str) -> tuple[str, str]:
     return (user, realm) if at else (name, "")
 
 
-def addressed_to(name: str, realms: Collection[str]) -> UserName | None:
-    """The name as a source that answers for `realms` is asked about it, None where it is none of its affair."""
+def without_realm(name: str, realms: Collection[str]) -> str:
+    """`name` without its realm where that is one of `realms` (in lower case); any other realm stays.
+
+    Of CORP\\anna@corp.example both go: what is left has none to take off, so that all who look see one name.
+    """
     if not realms:
-        return UserName(name, name)
+        return name
+    user, realm = split_name(name)
+    while user and realm.casefold() in realms:
+        name = user
+        user, realm = split_name(name)
+    return name
+
+
+def addressed_to(name: str, realms: Collection[str], own_realms: Collection[str] = ()) -> UserName | None:
+    """The name as a source that answers for `realms` is asked about it, None where it is none of its affair.
+
+    A source without realms answers for all names; the tenant's `own_realms` (in lower case) are taken off there.
+    """
+    if not realms:
+        return UserName(name, without_realm(name, own_realms))
     user, realm = split_name(name)
     folded = {known.casefold() for known in realms}
     return UserName(name, user) if user and realm.casefold() in folded else None

@@ -18,6 +18,7 @@ from nac.errors import AdmitError, InvalidInput, Mistakes, SeveralMistakes
 from nac.methods import Offer, parse_offer
 from nac.sites import service as sites
 from nac.tenants import service as tenants
+from nac.tenants.realms import read_realms
 from nac.validation import require_name, require_slug
 
 MOST_BYTES = 1_000_000
@@ -57,6 +58,7 @@ class SettingsDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     nat_session_seconds: int | UnsetType = UNSET
     silent_reports: int | UnsetType = UNSET
     silent_days: int | UnsetType = UNSET
+    realms: list[str] | UnsetType = UNSET
 
 
 class TemplateDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -190,6 +192,11 @@ def _require_silence(settings: SettingsDocument) -> None:
     tenants.require_silence(reports=reports, days=days)
 
 
+def _require_realms(settings: SettingsDocument) -> None:
+    if settings.realms is not UNSET:
+        read_realms(settings.realms)
+
+
 def offer_of(settings: SettingsDocument) -> Offer:
     """Raises InvalidInput."""
     methods, versions = settings.methods, settings.tls_versions
@@ -200,7 +207,7 @@ def offer_of(settings: SettingsDocument) -> Offer:
 
 
 # As whoever sets them of a tenant: a roll-out is no place to learn of them.
-_SETTINGS_CHECKS = (offer_of, _require_replay, _require_nat_session, _require_silence)
+_SETTINGS_CHECKS = (offer_of, _require_replay, _require_nat_session, _require_silence, _require_realms)
 
 
 def parts_of(parsed: TemplateDocument) -> dict[str, Any]:
@@ -217,6 +224,8 @@ def parts_of(parsed: TemplateDocument) -> dict[str, Any]:
         value = getattr(parsed.settings, name)
         if value is not UNSET:
             wanted[f"settings.{name}"] = list(getattr(offer, name)) if name in Offer._fields else value
+    if parsed.settings.realms is not UNSET:
+        wanted["settings.realms"] = read_realms(parsed.settings.realms)
     if wanted.get("settings.replay_days") == 0:
         # As tenants have it.
         wanted["settings.replay_days"] = None

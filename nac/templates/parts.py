@@ -187,6 +187,8 @@ class _Putting:
                 self._do(tenants.set_renewal, keeps_key=value)
             case "status_failure":
                 self._do(tenants.set_status_failure, to=value)
+            case "realms":
+                self._do(tenants.set_realms, realms=value)
             case "nat_session_seconds":
                 self._do(tenants.set_nat_session, seconds=value)
             case _:

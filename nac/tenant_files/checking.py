@@ -37,6 +37,7 @@ from nac.secrets import Sealer
 from nac.sites import service as sites
 from nac.tenant_files.reading import TenantFileRefused
 from nac.tenants import service as tenants
+from nac.tenants.realms import read_realms
 from nac.users import service as users
 from nac.validation import require_mac, require_name, require_slug
 
@@ -140,6 +141,8 @@ def _check_settings(session: Session, actor: str, tenant_id: TenantId, tenant: T
         tenants.set_silence(
             session, actor=actor, tenant_id=tenant_id, reports=tenant.silent_reports, days=tenant.silent_days
         )
+    with mistakes.noted():
+        tenant.realms = read_realms(tenant.realms)
     with mistakes.noted():
         offer = parse_offer(methods=",".join(tenant.methods), tls_versions=",".join(tenant.tls_versions))
         # In the order in which they are preferred, each once.

@@ -25,6 +25,7 @@ from nac.msps import service as msps
 from nac.retention import holds
 from nac.sites import service as sites
 from nac.tenants import repository
+from nac.tenants.realms import read_realms
 from nac.tenants.repository import ORDERS as ORDERS
 from nac.validation import require_name, require_slug
 
@@ -256,6 +257,11 @@ def require_replay_days(days: int | None) -> None:
 def set_renewal(session: Session, *, actor: str, tenant_id: TenantId, keeps_key: bool) -> Tenant:
     """Whether a certificate may be renewed with the key that it holds."""
     return _set(session, actor, tenant_id, renewal_keeps_key=keeps_key)
+
+
+def set_realms(session: Session, *, actor: str, tenant_id: TenantId, realms: Sequence[str]) -> Tenant:
+    """Realms and NetBIOS domains that are taken off user names; [] takes off none."""
+    return _set(session, actor, tenant_id, realms=read_realms(realms))
 
 
 def set_offer(session: Session, *, actor: str, tenant_id: TenantId, offer: Offer) -> Tenant:

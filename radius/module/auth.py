@@ -17,7 +17,7 @@ from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_conversations_full, the_cell
 from radius.module.conversations import Conversations, Ender
 from radius.module.credentials import Credentials, PasswordOpener, examine, examine_inside, method_asked, quoted
-from radius.module.decision import Case, Places, decide_case, explain_reject
+from radius.module.decision import NOWHERE, Case, Places, decide_case, explain_reject
 from radius.module.eap_names import eap_names, nak_types
 from radius.module.eap_types import (
     METHOD_OF_TYPE,
@@ -249,6 +249,7 @@ def _authorize_inside(tunnel: str, request: AccessRequest, tried: str) -> radius
         if slot is None:
             credentials = Credentials(case.method, reason="not-ready")
         else:
+            case.place = NOWHERE._replace(slot=slot)
             credentials = _examine_inside(tunnel, case, view, slot, tried)
     control = (
         *credentials.control,

@@ -8,6 +8,7 @@ the other.
 from pathlib import Path
 from typing import NamedTuple
 
+from nac.identities.names import without_realm
 from nac.mac import normalise_mac
 from nac.replica.records import ARGON2ID, NasRecord, SlotRecord, UserRecord, nt_hash_context
 from nac.replica.store import ReplicaView
@@ -149,8 +150,9 @@ def _stored_user(
 ) -> Credentials:
     if method not in slot.methods:
         return Credentials(method, reason="method-not-offered")
+    name = without_realm(request.user_name, slot.realms)
     # A MAC address is a device, whose name is no secret.
-    user = None if normalise_mac(request.user_name) else view.user(slot.tenant, request.user_name)
+    user = None if normalise_mac(name) else view.user(slot.tenant, name)
     if user is None:
         if view.has_identity_sources(slot.tenant):
             if scheme == "pap":

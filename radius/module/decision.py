@@ -6,6 +6,7 @@ from nac import clock
 from nac.endpoint_facts import endpoint_value
 from nac.engine import Request, decide
 from nac.identities.answer import Answer
+from nac.identities.names import without_realm
 from nac.mac import is_random_mac, normalise_mac
 from nac.packet_values import Values, attribute_asked, packet_value
 from nac.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
@@ -128,6 +129,7 @@ class Case:
 
     __slots__ = (
         "_certificate",
+        "_place",
         "answer",
         "at",
         "certificate_der",
@@ -136,7 +138,6 @@ class Case:
         "facts",
         "identity",
         "method",
-        "place",
         "request",
         "session_files",
         "state",
@@ -148,10 +149,11 @@ class Case:
         self.method = method
         self.state: Attributes = {} if state is None else state
         # Who asks: inside a tunnel the name given there, with a certificate the name in it once it was read.
+        # Without a realm of the tenant's own.
         inner_name = first(self.state, "Admit-User") if method in _TUNNEL_METHODS else ""
         self.identity = inner_name or request.user_name
         self.at = clock.epoch_microseconds()
-        self.place = NOWHERE
+        self._place = NOWHERE
         # Of the verifier, where it was asked.
         self.answer: Answer | None = None
         self._certificate: Attributes | None = None
@@ -167,6 +169,18 @@ class Case:
         self.facts: Facts = {}
         # Of a self-test of the tenant.
         self.ticket: Ticket | None = None
+
+    @property
+    def place(self) -> Place:
+        return self._place
+
+    @place.setter
+    def place(self, found: Place) -> None:
+        """Also takes the tenant's own realms off the name: sessions, limits and log know one name of a user. With a
+        certificate the name is no user's to be looked up."""
+        self._place = found
+        if found.slot is not None and self.method != "eap-tls":
+            self.identity = without_realm(self.identity, found.slot.realms)
 
     @property
     def certificate(self) -> Attributes:

@@ -9,9 +9,9 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 from nac.identities.answer import Answer
-from nac.identities.names import UserName, addressed_to
+from nac.identities.names import UserName, addressed_to, without_realm
 from nac.identities.settings import LOGIN_SECONDS
-from nac.replica.records import ARGON2ID, IdentitySourceRecord, UserRecord
+from nac.replica.records import ARGON2ID, IdentitySourceRecord, SlotRecord, UserRecord
 from nac.replica.store import ReplicaReader
 from nac.users.passwords import is_password
 from radius.verifier.cache import PasswordCache
@@ -60,11 +60,11 @@ class Verifier:
             slot = view.slot(slot_number)
             if slot is None:
                 return Answer("not-ready")
-            user = view.user(slot.tenant, name)
+            user = view.user(slot.tenant, without_realm(name, slot.realms))
             sources = [] if user is not None else view.identity_sources(slot.tenant)
         if user is not None:
             return await self._verify_own(slot.tenant, user, password)
-        return await self._ask_sources(slot.tenant, slot.slug, name, sources, password)
+        return await self._ask_sources(slot, name, sources, password)
 
     async def _verify_own(self, tenant: int, user: UserRecord, password: bytes) -> Answer:
         if not user.password_hash.startswith(ARGON2ID):
@@ -84,7 +84,7 @@ class Verifier:
         return answer
 
     async def _ask_sources(
-        self, tenant: int, slug: str, name: str, records: list[IdentitySourceRecord], password: bytes
+        self, slot: SlotRecord, name: str, records: list[IdentitySourceRecord], password: bytes
     ) -> Answer:
         """The first source that knows the user decides; one that cannot say ends it, for the next may know another
         person of that name."""
@@ -92,13 +92,13 @@ class Verifier:
             return Answer("unknown-user")
         answer = Answer("unknown-user", "no identity source answers for this name's realm" if records else "")
         for record in records:
-            source = await self._sources.live(tenant, slug, record)
+            source = await self._sources.live(slot.tenant, slot.slug, record)
             if isinstance(source, Answer):
                 return source
-            addressed = addressed_to(name, source.settings.realms)
+            addressed = addressed_to(name, source.settings.realms, slot.realms)
             if addressed is None:
                 continue
-            answer = await self._ask_source(tenant, source, addressed, password)
+            answer = await self._ask_source(slot.tenant, source, addressed, password)
             if answer.reason != "unknown-user":
                 break
         return answer

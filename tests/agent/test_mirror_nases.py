@@ -80,3 +80,9 @@ def test_text_that_does_not_open_is_told_and_the_nas_stays(added, tmp_path):
     assert "NAS Switch" in alarm.detail
     assert "NOPASSWORD" not in alarm.detail
     assert change(mab_password_text="NOPASSWORD")[1] == "NOPASSWORD"
+
+
+def test_realms_of_the_tenant_are_mirrored(owner, alpha, replica):
+    assert replica.catch_up().slots()[alpha.slot].realms == ()
+    owner.execute("UPDATE tenants SET realms = '{corp,corp.example}' WHERE id = %s", (alpha.id,))
+    assert replica.catch_up().slots()[alpha.slot].realms == ("corp", "corp.example")

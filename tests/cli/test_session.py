@@ -136,3 +136,11 @@ def test_tenant_says_how_long_a_silent_session_is_waited_for(alpha: Admit) -> No
     assert "silent_reports" in both
     assert "silent_days" in both
     assert alpha.json("tenant", "show", "alpha")["silent_days"] == 60
+
+
+def test_tenant_takes_its_realms_off_names(alpha: Admit) -> None:
+    assert alpha.json("tenant", "set", "alpha", "--realms", "CORP, corp.example")["realms"] == ["corp", "corp.example"]
+    assert alpha.json("tenant", "show", "alpha")["realms"] == ["corp", "corp.example"]
+    result = alpha.run("tenant", "set", "alpha", "--realms", "a b", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["place"]) == (2, "realms")
+    assert alpha.json("tenant", "set", "alpha", "--realms", "")["realms"] == []

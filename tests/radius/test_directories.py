@@ -9,6 +9,7 @@ import time
 import uuid
 from contextlib import contextmanager
 
+import msgspec
 import pytest
 
 from loadtest import packet
@@ -98,6 +99,30 @@ def standing_still(slapd):
         yield
     finally:
         os.kill(slapd.pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def realms(cell, replica):
+    """Of alpha's own, taken off names."""
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, msgspec.structs.replace(cell.alpha.slot_record(), realms=("corp",)))
+
+
+@pytest.mark.parametrize("answers_for", [(), ("corp",)])
+def test_user_of_the_directory_may_type_the_tenants_realm(cell, sources, realms, answers_for):
+    sources.put("alpha", realms=answers_for)
+    assert login(cell.alpha, name=r"CORP\anna-ldap") == ACCESS_ACCEPT
+    assert (cell.decision().identity, cell.decision().request["user.group"]) == ("anna-ldap", ("staff",))
+    assert login(cell.alpha, name=r"OTHER\anna-ldap") == ACCESS_REJECT
+    assert cell.decision(permitted=False).reason == "unknown-user"
+
+
+def test_own_user_that_the_verifier_checks_may_type_the_tenants_realm(cell, sources, realms, replica):
+    with replica.begin() as batch:
+        put_argon2_user(batch, cell, "otto", "correct horse battery")
+    assert login(cell.alpha, "correct horse battery", r"corp\otto") == ACCESS_ACCEPT
+    assert cell.decision().identity == "otto"
+    assert login(cell.alpha, "correct horse battery", r"other\otto") == ACCESS_REJECT
 
 
 def test_user_of_the_directory_is_admitted_by_group(cell, sources):

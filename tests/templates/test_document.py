@@ -47,6 +47,7 @@ def _policy(fallback: dict[str, str]) -> dict[str, object]:
         ({"settings": {"replay_days": 91}}, "settings.replay_days"),
         ({"settings": {"replay_days": -1}}, "settings.replay_days"),
         ({"settings": {"nat_session_seconds": 59}}, "settings.nat_session_seconds"),
+        ({"settings": {"realms": ["corp.example", "CORP\\anna"]}}, "settings.realms"),
         ({"settings": {"silent_reports": 1}}, "settings.silent_reports"),
         ({"settings": {"silent_days": 61}}, "settings.silent_days"),
         ({"sites": [{"slug": "main", "time_zone": "Mars/Base"}]}, "sites[0].time_zone"),
@@ -80,6 +81,11 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 def test_version_of_before_the_bounds_is_still_read() -> None:
     assert parts_of(read_template({"settings": {"silent_days": 1000}})) == {"settings.silent_days": 1000}
+
+
+def test_realms_are_compared_as_tenants_have_them() -> None:
+    assert parts_of(parse_template({"settings": {"realms": ["CORP", "corp"]}})) == {"settings.realms": ["corp"]}
+    assert parts_of(parse_template({"settings": {"realms": []}})) == {"settings.realms": []}
 
 
 _JSON = st.recursive(

@@ -140,7 +140,7 @@ def test_all_of_a_tenant_comes_back_as_another(
     app_engine: Engine, owner_engine: Engine, platform: Platform, full: TenantId
 ) -> None:
     with session_scope(TenantScope(full), engine=app_engine) as session:
-        session.execute(update(Tenant).values(silent_days=5, methods=["mab"], name="Alpha Ltd"))
+        session.execute(update(Tenant).values(silent_days=5, methods=["mab"], name="Alpha Ltd", realms=["corp"]))
     before = contents_of(owner_engine, full)
     assert all(before.values()), [name for name, rows in before.items() if not rows]
     done = imported(app_engine, platform, exported(app_engine, full))

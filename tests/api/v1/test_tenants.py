@@ -124,6 +124,20 @@ def test_settings_of_a_tenant_are_changed_together_or_not_at_all(api: httpx.Clie
     assert api.patch(TENANT, json={"methods": ["telepathy"]}).status_code == 422
 
 
+def test_realms_of_a_tenant_are_changed_as_a_whole(api: httpx.Client) -> None:
+    def change(*realms: str) -> httpx.Response:
+        return api.patch(TENANT, json={"realms": list(realms)})
+
+    assert api.get(TENANT).json()["settings"]["realms"] == []
+    assert change("CORP", "corp.example", "corp").json()["settings"]["realms"] == ["corp", "corp.example"]
+    for wrong in ("", "a b", "CORP\\", "@corp.example", "a,b", "x" * 254, "bell\a"):
+        refused = change("corp", wrong)
+        assert refused.status_code == 422, wrong
+    assert change(*(f"r{number}" for number in range(51))).status_code == 422
+    assert api.patch(TENANT, json={"name": "Alpha"}).json()["settings"]["realms"] == ["corp", "corp.example"]
+    assert change().json()["settings"]["realms"] == []
+
+
 def test_tenants_are_searched_by_a_part_of_their_names(api: httpx.Client) -> None:
     for number in range(3):
         body = {"slug": f"school-{number}", "name": f"100% School_{number}", "policy": "none"}

@@ -1,0 +1,51 @@
+"""Names as people type them, with a realm or without."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nac.identities.names import UserName, addressed_to, without_realm
+
+REALMS = ("corp", "corp.example")
+
+
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        ("anna", "anna"),
+        (r"CORP\anna", "anna"),
+        ("anna@Corp.Example", "anna"),
+        (r"corp\anna@corp.example", "anna"),
+        (r"OTHER\anna", r"OTHER\anna"),
+        ("anna@other.example", "anna@other.example"),
+        (r"other\anna@corp.example", r"other\anna@corp.example"),
+        ("anna@corp.example@other.example", "anna@corp.example@other.example"),
+        ("@corp.example", "@corp.example"),
+        ("corp\\", "corp\\"),
+        ("", ""),
+        ("corp\\" * 1_000 + "anna", "anna"),
+    ],
+)
+def test_own_realms_go_and_others_stay(name, left):
+    assert without_realm(name, REALMS) == left
+    assert without_realm(name, ()) == name
+
+
+@given(st.lists(st.sampled_from(["anna", "\\", "@", "corp", "corp.example", "other"]), max_size=8).map("".join))
+def test_what_is_left_has_no_realm_to_take_off(name):
+    left = without_realm(name, REALMS)
+    assert without_realm(left, REALMS) == left
+
+
+@pytest.mark.parametrize(
+    ("realms", "own", "found"),
+    [
+        ((), (), UserName(r"CORP\anna", r"CORP\anna")),
+        ((), REALMS, UserName(r"CORP\anna", "anna")),
+        (("corp",), (), UserName(r"CORP\anna", "anna")),
+        (("corp",), REALMS, UserName(r"CORP\anna", "anna")),
+        (("other",), REALMS, None),
+    ],
+)
+def test_source_is_asked_about_the_name_without_its_realm(realms, own, found):
+    assert addressed_to(r"CORP\anna", realms, own) == found

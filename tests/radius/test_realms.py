@@ -1,0 +1,172 @@
+"""Users who type their realm or NetBIOS domain: CORP\\anna and anna@corp.example are anna where the tenant says so."""
+
+import msgspec
+import pytest
+
+from nac.identities.answer import Answer
+from nac.methods import METHODS
+from nac.replica.records import UserRecord
+from tests.radius.earlier import earlier_hash
+from tests.radius.mschap import attributes_v1, attributes_v2
+from tests.radius.nas import radclient
+from tests.radius.supplicant import PEAP, TTLS_EAP, TTLS_MSCHAPV2, TTLS_PAP, eap_password, eap_tls, new_mac
+from tests.radius.tenants import PASSWORD, PRINTER
+from tests.verifier.running import always, running_verifier
+
+REALMS = ("corp", "corp.example")
+OWN = (
+    *(r"CORP\anna", "anna@corp.example", r"corp\ANNA", "Anna@CORP.Example", "anna@corp", r"corp.example\anna"),
+    r"CORP\anna@corp.example",
+)
+FOREIGN = (
+    *(r"OTHER\anna", "anna@other.example", "anna@corp.example.evil", "anna@x.corp.example", "CORP/anna"),
+    *(r"OTHER\anna@other.example", "@corp.example", "CORP\\", r"\anna", "anna@"),
+)
+each_own = pytest.mark.parametrize("name", OWN)
+each_foreign = pytest.mark.parametrize("name", FOREIGN)
+
+
+@pytest.fixture
+def realms(cell, replica):
+    def realms(*listed, failure_limit=200):
+        with replica.begin() as batch:
+            for tenant in cell.tenants.values():
+                record = tenant.slot_record(methods=METHODS, failure_limit=failure_limit)
+                own = listed if tenant.slug == "alpha" else ()
+                batch.put_slot(tenant.slot, msgspec.structs.replace(record, realms=own))
+
+    return realms
+
+
+def ask(tenant, way, name, password=PASSWORD):
+    """Whether the user is admitted, and the name that the NAS is to account for."""
+    station = f'Calling-Station-Id="{new_mac()}"'
+    written = name.replace("\\", "\\\\")
+    match way:
+        case "pap":
+            lines = (f'User-Password="{password}"',)
+        case "chap":
+            lines = (f'CHAP-Password="{password}"',)
+        case "mschapv1":
+            lines = attributes_v1(name, password)[1:]
+        case "mschapv2":
+            # Devices leave the domain out of what they compute, but not the realm (RFC 2759 8.2).
+            lines = attributes_v2(name, password, spoken=name.rpartition("\\")[2])[1:]
+        case _:
+            tunnel = {"ttls-pap": TTLS_PAP, "ttls-mschapv2": TTLS_MSCHAPV2, "ttls-eap": TTLS_EAP, "peap": PEAP}[way]
+            seen = eap_password(tenant, tunnel, name, password).run()
+            return seen.accepted, seen.user_names[-1] if seen.accepted else ""
+    reply = radclient(tenant, f'User-Name="{written}"', *lines, station)
+    return reply.code == "Access-Accept", reply.attributes.get("User-Name", "")
+
+
+PLAIN, TUNNELS = ("pap", "chap", "mschapv1", "mschapv2"), ("ttls-pap", "ttls-mschapv2", "ttls-eap", "peap")
+
+
+@pytest.mark.parametrize("way", PLAIN)
+@each_own
+def test_own_realm_is_taken_off(cell, realms, way, name):
+    realms(*REALMS)
+    accepted, accounted = ask(cell.alpha, way, name)
+    assert accepted
+    assert accounted.lower() == "anna"
+    record = cell.decision()
+    assert (record.permitted, record.rule_id, record.identity) == (True, "staff", accounted)
+    assert record.request["user.name"] == ("anna",)
+    # What was typed stays in the log.
+    assert record.request["radius.User-Name"] == (name,)
+
+
+@pytest.mark.parametrize("way", TUNNELS)
+@pytest.mark.parametrize("name", OWN[:2])
+def test_own_realm_is_taken_off_inside_a_tunnel(cell, realms, way, name):
+    realms(*REALMS)
+    assert ask(cell.alpha, way, name) == (True, "anna")
+    record = cell.decision()
+    assert (record.permitted, record.rule_id, record.identity) == (True, "staff", "anna")
+    assert record.request["user.group"] == ("staff",)
+
+
+@pytest.mark.parametrize("way", [*PLAIN, *TUNNELS])
+@pytest.mark.parametrize("name", OWN[:2])
+def test_wrong_password_of_a_name_with_its_realm_is_refused(cell, realms, way, name):
+    realms(*REALMS)
+    assert not ask(cell.alpha, way, name, "wrong password")[0]
+    assert (cell.decision().reason, cell.decision().identity) == ("wrong-password", "anna")
+
+
+@pytest.mark.parametrize("way", ["pap", "mschapv2"])
+@each_foreign
+def test_foreign_realm_is_an_unknown_user(cell, realms, way, name):
+    realms(*REALMS)
+    assert not ask(cell.alpha, way, name)[0]
+    record = cell.decision()
+    assert (record.reason, record.identity) == ("unknown-user", name)
+
+
+@pytest.mark.parametrize("way", TUNNELS)
+def test_foreign_realm_is_an_unknown_user_inside_a_tunnel(cell, realms, way):
+    realms(*REALMS)
+    assert not ask(cell.alpha, way, r"OTHER\anna")[0]
+    assert (cell.decision().reason, cell.decision().identity) == ("unknown-user", r"OTHER\anna")
+
+
+@each_own
+def test_no_realm_is_taken_off_by_default(cell, realms, name):
+    realms()
+    assert not ask(cell.alpha, "pap", name)[0]
+    assert cell.decision().reason == "unknown-user"
+
+
+def test_realms_of_one_tenant_are_foreign_at_another(cell, realms):
+    realms(*REALMS)
+    assert not ask(cell.bravo, "pap", OWN[0])[0]
+    assert cell.decision().reason == "unknown-user"
+
+
+def test_name_that_is_stored_with_its_realm_is_not_found_any_more(cell, realms, replica):
+    with replica.begin() as batch:
+        known = UserRecord("0", "zoe@corp.example", False, ("staff",), earlier_hash(PASSWORD), b"", 0)
+        batch.put_user(cell.alpha.number, known)
+    realms()
+    assert ask(cell.alpha, "pap", "zoe@corp.example")[0]
+    realms(*REALMS)
+    assert not ask(cell.alpha, "pap", "zoe@corp.example")[0]
+
+
+def test_mac_address_with_a_realm_is_no_user(cell, realms):
+    realms(*REALMS)
+    assert not ask(cell.alpha, "pap", rf"CORP\{PRINTER}", PRINTER)[0]
+    assert (cell.decision().reason, cell.decision().method) == ("unknown-user", "pap")
+
+
+def test_failures_of_all_spellings_count_as_one_users(cell, realms):
+    realms(*REALMS, failure_limit=3)
+    for name in ("anna", *OWN[:2]):
+        lines = (f'User-Name="{name.replace(chr(92), chr(92) * 2)}"', 'User-Password="wrong password"')
+        assert radclient(cell.alpha, *lines, "NAS-Identifier=realms").code == "Access-Reject"
+    last = radclient(cell.alpha, 'User-Name="anna"', f'User-Password="{PASSWORD}"', "NAS-Identifier=realms")
+    assert last.code == "Access-Reject"
+    assert cell.decisions()[-1].reason == "rate-limited"
+
+
+def test_certificate_keeps_the_name_that_its_device_says(cell, realms):
+    realms(*REALMS)
+    assert eap_tls(cell.alpha, cell.alpha.clients["laptop"], identity="laptop@corp.example").run().accepted
+    assert cell.decision().request["identity"] == ("laptop",)
+
+
+@pytest.mark.parametrize("way", ["pap", "ttls-pap"])
+@pytest.mark.parametrize("name", OWN[:2])
+def test_directory_is_asked_with_the_name_as_typed(cell, realms, replica, way, name):
+    """The verifier takes the realm off, or finds the source that answers for it."""
+    with replica.begin() as batch:
+        cell.alpha.put_source(batch)
+    realms(*REALMS)
+    config = cell.config.verifier
+    answer = Answer(source="directory", name="Zoe", groups=("staff",))
+    typed = name.replace("anna", "zoe")
+    with running_verifier(config.port, config.secret, always(answer)) as running:
+        assert ask(cell.alpha, way, typed, "open sesame") == (True, "zoe")
+    assert running.asked == [(cell.alpha.slot, typed.encode(), b"open sesame")]
+    assert (cell.decision().identity, cell.decision().request["user.source"]) == ("zoe", ("directory",))
