@@ -1,10 +1,11 @@
 """What a cell would read out of the packet of a request that nobody has made: attributes that follow from others."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from nac.engine.attributes import find_attribute
 from nac.engine.matchers import Scalar
+from nac.identities.names import without_realm
 from nac.mac import normalise_mac, station_mac
 from nac.packet_values import Pairs, packet_values, values_of
 
@@ -48,8 +49,11 @@ def _named(name: object, request: Mapping[object, object]) -> object:
     return name if _PREFIX + name in request else _PREFIX + name
 
 
-def packet_facts(attributes: Mapping[str, tuple[Scalar, ...]]) -> dict[str, tuple[Scalar, ...]]:
-    """What follows from those `radius.<name>` that `attributes` holds; {} where there are none.
+def packet_facts(
+    attributes: Mapping[str, tuple[Scalar, ...]], realms: Collection[str] = ()
+) -> dict[str, tuple[Scalar, ...]]:
+    """What follows from those `radius.<name>` that `attributes` holds; {} where there are none. `realms` are those that
+    the tenant takes off names.
 
     Of the method no more than the packet shows: that of a device whose name is its address is MAB.
     """
@@ -66,7 +70,7 @@ def packet_facts(attributes: Mapping[str, tuple[Scalar, ...]]) -> dict[str, tupl
     found: dict[str, tuple[Scalar, ...]] = {**packet_values(packet)}
     name = packet.first(_LOGIN_NAME)
     if name:
-        found["identity"] = (name,)
+        found["identity"] = (without_realm(name, realms),)
     station = normalise_mac(name)
     if station and station == (packet.mac or station):
         found["method"] = ("mab",)

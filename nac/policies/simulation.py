@@ -14,7 +14,7 @@ from nac.engine import Decision, Mistake, Request, RequestErrors, decide, read_r
 from nac.engine.mistakes import mistakes_told
 from nac.errors import InvalidInput
 from nac.ids import TenantId
-from nac.models import Site
+from nac.models import Site, Tenant
 from nac.policies.checking import InvalidPolicy, check_document, require_dictionary
 from nac.policies.explaining import trace_rows, why
 from nac.policies.facts import Facts, Values, nas_of, nas_values, stored_facts
@@ -172,7 +172,7 @@ class _Found(NamedTuple):
 def _packet_and_nas(session: Session, tenant_id: TenantId, asked: Request, notes: list[str]) -> _Found:
     """What follows from the packet, and what is stored of the NAS that it comes from."""
     given = asked.attributes
-    derived = packet_facts(given)
+    derived = packet_facts(given, session.get_one(Tenant, tenant_id).realms)
     known = {**derived, **given}
     if known.keys().isdisjoint(("nas.identifier", "nas.address", "nas.name")):
         return _Found(derived, None)

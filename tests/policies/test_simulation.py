@@ -14,6 +14,7 @@ from nac.nases import service as nases
 from nac.policies import service as policies
 from nac.policies.simulation import InvalidSimulation, simulate, simulation_row
 from nac.sites import service as sites
+from nac.tenants import service as tenants
 from nac.users import service as users
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
@@ -232,6 +233,27 @@ def test_packet_is_read_as_the_cell_reads_it(ask, as_tenant, publish):
     assert found.request["radius.NAS-Port"] == (7,)
     assert ask({"User-Name": ["Ann"], "Calling-Station-Id": [MAC]}).request.get("method") is None
     assert "method" not in ask(packet, fill=False).request
+
+
+def test_name_without_a_station_is_a_device_with_call_check_alone(ask):
+    """A cell takes it for one without Service-Type only of a NAS that is set so."""
+
+    def read(**more):
+        return ask({"User-Name": ["001122334455"]} | more, document={"rules": []}).request
+
+    assert (read()["method"], read().get("mac")) == (("mab",), None)
+    assert read(**{"Service-Type": ["Call-Check"]})["mac"] == ("001122334455",)
+    assert "mac" not in read(**{"Service-Type": ["Login-User"]})
+
+
+def test_realm_of_the_tenant_is_taken_off_the_name(ask, as_tenant):
+    as_tenant(users.create_user, actor=ACTOR, name="Ann", password="correct horse", groups=["staff"])
+    document = {"rules": [rule_on("user.group", "staff")]}
+    packet = {"method": "pap", "User-Name": [r"CORP\ann"]}
+    assert not ask(packet, document=document).decision.permitted
+    as_tenant(tenants.set_realms, actor=ACTOR, realms=["corp"])
+    found = ask(packet, document=document)
+    assert (found.decision.permitted, found.request["identity"]) == (True, ("ann",))
 
 
 def test_user_of_a_password_method_is_found_by_the_identity(ask, as_tenant):

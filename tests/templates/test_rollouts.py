@@ -10,6 +10,7 @@ from nac.policies import service as policies
 from nac.sites import service as sites
 from nac.templates import rollouts, service
 from nac.templates.rollouts import Stage
+from nac.tenants import service as tenants
 from tests.factories.tenancy import ACTOR
 from tests.templates.conftest import SLUGS, Field, document, policy
 
@@ -71,6 +72,13 @@ def test_it_stops_where_the_share_of_rejected_devices_moves(
     field.pass_minutes(30)
     field.work()
     assert field.has("t0") == (set() if moved else {"10"})
+
+
+def test_realms_reach_tenants_as_they_have_them(field: Field) -> None:
+    field.roll_out(field.save(document(settings={"realms": ["CORP", "corp.example"]})))
+    field.work()
+    with field.tenant("t0") as (session, tenant_id):
+        assert tenants.require(session, tenant_id=tenant_id).realms == ["corp", "corp.example"]
 
 
 def test_one_that_was_stopped_goes_on_or_back(field: Field) -> None:
