@@ -9,6 +9,7 @@ import secrets
 import time
 
 from nac import clock
+from nac.identities.names import without_realm
 from nac.journal.records import CertificateSentRecord
 from nac.mac import normalise_mac
 from nac.replica.records import SlotRecord
@@ -263,7 +264,8 @@ def _authorize_inside(tunnel: str, request: AccessRequest, tried: str) -> radius
 
 def _examine_inside(tunnel: str, case: Case, view: ReplicaView, slot: SlotRecord, tried: str) -> Credentials:
     request = case.request
-    refusal = _settler.refusal(request, slot, case.at, case.identity)
+    identity = without_realm(case.identity, slot.realms)
+    refusal = _settler.refusal(request, slot, case.at, identity)
     if not refusal and tls_version_inside(request.attributes.get("TLS-Session-Version", "")) not in slot.tls_versions:
         refusal = "tls-version"
     if refusal:
@@ -272,7 +274,7 @@ def _examine_inside(tunnel: str, case: Case, view: ReplicaView, slot: SlotRecord
     credentials = examine_inside(
         tunnel, request, view, slot, tried=tried, now_seconds=now_seconds, open_password=_open_password
     )
-    return _settler.limit_guesses(credentials, request, slot, case.at, case.identity)
+    return _settler.limit_guesses(credentials, request, slot, case.at, identity)
 
 
 def _explain(case: Case, view: ReplicaView) -> Outcome:

@@ -172,6 +172,9 @@ def test_name_from_a_tunnel_does_not_pass_to_eap_md5(cell, kind):
     device = Tunnel(cell.alpha, MD5, outer=PRINTER, mac=PRINTER)
     device.state = first.state
     asked = device.ask(eap(RESPONSE, 0, IDENTITY, PRINTER.encode()))
+    if asked[4] != MD5:
+        # Another test has made the cell remember what this device wants.
+        asked = device.ask(eap(RESPONSE, asked[1], NAK, bytes((MD5,))))
     assert device.code == ACCESS_CHALLENGE
     assert asked[4] == MD5
     device.ask(eap(RESPONSE, asked[1], MD5, b"\x10" + bytes(16)))

@@ -2,6 +2,7 @@
 
 import itertools
 
+import msgspec
 import pytest
 
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_CHALLENGE, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME, attribute
@@ -112,6 +113,20 @@ def test_all_spellings_of_a_name_count_together(cell, limits, user):
     for name in (user, user.upper()):
         pap(cell.alpha, name, "wrong")
     assert pap(cell.alpha, user, PASSWORD) == ACCESS_REJECT
+
+
+@tunnels
+def test_realms_of_the_tenant_count_together(cell, replica, user, kind):
+    record = cell.alpha.slot_record(methods=METHODS, password_failure_limit=2)
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, msgspec.structs.replace(record, realms=("corp",)))
+    for name in (user, f"CORP\\{user}"):
+        guess(cell.alpha, name, kind, "wrong")
+    assert {record.identity for record in cell.decisions()} == {user}
+    tunnel = open_named(cell.alpha, f"CORP\\{user}", kind)
+    while tunnel.code == ACCESS_CHALLENGE:
+        tunnel.say(result_tlv(tunnel))
+    assert cell.decisions()[-1].reason == "too-many-wrong-passwords"
 
 
 def test_methods_count_together(cell, limits, user):
