@@ -102,19 +102,17 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
         case = Case(request, method, state)
         case.answer = verifier_answer(control)
         with _cell.replica.begin() as view:
-            case.place = _places.find(request, view)
+            case.locate(_places.find(request, view))
             failed = stage in ("reject", "failed-inside")
             outcome = _explain(case, view) if failed else decide_case(case, view, _cell.policies)
         if stage != "failed-inside":
             outcome = _end_eap(request, state, outcome)
         started -= 1000 * int(first(control, "Admit-Microseconds") or 0)
         answer = _settler.settle(case, outcome, started)
-        # The conversation goes on until the device has heard of it; its end is not journalled again.
-        return (
-            (radiusd.UPDATED, {"session-state": (("Admit-Journalled", ":=", "1"),)})
-            if stage == "failed-inside"
-            else answer
-        )
+        if stage == "failed-inside":
+            # The conversation goes on until the device knows; its end is not journalled again.
+            return radiusd.UPDATED, {"session-state": (("Admit-Journalled", ":=", "1"),)}
+        return answer
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
         log_exception("post_auth")
         return _settler.record_internal_error(lists)
@@ -125,7 +123,7 @@ def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
     case = Case(request, "unknown")
     outcome = None
     with _cell.replica.begin() as view:
-        case.place = _places.find(request, view)
+        case.locate(_places.find(request, view))
         slot = case.place.slot
         if slot is None:
             return _settler.leave_unanswered(case)
@@ -221,7 +219,7 @@ def _authorize_other_type(request: AccessRequest, state: Attributes, started: in
     """A NAK: no type that is not offered begins, so that no device gives its password away in one."""
     case = Case(request, "eap", state)
     with _cell.replica.begin() as view:
-        case.place = _places.find(request, view)
+        case.locate(_places.find(request, view))
     slot = case.place.slot
     if slot is None:
         return _settler.settle(case, Outcome(False, "not-ready"), started)
@@ -250,7 +248,7 @@ def _authorize_inside(tunnel: str, request: AccessRequest, tried: str) -> radius
         if slot is None:
             credentials = Credentials(case.method, reason="not-ready")
         else:
-            case.place = NOWHERE._replace(slot=slot)
+            case.locate(NOWHERE._replace(slot=slot))
             credentials = _examine_inside(tunnel, case, view, slot, tried)
     control = (
         *credentials.control,

@@ -15,7 +15,7 @@ from nac.replica.store import ReplicaView
 from nac.secrets import MasterKeyFile, Sealer
 from nac.users.earlier import is_earlier
 from radius.module.eap_types import eap_name_of, offer
-from radius.module.mab import CHALLENGED, expected_password, is_mab_password, password_detail
+from radius.module.mab import challenged_by, expected_password, form_of, is_mac_password, is_text, password_detail
 from radius.module.radiusd_api import Update
 from radius.module.request import AccessRequest
 from radius.module.settings import VERIFIER_REALM
@@ -127,14 +127,15 @@ def _plain_mab(
 ) -> Credentials:
     if request.mac and request.mac != mac:
         return Credentials("mab", reason="mac-mismatch")
+    auth_type = challenged_by(request)
+    if not auth_type and is_mac_password(request, mac, nas):
+        return _MAB
     expected = expected_password(request, slot, nas, open_password.open_text)
     if expected is None:
         return Credentials("mab", reason="wrong-mab-password", detail=f"{password_detail(nas)}, which is not stored")
-    for attribute, auth_type in CHALLENGED:
-        if attribute in request.attributes:
-            compared = ("Cleartext-Password", ":=", quoted(expected))
-            return Credentials("mab", (compared, ("Auth-Type", ":=", auth_type)))
-    if is_mab_password(request, expected, nas):
+    if auth_type:
+        return Credentials("mab", (("Cleartext-Password", ":=", quoted(expected)), ("Auth-Type", ":=", auth_type)))
+    if form_of(nas) != "mac" and is_text(request, expected):
         return _MAB
     return Credentials("mab", reason="wrong-mab-password", detail=password_detail(nas))
 

@@ -129,7 +129,6 @@ class Case:
 
     __slots__ = (
         "_certificate",
-        "_place",
         "answer",
         "at",
         "certificate_der",
@@ -138,6 +137,7 @@ class Case:
         "facts",
         "identity",
         "method",
+        "place",
         "request",
         "session_files",
         "state",
@@ -153,7 +153,7 @@ class Case:
         inner_name = first(self.state, "Admit-User") if method in _TUNNEL_METHODS else ""
         self.identity = inner_name or request.user_name
         self.at = clock.epoch_microseconds()
-        self._place = NOWHERE
+        self.place = NOWHERE
         # Of the verifier, where it was asked.
         self.answer: Answer | None = None
         self._certificate: Attributes | None = None
@@ -170,17 +170,12 @@ class Case:
         # Of a self-test of the tenant.
         self.ticket: Ticket | None = None
 
-    @property
-    def place(self) -> Place:
-        return self._place
-
-    @place.setter
-    def place(self, found: Place) -> None:
-        """Also takes the tenant's own realms off the name: sessions, limits and log know one name of a user. With a
-        certificate the name is no user's to be looked up."""
-        self._place = found
-        if found.slot is not None and self.method != "eap-tls":
-            self.identity = without_realm(self.identity, found.slot.realms)
+    def locate(self, place: Place) -> None:
+        """Where it asks; takes the tenant's own realms off the name, so that sessions, limits and log know one name of
+        a user. With a certificate the name is no user's to be looked up."""
+        self.place = place
+        if place.slot is not None and place.slot.realms and self.method != "eap-tls":
+            self.identity = without_realm(self.identity, place.slot.realms)
 
     @property
     def certificate(self) -> Attributes:

@@ -14,9 +14,6 @@ from radius.module.request import AccessRequest
 # Opens what is sealed with the cell's key for a context.
 Open = Callable[[bytes, str], str]
 
-# Attributes by which radiusd compares the password, and its Auth-Type. Where both of MS-CHAP come, rlm_mschap compares
-# the first of these.
-CHALLENGED = (("CHAP-Password", "CHAP"), ("MS-CHAP-Response", "MS-CHAP"), ("MS-CHAP2-Response", "MS-CHAP"))
 _FORMS = {"mac": "the MAC address", "fixed": "its fixed text", "secret": "its shared secret", "empty": "no text"}
 
 
@@ -40,14 +37,28 @@ def expected_password(request: AccessRequest, slot: SlotRecord, nas: NasRecord |
     return next((open_sealed(secret.sealed, secret.context) for secret in of_request), None)
 
 
-def is_mab_password(request: AccessRequest, expected: str, nas: NasRecord | None) -> bool:
-    """Whether the request's User-Password is as `expected`; a MAC address in any notation."""
+def challenged_by(request: AccessRequest) -> str:
+    """The Auth-Type by which radiusd compares the answer to a challenge; "" where the request has none."""
+    attributes = request.attributes
+    if "CHAP-Password" in attributes:
+        return "CHAP"
+    return "MS-CHAP" if "MS-CHAP-Response" in attributes or "MS-CHAP2-Response" in attributes else ""
+
+
+def is_mac_password(request: AccessRequest, mac: str, nas: NasRecord | None) -> bool:
+    """Whether the NAS should send the MAC address and its User-Password is that, in any notation.
+
+    With Call-Check, the password may be missing.
+    """
+    if nas is not None and nas.mab_password != "mac":  # noqa: S105 -- a form
+        return False
     password = request.attributes.get("User-Password", "")
-    if form_of(nas) != "mac":
-        return hmac.compare_digest(password.encode(), expected.encode())
-    if not password:
-        return request.attributes.get("Service-Type") == "Call-Check"
-    return normalise_mac(password) == normalise_mac(expected)
+    return normalise_mac(password) == mac if password else request.attributes.get("Service-Type") == "Call-Check"
+
+
+def is_text(request: AccessRequest, expected: str) -> bool:
+    """Whether the request's User-Password, "" where it has none, is as `expected`."""
+    return hmac.compare_digest(request.attributes.get("User-Password", "").encode(), expected.encode())
 
 
 def password_detail(nas: NasRecord | None) -> str:

@@ -110,7 +110,7 @@ class Settler:
             case = Case(AccessRequest(lists["request"]), "unknown", collect(lists["session-state"]))
             with self._cell.replica.begin() as view:
                 # Nothing more than whose log it belongs to: what failed may be the way to the site.
-                case.place = NOWHERE._replace(slot=view.slot(case.request.slot))
+                case.locate(NOWHERE._replace(slot=view.slot(case.request.slot)))
             if case.place.slot is not None:
                 self._journal.append(_record(case, Outcome(False, "internal-error"), 0, 0))
         except Exception:  # house-rule: nothing more can be recorded than the trace; the reject stands

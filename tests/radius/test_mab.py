@@ -162,12 +162,14 @@ class TestMsChap:
     @pytest.mark.parametrize(
         "lines",
         [
+            # The password beside it is right.
+            (f"MS-CHAP2-Response=0x{'00' * 50}", f"MS-CHAP-Challenge=0x{'00' * 16}", f'User-Password="{PRINTER}"'),
             (f"MS-CHAP2-Response=0x{'00' * 50}", f"MS-CHAP-Challenge=0x{'00' * 16}"),
             (f"MS-CHAP-Response=0x{'00' * 50}", f"MS-CHAP-Challenge=0x{'00' * 8}"),
             ("MS-CHAP2-Response=0x00",),
             (f"MS-CHAP2-Response=0x{'00' * 50}",),
         ],
-        ids=range(4),
+        ids=range(5),
     )
     def test_noise_is_rejected(self, cell, lines):
         reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"', *lines, *SWITCH)

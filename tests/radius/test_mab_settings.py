@@ -4,6 +4,8 @@ import pytest
 
 from nac.replica import keys
 from nac.replica.records import NasRecord, SecretRecord, mab_password_context
+from radius.module.mab import expected_password
+from radius.module.request import AccessRequest
 from tests.radius import mschap
 from tests.radius.nas import radclient
 from tests.radius.supplicant import eap_md5, eap_tls
@@ -105,6 +107,15 @@ def test_own_secret_is_expected_from_a_nas_that_sends_it(cell, nas, way):
         cell.forget_records()
         assert not ask(cell, way, wrong)
         assert_refused(cell, "its shared secret")
+
+
+@pytest.mark.parametrize(("which", "expected"), [("old", "first"), ("new", "second"), ("", "first")])
+def test_secret_that_the_nas_has_shown_is_expected_while_it_changes_over(cell, which, expected):
+    secrets = tuple(SecretRecord(text.encode(), "nas:n") for text in ("first", "second"))
+    nas = NasRecord("n", "N", "", "", secrets=secrets, rotation="r", mab_password="secret")
+    named = ("Admit-Secret", f"slot-0:{which}:r" if which else "slot-0")
+    request = AccessRequest((named, ("Admit-Slot", "slot_0"), ("User-Name", PRINTER)))
+    assert expected_password(request, cell.alpha.slot_record(), nas, lambda sealed, _: sealed.decode()) == expected
 
 
 def test_secret_of_the_tenant_is_expected_from_a_nas_without_its_own(cell, nas, replica):
