@@ -3,7 +3,7 @@
 A tenant or MSP that the asker may do nothing in is answered as one that there is not.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
@@ -21,6 +21,7 @@ from api.query import require_known_query
 from api.rates import credential_of, note_good
 from api.request_ids import request_id_of
 from api.state import signing_of
+from nac.accounts.effects import Effect
 from nac.accounts.grants import NO_MSP, NO_TENANT, MspPlace, Principal, Reach, TenantPlace, require
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission
@@ -230,6 +231,8 @@ class Access:
     held: frozenset[Permission]
     scope: Scope
     owner: Owner
+    # The declaration of the route.
+    requires: "Requires"
     # Of a change that its asker has named; else b"".
     digest: bytes = b""
     wait: bool = False
@@ -281,9 +284,21 @@ class Access:
             audit.note_origin(session, self.asked.origin)
             yield session
 
+    def require(self, *permissions: Permission) -> None:
+        """Beside the permission of the route, of those that it declares. Raises PermissionMissing."""
+        for permission in permissions:
+            assert permission in (self.requires.permission, *self.requires.also), f"also={{{permission}}}"
+            require(self.held, permission)
+
+    def held_at(self, tenant_id: TenantId) -> frozenset[Permission]:
+        """At a tenant of the MSP that the path names."""
+        assert self.asked.msp is not None
+        return self.principal.on_tenant(TenantPlace(tenant_id, self.asked.msp.msp_id, self.asked.msp.is_suspended))
+
     @contextmanager
     def change(self) -> Iterator[Change]:
         """Commits at exit (api.change)."""
+        assert self.requires.leads_to, "this route declares no effect"
         with changing(
             self.asked.request,
             self.asked.response,
@@ -318,6 +333,9 @@ def _tell_what_withholds(
 class Requires:
     """A route's permission and the level that it is asked for at.
 
+    `leads_to` are the effects that the route can have, `also` permissions that some requests need as well
+    (`Access.require`). docs/permissions.md and the tests of escalations are derived from these declarations.
+
     Calls are `async` since they do no I/O: each that is not takes a turn of the thread pool.
     """
 
@@ -325,8 +343,10 @@ class Requires:
     # Whether the body names the place, not the path.
     in_body: ClassVar[bool] = False
 
-    def __init__(self, permission: Permission) -> None:
+    def __init__(self, permission: Permission, *leads_to: Effect, also: Collection[Permission] = ()) -> None:
         self.permission = permission
+        self.leads_to = frozenset(leads_to)
+        self.also = frozenset(also)
 
     __call__: "Callable[..., Awaitable[Access | Naming]]"
 
@@ -339,7 +359,7 @@ class Requires:
             raise TenantNotFound("There is no such tenant.", place="tenant")
         asked.require_second_factor()
         require(held, self.permission)
-        return Access(asked, held, TenantScope(place.tenant_id), Owner(tenant_id=place.tenant_id))
+        return Access(asked, held, TenantScope(place.tenant_id), Owner(tenant_id=place.tenant_id), self)
 
     def on_msp(self, asked: Asked) -> Access:
         place = asked.msp or NO_MSP
@@ -350,13 +370,22 @@ class Requires:
             raise MspNotFound("There is no such MSP.", place="msp")
         asked.require_second_factor()
         require(held, self.permission)
-        return Access(asked, held, MspScope(place.msp_id), Owner(place.msp_id))
+        return Access(asked, held, MspScope(place.msp_id), Owner(place.msp_id), self)
 
     def on_platform(self, asked: Asked) -> Access:
         held = asked.principal.on_platform()
         require(held, self.permission, Level.PLATFORM)
         asked.require_second_factor()
-        return Access(asked, held, PlatformScope(), Owner())
+        return Access(asked, held, PlatformScope(), Owner(), self)
+
+
+class RequiresToChange(Requires):
+    """A route that changes something: it cannot be declared without an effect."""
+
+    def __init__(
+        self, permission: Permission, effect: Effect, *more: Effect, also: Collection[Permission] = ()
+    ) -> None:
+        super().__init__(permission, effect, *more, also=also)
 
 
 class ReadsTenant(Requires):
@@ -367,7 +396,7 @@ class ReadsTenant(Requires):
         return self.on_tenant(asked)
 
 
-class ChangesTenant(Requires):
+class ChangesTenant(RequiresToChange):
     level = Level.TENANT
 
     async def __call__(self, asked: _Asks, tenant: _Tenant, digest: _Digest, wait: _Wait = None) -> Access:
@@ -382,7 +411,7 @@ class ReadsMsp(Requires):
         return self.on_msp(asked)
 
 
-class ChangesMsp(Requires):
+class ChangesMsp(RequiresToChange):
     level = Level.MSP
 
     async def __call__(self, asked: _Asks, msp: _Msp, digest: _Digest, wait: _Wait = None) -> Access:
@@ -424,7 +453,7 @@ class Naming:
         return rules.wants_two_factors(session, msp_id=None if msp is None else msp.msp_id, tenant_id=None)
 
 
-class ChangesNamedMsp(Requires):
+class ChangesNamedMsp(RequiresToChange):
     """Of an MSP that the body names as `msp`."""
 
     level = Level.MSP
@@ -442,7 +471,7 @@ class ReadsPlatform(Requires):
         return self.on_platform(asked)
 
 
-class ChangesPlatform(Requires):
+class ChangesPlatform(RequiresToChange):
     level = Level.PLATFORM
 
     async def __call__(self, asked: _Asks, digest: _Digest, wait: _Wait = None) -> Access:

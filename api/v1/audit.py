@@ -12,6 +12,7 @@ from api.access import Access, Requires
 from api.v1.moments import PastMoment
 from api.v1.owners import of_every_owner
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.audit import exporting
 from nac.audit import service as audit
@@ -132,7 +133,7 @@ def _routes(prefix: str, noun: str, reads: Requires) -> None:
             return _entry(row, audit.seals(session, [row]).get(row.id))
 
 
-for each in of_every_owner(Permission.AUDIT_READ, Permission.AUDIT_READ):
+for each in of_every_owner(Permission.AUDIT_READ, Permission.AUDIT_READ, Effect.RECORDS):
     _routes(each.prefix, each.noun, each.reads)
 
 

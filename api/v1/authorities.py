@@ -17,6 +17,7 @@ from api.v1.certificates import PEM, Done
 from api.v1.inputs import Input
 from api.v1.moments import Moment
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates import external, offline, profiles, refreshing, revoking, rollover
 from nac.certificates import service as certificates
@@ -36,7 +37,10 @@ Which = Annotated[
 _Kind = Literal["root", "issuing", "external"]
 _Status = Literal["active", "retired", "revoked"]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
-Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE))]
+Manages = Annotated[
+    Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.REJECTION, Effect.CONNECTION))
+]
+ExportsKey = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.SECRETS))]
 # Its key signs every authority to come: who takes it away has it for good.
 _PASSPHRASE = Field(min_length=16, max_length=200, description="Guards the key outside.")
 _KEY_CHARACTERS = 16 * 1024
@@ -197,7 +201,7 @@ def set_key_store(access: Manages, body: KeyStore) -> KeyStore:
 
 
 @router.post("/root/export-key", operation_id="exportRootKey")
-def export_root_key(access: Manages, body: Passphrase) -> ExportedKey:
+def export_root_key(access: ExportsKey, body: Passphrase) -> ExportedKey:
     """The root's key, under a passphrase. It stays here until it is forgotten: keep it safe first."""
     with access.change() as change:
         root, pem = offline.export_root_key(

@@ -12,6 +12,7 @@ from api.v1.inputs import GroupNames, Input
 from api.v1.jobs import Job, accepted
 from api.v1.moments import Moment
 from api.v1.nases import NewNas
+from nac.accounts.effects import OF_ENDPOINTS, OF_NASES, OF_USERS
 from nac.accounts.permissions import Permission
 from nac.imports import jobs
 from nac.rows import Existing
@@ -20,9 +21,9 @@ router = APIRouter(prefix="/tenants/{tenant}", tags=["bulk"])
 
 MOST = 10_000
 _Macs = Annotated[list[Annotated[str, Field(max_length=40)]], Field(min_length=1, max_length=MOST)]
-ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
-ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE))]
-ChangesNases = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE))]
+ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
+ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *OF_USERS))]
+ChangesNases = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *OF_NASES))]
 _ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"model": Job, "description": "It is large: the job that does it."}}
 
 

@@ -10,6 +10,7 @@ from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import Observed
 from api.v1.inputs import Input, Slug
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.cells import operating
 from nac.cells.operating import CellState, CellStatus
@@ -18,7 +19,7 @@ router = APIRouter(prefix="/cells", tags=["cells"])
 
 _Name = Annotated[str, Path(description="Name.", max_length=200)]
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
-Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE))]
+Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE, Effect.PLATFORM))]
 
 
 class Slots(BaseModel):

@@ -13,6 +13,7 @@ from api.v1.certificates import Reads, Serial
 from api.v1.inputs import Input
 from api.v1.moments import Moment
 from api.v1.paging import Page, Sorted, sorted_by_time
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates import expiry, profiles, renewal
 from nac.certificates import service as certificates
@@ -25,7 +26,7 @@ from pki.profiles import Profile as ProfileRules
 router = APIRouter(prefix="/tenants/{tenant}", tags=["certificates", "settings"])
 
 # Every device of the tenant sees what these change.
-Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE))]
+Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.CONNECTION))]
 _ProfileName = Annotated[str, Path(max_length=100, examples=["eap-client-device"])]
 _DnsName = Annotated[str, Field(max_length=253)]
 

@@ -25,6 +25,7 @@ from api.v1.certificate_shapes import (
 )
 from api.v1.inputs import Input
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates import revoking
 from nac.certificates import service as certificates
@@ -41,8 +42,16 @@ router = APIRouter(prefix="/tenants/{tenant}/certificates", tags=["certificates"
 
 Serial = Annotated[str, Path(description="Hex digits, colons allowed.", max_length=100, examples=["3f:09:ab"])]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
-Issues = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_ISSUE))]
-Revokes = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_REVOKE))]
+Issues = Annotated[
+    Access,
+    Depends(
+        ChangesTenant(
+            Permission.CERTIFICATE_ISSUE, Effect.CREDENTIALS, Effect.TRUST, also={Permission.AUTHORITY_MANAGE}
+        )
+    ),
+]
+Renews = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_ISSUE, Effect.CREDENTIALS))]
+Revokes = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_REVOKE, Effect.REJECTION, Effect.CREDENTIALS))]
 PEM = "application/x-pem-file"
 _DER = "application/pkix-cert"
 
@@ -104,10 +113,14 @@ def list_certificates(
 
 @router.post("", status_code=201, operation_id="issueCertificate")
 def issue_certificate(access: Issues, body: NewCertificate) -> HandedOut:
-    """For the key of a signing request, or for a key that is made here, handed out in this answer and not kept."""
+    """For the key of a signing request, or for a key that is made here, handed out in this answer and not kept.
+
+    `radsec-server` takes `authority.manage` as well, as other certificates of servers do. No profile takes a name of
+    the tenant's RADIUS servers."""
     request = _request(body)
     names = alternative_names(body.names)
     if body.profile == "radsec-server":
+        access.require(Permission.AUTHORITY_MANAGE)
         names = with_dns_name(body.name, names)
         if body.endpoint or body.user:
             raise InvalidInput("A server certificate is the tenant's own.", place="endpoint")
@@ -184,7 +197,7 @@ def download(access: Reads, serial: Serial, form: Literal["pem", "chain", "ca", 
 
 
 @router.post("/{serial}/renew", status_code=201, operation_id="renewCertificate")
-def renew_certificate(access: Issues, serial: Serial, body: Handing) -> HandedOut:
+def renew_certificate(access: Renews, serial: Serial, body: Handing) -> HandedOut:
     """Another one with its profile, names and holder, for a new key; this one stays as it is."""
     request = _request(body)
     with access.change() as change:

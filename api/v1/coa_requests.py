@@ -10,6 +10,7 @@ from api.v1.coa_rows import CoaRequest, CoaRequests, shown_request
 from api.v1.inputs import Input
 from api.v1.keys import Mac, RowId, RowNumber, User
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.coa_requests import service as coa_requests
 from nac.coa_requests.repository import ORDERS
@@ -18,7 +19,16 @@ from nac.models.coa_request import CoaKind, CoaReason, CoaState
 router = APIRouter(prefix="/tenants/{tenant}/coa-requests", tags=["CoA requests"])
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SESSION_READ))]
-Asks = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNECT))]
+Asks = Annotated[
+    Access,
+    Depends(
+        ChangesTenant(
+            Permission.SESSION_DISCONNECT,
+            *(Effect.SESSIONS, Effect.AUTHORIZATION, Effect.WORK),
+            also={Permission.POLICY_PUBLISH},
+        )
+    ),
+]
 
 
 class Attribute(Input):
@@ -72,7 +82,8 @@ def list_coa_requests(
 @router.post("", status_code=202, operation_id="addCoaRequests")
 def add_coa_requests(access: Asks, body: NewCoaRequests) -> CoaRequests:
     """Ask NASes about live sessions: to end them, to have their devices authenticate again, to bounce their ports, or
-    to change them until their next authentication."""
+    to change them until their next authentication. A change takes `policy.publish` as well."""
+    _require_kind(access, body.kind)
     given: dict[str, Any] = body.model_dump(exclude={"session", "attributes"})
     attributes = [each.model_dump(exclude_none=True) for each in body.attributes]
     with access.change() as change:
@@ -97,6 +108,8 @@ def get_coa_request(access: Reads, request: RowId) -> CoaRequest:
 def retry_coa_request(access: Asks, request: RowId) -> CoaRequest:
     """Ask the same anew where it came to nothing; the answer is the new request."""
     with access.change() as change:
+        row = coa_requests.require(change.session, tenant_id=access.tenant_id, request_id=request)
+        _require_kind(access, row.kind)
         row = coa_requests.retry(change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request)
         change.located(row.id, at="coa-requests")
         return change.answer(shown_request(row))
@@ -108,3 +121,9 @@ def withdraw_coa_request(access: Asks, request: RowId) -> CoaRequest:
     with access.change() as change:
         row = coa_requests.withdraw(change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request)
         return change.answer(shown_request(row))
+
+
+def _require_kind(access: Access, kind: str) -> None:
+    """What a change gives a device is otherwise for rules to say."""
+    if kind == "change":
+        access.require(Permission.POLICY_PUBLISH)

@@ -11,6 +11,7 @@ from api.change import Change
 from api.v1.endpoints import read_endpoint
 from api.v1.inputs import Input
 from api.v1.passphrases import NewPassphrase, Passphrase
+from nac.accounts.effects import OF_ENDPOINTS
 from nac.accounts.permissions import Permission
 from nac.endpoints import passphrases, posture
 from nac.endpoints import service as endpoints
@@ -23,7 +24,7 @@ router = APIRouter(prefix="/tenants/{tenant}/endpoints/{mac}", tags=["endpoint f
 _Mac = Annotated[str, Path(description="12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])]
 _Value = StrictBool | StrictInt | Annotated[StrictStr, Field(max_length=255)] | None
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
 
 
 class Evidence(BaseModel):

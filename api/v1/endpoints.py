@@ -13,6 +13,7 @@ from api.change import Change, Observed
 from api.v1.inputs import GroupNames, Input
 from api.v1.moments import Moment, PastMoment
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import OF_ENDPOINTS, Effect
 from nac.accounts.permissions import Permission
 from nac.endpoints import service as endpoints
 from nac.endpoints.repository import ORDERS, Filter, Shown
@@ -26,8 +27,8 @@ router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["endpoints"])
 Status = Literal["active", "blocked", "discovered", "ignored"]
 _Mac = Annotated[str, Path(description="12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
-Unblocks = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_UNBLOCK))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
+Unblocks = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_UNBLOCK, Effect.CREDENTIALS))]
 
 
 class Endpoint(Observed):

@@ -13,6 +13,7 @@ from api.v1.certificate_settings import Manages
 from api.v1.certificate_shapes import Sans
 from api.v1.inputs import Input, Text
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates.issuing import ClientProfile
 from nac.clock import utc_now
@@ -29,7 +30,7 @@ router = APIRouter(prefix="/tenants/{tenant}", tags=["enrolment"])
 
 SecretName = Annotated[str, Path(description="Its id, or the name that it was given.", max_length=64)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
-Issues = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_ISSUE))]
+Issues = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_ISSUE, Effect.CREDENTIALS))]
 _LIFE = Field(7 * 86_400, ge=1, le=365 * 86_400, description="How long it is good.")
 
 
@@ -93,6 +94,8 @@ class NewSecret(_ForWhom):
     # For EST, in place of the user name that is made up.
     name: Text | None = None
     uses: int = Field(1, ge=1, le=enrolment.MOST_USES)
+    # The device chooses its names. A secret for one use needs this, or a name.
+    any_name: bool = False
 
 
 class RenewalSettings(Input):
@@ -140,8 +143,9 @@ def make_link(access: Issues, body: NewLink) -> MadeLink:
 
 @router.post("/enrolment-secrets", status_code=201, operation_id="makeEnrolmentSecret")
 def make_secret(access: Issues, body: NewSecret) -> MadeSecret:
-    """For EST (user and secret of HTTP basic authentication) or SCEP (the challenge). Without names, endpoint and user
-    the device says its names."""
+    """For EST (user and secret of HTTP basic authentication) or SCEP (the challenge). A secret for one use is for the
+    name that you give, or for that of its endpoint or user. With `any_name`, and with a secret for several uses that
+    has no name, the device chooses its names."""
     settings = access.asked.request.app.state.settings
     with access.change() as change:
         made = enrolment.create_secret(

@@ -14,6 +14,7 @@ from api.v1.inputs import Input
 from api.v1.keys import RowId
 from api.v1.moments import PastMoment
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.exports import service as exports
@@ -24,8 +25,18 @@ from nac.models.export import ExportFormat, ExportState
 
 router = APIRouter(prefix="/tenants/{tenant}/exports", tags=["exports"])
 
+# By which each log is read.
+_READ_BY = {
+    "auth": Permission.LOG_READ,
+    "accounting": Permission.LOG_READ,
+    "sessions": Permission.SESSION_READ,
+    "usage": Permission.USAGE_READ,
+}
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.EXPORT_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE))]
+Downloads = Annotated[
+    Access, Depends(ReadsTenant(Permission.EXPORT_READ, Effect.DISCLOSURE, also=frozenset(_READ_BY.values())))
+]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effect.WORK, Effect.ERASURE))]
 _File = Annotated[str, Path(max_length=200, description="Of `files`, or manifest.json.")]
 
 
@@ -127,10 +138,12 @@ def get_export(access: Reads, export: RowId) -> Export:
         206: {"description": "The part that `Range` asks for (RFC 9110 14)."},
     },
 )
-def download_export_file(request: Request, access: Reads, export: RowId, file: _File) -> FileResponse:
-    """As it is, or the ranges of it that are asked for: a download that broke off goes on."""
+def download_export_file(request: Request, access: Downloads, export: RowId, file: _File) -> FileResponse:
+    """As it is, or the ranges of it that are asked for: a download that broke off goes on. That takes the permission
+    to read the log as well."""
     with access.read() as session:
         job = exports.get_job(session, tenant_id=access.tenant_id, job_id=export)
+        access.require(_READ_BY[job.log])
         path = _path(request, job, file)
     return FileResponse(path, media_type="application/octet-stream", filename=file, stat_result=path.stat())
 

@@ -14,6 +14,7 @@ from api.v1.feed_settings import FeedSettingsChange, SyslogGiven, WebhookGiven, 
 from api.v1.inputs import Input, Slug
 from api.v1.moments import PastMoment
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.feeds import sealed
@@ -27,8 +28,25 @@ from nac.tenants import service as tenants
 router = APIRouter(prefix="/tenants/{tenant}/feeds", tags=["feeds"])
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.FEED_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.FEED_MANAGE))]
-Tries = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE))]
+# What a feed sends is read by whoever names the receiver.
+_READ_BY = {
+    "authentication": Permission.LOG_READ,
+    "accounting": Permission.LOG_READ,
+    "coa": Permission.SESSION_READ,
+    "session": Permission.SESSION_READ,
+    "audit": Permission.AUDIT_READ,
+    "alarm": Permission.TENANT_READ,
+    "endpoint": Permission.ENDPOINT_READ,
+    "certificate": Permission.CERTIFICATE_READ,
+}
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.FEED_MANAGE, Effect.RECORDS))]
+Leads = Annotated[
+    Access,
+    Depends(
+        ChangesTenant(Permission.FEED_MANAGE, Effect.DISCLOSURE, Effect.CONNECTION, also=frozenset(_READ_BY.values()))
+    ),
+]
+Tries = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE, Effect.CONNECTION))]
 _Name = Annotated[str, Path(max_length=63)]
 _Pem = Annotated[str, Field(max_length=100_000)]
 _PEM = ("ca_certificate", "client_certificate")
@@ -132,9 +150,9 @@ def list_feeds(
 
 @router.post("", status_code=201, operation_id="addFeed")
 def add_feed(
-    request: Request, access: Changes, body: Annotated[NewWebhook | NewSyslog, Field(discriminator="kind")]
+    request: Request, access: Leads, body: Annotated[NewWebhook | NewSyslog, Field(discriminator="kind")]
 ) -> AddedFeed:
-    """From now on its events are sent."""
+    """From now on its events are sent. That takes the permissions to read them as well."""
     given = given_settings(body.settings)
     settings = WebhookSettings(**given) if body.kind == "webhook" else SyslogSettings(**given)
     with access.change() as change:
@@ -148,6 +166,7 @@ def add_feed(
             sealer=signing_of(request).sealer,
             reach=settings_of(request).outbound_reach,
         )
+        _require_to_read(access, added.feed)
         change.session.refresh(added.feed)
         return change.answer(AddedFeed(**_whole(change.session, added.feed), secret=added.secret))
 
@@ -161,8 +180,9 @@ def get_feed(access: Reads, feed: _Name) -> WholeFeed:
 
 
 @router.patch("/{feed}", operation_id="changeFeed")
-def change_feed(request: Request, access: Changes, feed: _Name, body: FeedSettingsChange) -> WholeFeed:
-    """What is left out stays as it is, null is as usual again. What waits is sent by the new settings, at once."""
+def change_feed(request: Request, access: Leads, feed: _Name, body: FeedSettingsChange) -> WholeFeed:
+    """What is left out stays as it is, null is as usual again. What waits is sent by the new settings, at once. Other
+    settings than the name take the permissions to read what is sent as well."""
     given = given_settings(body)
     name = given.pop("name", None)
     reset = [name for name, value in given.items() if value is None]
@@ -172,7 +192,7 @@ def change_feed(request: Request, access: Changes, feed: _Name, body: FeedSettin
         if name is not None:
             feed = feeds.rename(change.session, **who, slug=feed, new_slug=name).slug
         if given:
-            feeds.change(
+            row = feeds.change(
                 change.session,
                 **who,
                 slug=feed,
@@ -182,6 +202,7 @@ def change_feed(request: Request, access: Changes, feed: _Name, body: FeedSettin
                 reach=settings_of(request).outbound_reach,
                 now=utc_now(),
             )
+            _require_to_read(access, row)
         return _answer(change, feeds.require(change.session, tenant_id=access.tenant_id, slug=feed))
 
 
@@ -266,6 +287,10 @@ def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Rot
             keep = timedelta(seconds=body.keep_seconds)
             secret = feeds.rotate_secret(change.session, **who, keep=keep, now=utc_now())
         return change.answer(Rotated(secret=secret), state=_locked(change, access, feed))
+
+
+def _require_to_read(access: Access, row: FeedRow) -> None:
+    access.require(*sorted({_READ_BY[kind] for kind in stored(row.kind, sealed.shown(row)).kinds}))
 
 
 def _require_match(change: Change, access: Access, feed: str) -> None:

@@ -11,6 +11,7 @@ from api.change import Change
 from api.v1.inputs import Input, Name
 from api.v1.paging import Ordered, Page, sorted_by
 from api.v1.passphrases import NewPassphrase, Passphrase
+from nac.accounts.effects import OF_ENDPOINTS, OF_USERS
 from nac.accounts.permissions import Permission
 from nac.endpoints import passphrases
 from nac.endpoints.group_rules import set_rule
@@ -24,9 +25,9 @@ of_users = APIRouter(prefix="/tenants/{tenant}/user-groups", tags=["user groups"
 _Key = Annotated[str, Path(max_length=200, description="Id, or else name.", examples=["printers"])]
 _Rule = dict[str, Any]
 ReadsEndpoints = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
-ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
+ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
 ReadsUsers = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
-ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE))]
+ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *OF_USERS))]
 
 
 class UserGroup(BaseModel):

@@ -11,6 +11,7 @@ from api.change import Change
 from api.remedies import of_the_api
 from api.v1.inputs import Input, Slug
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.db import hold
 from nac.identities import service as sources
@@ -28,8 +29,8 @@ _Position = Annotated[int, Field(ge=1, le=1000)]
 _Secret = Annotated[str, Field(max_length=1024)]
 _LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "ou=people,dc=example,dc=net"}
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SOURCE_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.SOURCE_MANAGE))]
-Tries = Annotated[Access, Depends(ReadsTenant(Permission.SOURCE_MANAGE))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.SOURCE_MANAGE, Effect.TRUST, Effect.CONNECTION))]
+Tries = Annotated[Access, Depends(ReadsTenant(Permission.SOURCE_MANAGE, Effect.CONNECTION))]
 
 
 class IdentitySource(BaseModel):

@@ -12,7 +12,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.json_input import takes
 from api.remedies import told_by_the_api
 from api.v1.jobs import Job, accepted
-from nac.accounts.grants import require
+from nac.accounts.effects import OF_ENDPOINTS, OF_NASES, OF_USERS
 from nac.accounts.permissions import Permission
 from nac.imports import jobs, service, writing
 from nac.imports.service import FormatName
@@ -20,7 +20,16 @@ from nac.rows import Action, Existing
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["imports"])
 
-Imports = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
+Imports = Annotated[
+    Access,
+    Depends(
+        ChangesTenant(
+            Permission.ENDPOINT_MANAGE,
+            *{*OF_ENDPOINTS, *OF_NASES, *OF_USERS},
+            also=frozenset(service.PERMISSIONS.values()),
+        )
+    ),
+]
 ReadsEndpoints = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 ReadsNases = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 ReadsUsers = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
@@ -100,8 +109,7 @@ def import_file(
 ) -> Report | Job:
     """All of it, or nothing where a line is wrong, unless such lines are to be left out. A dry run of more than 1,000
     rows is a job as well, whose result is the report. What brings NASes or users takes their permission as well."""
-    for noun in service.FORMATS[format].nouns:
-        require(access.held, service.PERMISSIONS[noun])
+    access.require(*(service.PERMISSIONS[noun] for noun in service.FORMATS[format].nouns))
     document = service.read(format, content)
     who: dict[str, Any] = {"tenant_id": access.tenant_id, "options": options.taken, "seal": access.sealer.seal}
     is_large = jobs.is_large(document, dry_run=dry_run)

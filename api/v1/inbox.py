@@ -13,6 +13,7 @@ from api.v1.endpoints import EndpointFilter
 from api.v1.inputs import GroupNames, Input
 from api.v1.moments import Moment, PastMoment
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import OF_ENDPOINTS
 from nac.accounts.permissions import Permission
 from nac.endpoints import inbox
 from nac.endpoints import service as endpoints
@@ -26,7 +27,7 @@ router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["inbox"])
 
 _Text = Annotated[str, Field(max_length=200)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
 
 
 class Seen(BaseModel):

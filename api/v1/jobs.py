@@ -12,6 +12,7 @@ from api.change import Change, Observed
 from api.remedies import told_by_the_api
 from api.v1.owners import of_every_owner
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.jobs import service as jobs
 from nac.jobs.kinds import JobKind
@@ -116,5 +117,5 @@ def _require_match(change: Change, access: Access, job_id: UUID) -> None:
     change.require_match(shown(jobs.require(change.session, owner=access.owner, job_id=job_id, lock=True)))
 
 
-for each in of_every_owner(Permission.JOB_READ, Permission.JOB_MANAGE):
+for each in of_every_owner(Permission.JOB_READ, Permission.JOB_MANAGE, Effect.WORK):
     _routes(*each)

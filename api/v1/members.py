@@ -13,6 +13,7 @@ from api.v1.inputs import Input, Slug
 from api.v1.owners import of_every_owner
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.account_mails import service as account_mails
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.members import service as members
 from nac.members.repository import ORDERS
@@ -119,7 +120,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             change.answer_nothing()
 
 
-for each in of_every_owner(Permission.MEMBER_READ, Permission.MEMBER_MANAGE):
+for each in of_every_owner(Permission.MEMBER_READ, Permission.MEMBER_MANAGE, Effect.RIGHTS):
     _routes(*each)
 
 

@@ -11,6 +11,7 @@ from api.access import Access, ChangesPlatform, ReadsPlatform, ReadsTenant
 from api.change import Change, Observed
 from api.state import settings_of, signing_of
 from api.v1.inputs import Input
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.db import enter_platform, enter_tenant
 from nac.ids import TenantId
@@ -26,7 +27,7 @@ _AlthoughSilent = Annotated[
 ]
 _Tenant = Annotated[str, Path(description="Slug or id.", max_length=63)]
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
-Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE))]
+Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE, Effect.PLATFORM))]
 ReadsOwn = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, Asked, ChangesMsp, ChangesPlatform, Mine, OperatesMsp, ReadsMsp
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import Msp as MspRow
 from nac.msps import service as msps
@@ -20,11 +21,11 @@ router = APIRouter(prefix="/msps", tags=["msps"])
 
 _Status = Literal["active", "suspended"]
 
-Creates = Annotated[Access, Depends(ChangesPlatform(Permission.MSP_CREATE))]
+Creates = Annotated[Access, Depends(ChangesPlatform(Permission.MSP_CREATE, Effect.PLATFORM))]
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.MSP_READ))]
-Suspends = Annotated[Access, Depends(OperatesMsp(Permission.MSP_SUSPEND))]
-Deletes = Annotated[Access, Depends(OperatesMsp(Permission.MSP_DELETE))]
-Manages = Annotated[Access, Depends(ChangesMsp(Permission.MSP_MANAGE))]
+Suspends = Annotated[Access, Depends(OperatesMsp(Permission.MSP_SUSPEND, Effect.REJECTION, Effect.PLATFORM))]
+Deletes = Annotated[Access, Depends(OperatesMsp(Permission.MSP_DELETE, Effect.ERASURE))]
+Manages = Annotated[Access, Depends(ChangesMsp(Permission.MSP_MANAGE, Effect.PLATFORM))]
 
 
 class Msp(BaseModel):

@@ -11,6 +11,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import OF_NASES
 from nac.accounts.permissions import Permission
 from nac.db import hold
 from nac.locking import hold_with_namesakes
@@ -33,7 +34,7 @@ _Vendor = Annotated[str, Field(max_length=200, examples=["cisco-ios"])]
 _Secret = Annotated[str, Field(max_length=128)]
 _MabText = Annotated[str, Field(max_length=128, examples=["NOPASSWORD"])]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *OF_NASES))]
 
 
 class Nas(BaseModel):

@@ -12,6 +12,7 @@ from api.access import (
     ReadsTenant,
     Requires,
 )
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 
 
@@ -23,11 +24,11 @@ class Routes(NamedTuple):
     manages: Requires
 
 
-def of_tenants_and_msps(read: Permission, manage: Permission) -> Iterator[Routes]:
-    yield Routes("/tenants/{tenant}", "Tenant", ReadsTenant(read), ChangesTenant(manage))
-    yield Routes("/msps/{msp}", "Msp", ReadsMsp(read), ChangesMsp(manage))
+def of_tenants_and_msps(read: Permission, manage: Permission, effect: Effect, *more: Effect) -> Iterator[Routes]:
+    yield Routes("/tenants/{tenant}", "Tenant", ReadsTenant(read), ChangesTenant(manage, effect, *more))
+    yield Routes("/msps/{msp}", "Msp", ReadsMsp(read), ChangesMsp(manage, effect, *more))
 
 
-def of_every_owner(read: Permission, manage: Permission) -> Iterator[Routes]:
-    yield from of_tenants_and_msps(read, manage)
-    yield Routes("/platform", "Platform", ReadsPlatform(read), ChangesPlatform(manage))
+def of_every_owner(read: Permission, manage: Permission, effect: Effect, *more: Effect) -> Iterator[Routes]:
+    yield from of_tenants_and_msps(read, manage, effect, *more)
+    yield Routes("/platform", "Platform", ReadsPlatform(read), ChangesPlatform(manage, effect, *more))

@@ -14,6 +14,7 @@ from api.v1.inputs import Input
 from api.v1.paging import Ordered, Page, sorted_by
 from api.v1.sign_in import Email
 from nac.account_mails.letters import Letters
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.models import Membership, SignIn
@@ -28,7 +29,9 @@ router = APIRouter(prefix="/platform/people", tags=["people"])
 Status = Literal["active", "disabled"]
 
 
-def _confirmed(access: Annotated[Access, Depends(ChangesPlatform(Permission.PERSON_MANAGE))]) -> Access:
+def _confirmed(
+    access: Annotated[Access, Depends(ChangesPlatform(Permission.PERSON_MANAGE, Effect.RIGHTS, Effect.SIGN_IN))],
+) -> Access:
     """Whoever changes the accounts of others has just shown who it is. Raises ConfirmationNeeded."""
     if access.asked.signed_in is not None:
         access.asked.signed_in.require_confirmed(now=utc_now())

@@ -15,6 +15,7 @@ from api.change import Change, HasChanged
 from api.v1.inputs import Comment, Input, Name, Slug
 from api.v1.jobs import Job, accepted
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.engine import PolicyErrors, read_policy_text
 from nac.engine.document import MAX_DOCUMENT_BYTES
@@ -33,8 +34,8 @@ router = APIRouter(prefix="/tenants/{tenant}/policies", tags=["policies"])
 PolicySlug = Annotated[str, Path(max_length=63, pattern=r"^[a-z0-9-]+$", examples=["office"])]
 VersionNumber = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.POLICY_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_MANAGE))]
-Publishes = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_PUBLISH))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_MANAGE, Effect.DRAFT))]
+Publishes = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_PUBLISH, Effect.RULES))]
 EXAMPLE: dict[str, Any] = {
     "rules": [
         {

@@ -12,6 +12,7 @@ from api.v1.inputs import Input, Slug
 from api.v1.jobs import Job, accepted
 from api.v1.policies import EXAMPLE, Reads, VersionNumber
 from api.v1.policy_shapes import Checked, Mistake, Replayed, Simulated, Tested
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.decisions import service as decisions
 from nac.engine import read_moment
@@ -36,7 +37,7 @@ router = APIRouter(prefix="/tenants/{tenant}", tags=["policies", "trials"])
 # What was decided of real devices is in the answer.
 ReadsLog = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
 # May begin a job.
-Replays = Annotated[Access, Depends(ChangesTenant(Permission.LOG_READ))]
+Replays = Annotated[Access, Depends(ChangesTenant(Permission.LOG_READ, Effect.RECORDS))]
 Document = Annotated[dict[str, Any], Field(examples=[EXAMPLE])]
 
 

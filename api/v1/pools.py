@@ -12,6 +12,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.v1.inputs import Input, Slug
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.mac import display_mac
 from nac.models import PoolAddress
@@ -27,7 +28,7 @@ _Ranges = Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_lengt
 _WhenEmpty = Literal["deny", "without"]
 _MaxReserved = 1_000
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.POOL_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.POOL_MANAGE))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.POOL_MANAGE, Effect.FACTS))]
 
 
 class Pool(BaseModel):

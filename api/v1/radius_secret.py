@@ -8,13 +8,14 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant
 from api.state import settings_of
 from api.v1.inputs import Input
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.cells import service as cells
 from nac.snippets import service as snippets
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["tenants", "secret"])
 
-Reveals = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_REVEAL))]
+Reveals = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_REVEAL, Effect.SECRETS))]
 
 
 class Wanted(Input):

@@ -12,6 +12,7 @@ from api.change import Change, Observed
 from api.v1.inputs import Input, Slug
 from api.v1.keys import RowId, RowNumber
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import Redecision as RedecisionRow
 from nac.models.redecision import RedecisionMode, RedecisionState
@@ -23,7 +24,7 @@ from nac.redecisions.settings import Settings
 router = APIRouter(prefix="/tenants/{tenant}/redecisions", tags=["re-decisions"])
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.REDECISION_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.REDECISION_MANAGE))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.REDECISION_MANAGE, Effect.SESSIONS))]
 
 
 class Redecision(Observed):

@@ -11,6 +11,7 @@ from api.change import Change, Observed
 from api.v1.inputs import Input
 from api.v1.keys import RowId
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import RetentionHold, RetentionNotice
 from nac.models.export import ExportFormat
@@ -25,9 +26,11 @@ router = APIRouter(tags=["retention"])
 _TENANT = "/tenants/{tenant}/retention"
 _PLATFORM = "/platform/retention"
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.RETENTION_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.RETENTION_MANAGE))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.RETENTION_MANAGE, Effect.ERASURE))]
 ReadsLimits = Annotated[Access, Depends(ReadsPlatform(Permission.RETENTION_READ))]
-ChangesLimits = Annotated[Access, Depends(ChangesPlatform(Permission.RETENTION_MANAGE))]
+ChangesLimits = Annotated[
+    Access, Depends(ChangesPlatform(Permission.RETENTION_MANAGE, Effect.ERASURE, Effect.PLATFORM))
+]
 _Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
 _Bytes = Annotated[int, Field(ge=1, le=1 << 60)]
 

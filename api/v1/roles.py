@@ -11,6 +11,7 @@ from api.change import Change
 from api.v1.inputs import Input, Name, PermissionNames, Slug
 from api.v1.owners import of_tenants_and_msps
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.custom_roles import service as custom_roles
 from nac.members import service as members
@@ -90,7 +91,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             change.answer_nothing()
 
 
-for each in of_tenants_and_msps(Permission.ROLE_READ, Permission.ROLE_MANAGE):
+for each in of_tenants_and_msps(Permission.ROLE_READ, Permission.ROLE_MANAGE, Effect.RIGHTS):
     _routes(*each)
 
 

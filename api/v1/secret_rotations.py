@@ -11,6 +11,7 @@ from api.change import Change, Observed
 from api.remedies import of_the_api
 from api.v1.inputs import Input
 from api.v1.paging import Page, Paging
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.secret_rotations import service as rotations
@@ -21,7 +22,7 @@ from nac.secret_rotations.service import Stage, Status
 router = APIRouter(prefix="/tenants/{tenant}/radius-secret/rotation", tags=["secret rotation"])
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
-Rotates = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_ROTATE))]
+Rotates = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_ROTATE, Effect.TRUST))]
 _Nas = Annotated[str, Query(max_length=253, description="With a secret of its own; else it is the tenant's.")]
 NasState = Literal["unseen", "old", "new", "back"]
 

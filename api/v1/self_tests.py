@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.errors import InvalidInput
 from nac.models import SelfTest as SelfTestRow
@@ -19,7 +20,7 @@ from nac.self_tests.repository import ORDERS
 router = APIRouter(prefix="/tenants/{tenant}/self-tests", tags=["self-tests"])
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
-Starts = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_PUBLISH))]
+Starts = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_PUBLISH, Effect.RECORDS))]
 
 
 class SelfTestCheck(BaseModel):

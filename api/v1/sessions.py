@@ -12,6 +12,7 @@ from api.v1.coa_rows import CoaRequest, shown_request
 from api.v1.keys import Mac, NasName, RowId, SiteSlug, User, key_text, moment_key
 from api.v1.moments import PastMoment
 from api.v1.paging import Page, Sorted, sorted_by_time
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.coa_requests import service as coa_requests
 from nac.decisions.service import reference_of
@@ -26,7 +27,7 @@ from nac.sessions.service import Shown
 router = APIRouter(prefix="/tenants/{tenant}/sessions", tags=["sessions"])
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SESSION_READ))]
-Disconnects = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNECT))]
+Disconnects = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNECT, Effect.SESSIONS))]
 _PARTS: dict[str, Literal["live", "ended"]] = {"live": "live", "ended": "ended"}
 
 

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, Requires
 from api.v1.inputs import Input
 from api.v1.owners import of_every_owner
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import SignInRule
 from nac.sign_in import rules
@@ -44,13 +45,16 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.put(f"{prefix}/sign-in-rules", operation_id=f"change{noun}SignInRules")
     def change_rules(access: Annotated[Access, manage], body: RulesChange) -> Rules:
         """Whoever has not signed in so is refused there from now on. Tokens of programs are not asked. `sign_on_only`
-        takes somebody who may manage members and has come in by the provider since it was set up or changed."""
+        takes somebody who may manage members and has come in by the provider since it was set up or changed.
+
+        The rules are for everybody there: it takes every permission that a member there could have."""
         with access.change() as change:
             now = rules.get(change.session, owner=access.owner, lock=True)
             change.require_match(_rules(change.session, now))
             row = rules.change(
                 change.session,
                 actor=access.actor,
+                held=access.held,
                 owner=access.owner,
                 two_factors=body.two_factors,
                 by=access.asked.signed_in,
@@ -65,5 +69,5 @@ def _rules(session: Session, row: SignInRule) -> Rules:
     return Rules(two_factors=row.two_factors, sign_on_only=row.sign_on_only, local_account=local)
 
 
-for each in of_every_owner(Permission.MEMBER_READ, Permission.MEMBER_MANAGE):
+for each in of_every_owner(Permission.MEMBER_READ, Permission.MEMBER_MANAGE, Effect.SIGN_IN):
     _routes(*each)

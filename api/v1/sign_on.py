@@ -19,6 +19,7 @@ from api.v1.inputs import Input, Slug
 from api.v1.owners import of_tenants_and_msps
 from api.v1.paging import Ordered, Page, sorted_by
 from api.v1.sign_in import desk_of
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import Person, SignIn
 from nac.models import SignOn as SignOnRow
@@ -111,10 +112,10 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.delete(f"{prefix}/sign-on", status_code=204, operation_id=f"remove{noun}SignOn")
     def remove_sign_on(request: Request, access: Annotated[Access, manage]) -> None:
-        """Who has signed in by it is signed out."""
+        """Who has signed in by it is signed out. By who may everything there, as `setUp` is."""
         with access.change() as change:
             change.require_match(_sign_on(request, sign_ons.require(change.session, owner=access.owner, lock=True)))
-            sign_ons.remove(change.session, actor=access.actor, owner=access.owner)
+            sign_ons.remove(change.session, actor=access.actor, held=access.held, owner=access.owner)
             change.answer_nothing()
 
     @router.get(f"{prefix}/sign-on/sessions", operation_id=f"list{noun}SignOnSessions")
@@ -130,12 +131,15 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.delete(f"{prefix}/sign-on/sessions/{{session_id}}", status_code=204, operation_id=f"end{noun}SignOnSession")
     def end_sign_on_session(access: Annotated[Access, manage], session_id: UUID) -> None:
+        """You cannot sign out a member who holds permissions that you do not have."""
         with access.change() as change:
-            sessions.end_via(change.session, actor=access.actor, owner=access.owner, sign_in_id=session_id)
+            sessions.end_via(
+                change.session, actor=access.actor, held=access.held, owner=access.owner, sign_in_id=session_id
+            )
             change.answer_nothing()
 
 
-for each in of_tenants_and_msps(Permission.SIGN_ON_READ, Permission.SIGN_ON_MANAGE):
+for each in of_tenants_and_msps(Permission.SIGN_ON_READ, Permission.SIGN_ON_MANAGE, Effect.SIGN_IN, Effect.CONNECTION):
     _routes(*each)
 
 

@@ -12,6 +12,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.db import hold
 from nac.locking import hold_with_namesakes, lock_first
@@ -24,7 +25,13 @@ router = APIRouter(prefix="/tenants/{tenant}/sites", tags=["sites"])
 _Slug = Annotated[str, Path(max_length=63)]
 _TimeZone = Annotated[str, Field(max_length=100, examples=["Europe/Berlin"])]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SITE_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.SITE_MANAGE))]
+Changes = Annotated[
+    Access,
+    Depends(ChangesTenant(Permission.SITE_MANAGE, Effect.FACTS, Effect.RULES, also={Permission.POLICY_PUBLISH})),
+]
+Adds = Annotated[Access, Depends(ChangesTenant(Permission.SITE_MANAGE, Effect.FACTS))]
+# They say which rules decide at the site.
+_OF_POLICY = {"policy", "monitor", "fallback", "default"}
 
 
 class Site(BaseModel):
@@ -77,7 +84,7 @@ def list_sites(
 
 
 @router.post("", status_code=201, operation_id="addSite")
-def add_site(access: Changes, body: NewSite) -> Site:
+def add_site(access: Adds, body: NewSite) -> Site:
     """It denies everything until a policy is assigned."""
     with access.change() as change:
         row = sites.add_site(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
@@ -94,7 +101,10 @@ def get_site(access: Reads, site: _Slug) -> Site:
 
 @router.patch("/{site}", operation_id="changeSite")
 def change_site(access: Changes, site: _Slug, body: SiteChange) -> Site:
-    """What is left out stays as it is. All of it is changed, or nothing."""
+    """What is left out stays as it is. All of it is changed, or nothing. `policy`, `monitor`, `fallback` and `default`
+    take `policy.publish` as well: they say which rules decide."""
+    if _OF_POLICY & body.model_fields_set:
+        access.require(Permission.POLICY_PUBLISH)
     given = body.model_dump(exclude_unset=True)
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": site}
     with access.change() as change:
@@ -113,7 +123,7 @@ def change_site(access: Changes, site: _Slug, body: SiteChange) -> Site:
 
 
 @router.delete("/{site}", status_code=204, operation_id="removeSite")
-def remove_site(access: Changes, site: _Slug) -> None:
+def remove_site(access: Adds, site: _Slug) -> None:
     """Not while it is the default, or has NASes."""
     with access.change() as change:
         _require(change, access, site, renames=True)

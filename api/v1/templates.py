@@ -14,6 +14,7 @@ from api.remedies import of_the_api
 from api.state import signing_of
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.ids import TenantId
 from nac.models import Rollout as RolloutRow
@@ -21,12 +22,24 @@ from nac.models import Template as TemplateRow
 from nac.models import TemplateVersion as VersionRow
 from nac.templates import repository, rollouts
 from nac.templates import service as templates
+from nac.templates.rights import EVERY_PART
 from nac.templates.rollouts import LEAST_MINUTES, MOST_MINUTES, MOST_STAGES
 
 router = APIRouter(prefix="/msps/{msp}/templates", tags=["templates"])
 
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
-Changes = Annotated[Access, Depends(ChangesMsp(Permission.TEMPLATE_MANAGE))]
+Changes = Annotated[Access, Depends(ChangesMsp(Permission.TEMPLATE_MANAGE, Effect.DRAFT))]
+# At each tenant that is concerned it takes what its parts take there (nac.templates.rights).
+RollsOut = Annotated[
+    Access,
+    Depends(
+        ChangesMsp(
+            Permission.TEMPLATE_MANAGE,
+            *(Effect.RULES, Effect.FACTS, Effect.TRUST, Effect.DRAFT),
+            also=EVERY_PART,
+        )
+    ),
+]
 _TOLD = {"tenant", "state", "detail"}
 _NUMBER = Path(ge=1, le=2**31 - 1)
 _EXAMPLE = {
@@ -253,8 +266,9 @@ def list_followers(
 
 
 @router.put("/{slug}/tenants/{follower}", operation_id="followTemplate")
-def follow(access: Changes, slug: str, follower: str, body: Following) -> Follower:
-    """Roll-outs reach the tenant from now on; nothing of it changes until then."""
+def follow(access: RollsOut, slug: str, follower: str, body: Following) -> Follower:
+    """Roll-outs reach the tenant from now on; nothing of it changes until then. It takes, at the tenant, each
+    permission that the parts of the newest version take which are not overridden."""
     with access.change() as change:
         _require_match(change, access, slug, follower)
         row = templates.follow(
@@ -264,6 +278,7 @@ def follow(access: Changes, slug: str, follower: str, body: Following) -> Follow
             slug=slug,
             tenant=follower,
             overrides=body.overrides,
+            held=access.held_at,
         )
         return change.answer(_follower(row))
 
@@ -288,8 +303,9 @@ def list_rollouts(
 
 
 @router.post("/{slug}/rollouts", status_code=201, operation_id="startRollout")
-def start_rollout(access: Changes, slug: str, body: NewRollout) -> WholeRollout:
-    """Begins within a second, and goes on by itself: a job of the MSP."""
+def start_rollout(access: RollsOut, slug: str, body: NewRollout) -> WholeRollout:
+    """Begins within a second, and goes on by itself: a job of the MSP. It takes, at each tenant, each permission that
+    the parts of the version take there."""
     stages = [rollouts.Stage(stage.minutes, stage.tenants, stage.share) for stage in body.stages]
     with access.change() as change:
         row = rollouts.start(
@@ -301,6 +317,7 @@ def start_rollout(access: Changes, slug: str, body: NewRollout) -> WholeRollout:
             stages=stages,
             most_moved=body.most_moved,
             back_when_moved=body.back_when_moved,
+            held=access.held_at,
             seal=signing_of(access.asked.request).sealer.seal,
         )
         return change.answer(_whole(access, change.session, row))
@@ -322,23 +339,36 @@ def stop_rollout(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/go-on", operation_id="goOnWithRollout")
-def go_on(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
-    """One that was stopped; its stage is watched anew from now."""
+def go_on(access: RollsOut, slug: str, rollout_id: UUID) -> WholeRollout:
+    """One that was stopped; its stage is watched anew from now. It takes the permissions that `startRollout` takes."""
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
         seal = signing_of(access.asked.request).sealer.seal
-        row = rollouts.go_on(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id, seal=seal)
+        row = rollouts.go_on(
+            change.session,
+            actor=access.actor,
+            msp_id=access.msp_id,
+            rollout_id=rollout_id,
+            held=access.held_at,
+            seal=seal,
+        )
         return change.answer(_whole(access, change.session, row))
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/roll-back", operation_id="rollBackRollout")
-def roll_back(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
-    """Give the tenants back what they had, of parts that nobody has changed since."""
+def roll_back(access: RollsOut, slug: str, rollout_id: UUID) -> WholeRollout:
+    """Give the tenants back what they had, of parts that nobody has changed since. It takes, at each tenant, each
+    permission that these parts take there."""
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
         seal = signing_of(access.asked.request).sealer.seal
         row = rollouts.roll_back(
-            change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id, seal=seal
+            change.session,
+            actor=access.actor,
+            msp_id=access.msp_id,
+            rollout_id=rollout_id,
+            held=access.held_at,
+            seal=seal,
         )
         return change.answer(_whole(access, change.session, row))
 

@@ -12,12 +12,12 @@ from api.json_input import takes
 from api.state import signing_of
 from api.v1.inputs import Input, Slug
 from api.v1.jobs import Job, accepted
-from nac.accounts.grants import require
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.accounts.places import find_tenant
 from nac.errors import NotFound
 from nac.jobs import service as jobs
-from nac.tenant_files import asked
+from nac.tenant_files import asked, rights
 from nac.tenant_files.sealing import PASSPHRASE_CHARACTERS, require_passphrase
 from nac.tenants import service as tenants
 
@@ -27,9 +27,11 @@ router = APIRouter(tags=["tenant-files"])
 
 _Tenant = Annotated[str, Path(description="Slug or id.", max_length=63)]
 _Job = Annotated[UUID, Path(description="Of the job that made it.")]
-Exports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE))]
-Fetches = Annotated[Access, Depends(ReadsMsp(Permission.TENANT_DELETE))]
-Imports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE))]
+_EXPORT = rights.to_export(logs=True, secrets=True)
+_HANDED = (Effect.DISCLOSURE, Effect.SECRETS)
+Exports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, *_HANDED, also=_EXPORT))]
+Fetches = Annotated[Access, Depends(ReadsMsp(Permission.TENANT_DELETE, *_HANDED, also=_EXPORT))]
+Imports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS, also=rights.IMPORT))]
 
 
 class Export(Input):
@@ -52,10 +54,11 @@ class Import(Input):
 
 @router.post("/msps/{msp}/tenants/{tenant}/export", status_code=202, operation_id="exportTenant")
 def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Export) -> Job:
-    """A job that makes the file; `getTenantFile` gives it, for some days. With a passphrase its secrets are in it:
-    that takes `secret.reveal` as well."""
+    """A job that makes the file; `getTenantFile` gives it, for some days. It takes every permission to read what is in
+    the file. With a passphrase its secrets are in it: that takes `secret.reveal` and `authority.manage` as well."""
+    needs = rights.to_export(logs=body.logs, secrets=bool(body.passphrase))
+    access.require(*sorted(needs))
     if body.passphrase:
-        require(access.held, Permission.SECRET_REVEAL)
         require_passphrase(body.passphrase)
     with access.change() as change:
         place = find_tenant(change.session, tenant)
@@ -69,7 +72,7 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Expo
             kind=asked.EXPORT,
             title=f"All of tenant {slug} as a file",
             input={"tenant_id": str(place.tenant_id), **body.model_dump()},
-            needs=(Permission.TENANT_DELETE, *((Permission.SECRET_REVEAL,) if body.passphrase else ())),
+            needs=needs,
             seal=signing_of(request).sealer.seal,
         )
         return change.answer(accepted(access, change.response, row))
@@ -77,9 +80,11 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Expo
 
 @router.get("/msps/{msp}/tenant-files/{job}", operation_id="getTenantFile", response_class=FileResponse)
 def get_tenant_file(request: Request, access: Fetches, job: _Job) -> FileResponse:
-    """What the job has made (a zip)."""
+    """What the job has made (a zip). It takes the permissions that the export took."""
     with access.read() as session:
         row = jobs.require(session, owner=access.owner, job_id=job)
+    if row.kind == asked.EXPORT:
+        access.require(*sorted(_EXPORT if row.needs is None else map(Permission, row.needs)))
     path = asked.path_of(request.app.state.settings.export_dir, row.id)
     if row.kind != asked.EXPORT or row.state != "done" or not path.exists():
         raise NotFound("There is no such file, or its days are over.", place="job")
@@ -88,8 +93,10 @@ def get_tenant_file(request: Request, access: Fetches, job: _Job) -> FileRespons
 
 @router.post("/msps/{msp}/tenant-files", status_code=202, operation_id="importTenant", openapi_extra=_LARGE)
 def import_tenant(request: Request, access: Imports, body: Import) -> Job:
-    """A job that makes a new tenant of the file, or refuses it with a sentence. A larger file is brought in by
+    """A job that makes a new tenant of the file, or refuses it with a sentence. It takes every permission by which the
+    parts of a tenant are made, because a file can have them all. A larger file is brought in by
     `./admit tenant-file import`."""
+    access.require(*sorted(rights.IMPORT))
     with access.change() as change:
         given = body.model_dump() | {"msp_id": str(access.msp_id), "place": body.place or ""}
         row = jobs.start(
@@ -99,7 +106,7 @@ def import_tenant(request: Request, access: Imports, body: Import) -> Job:
             kind=asked.IMPORT,
             title=f"Tenant {body.slug} of a file",
             input=given,
-            needs=(Permission.TENANT_CREATE,),
+            needs=rights.IMPORT,
             seal=signing_of(request).sealer.seal,
         )
         return change.answer(accepted(access, change.response, row))

@@ -13,6 +13,7 @@ from api.change import Change
 from api.state import settings_of, signing_of
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Level, Permission
 from nac.accounts.places import find_tenant
 from nac.cells import service as cells
@@ -34,11 +35,11 @@ _Status = Literal["active", "suspended", "deleting"]
 _Key = Annotated[str, Path(description="Slug or id.", max_length=63)]
 _Words = list[Annotated[str, Field(max_length=40)]]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
-Manages = Annotated[Access, Depends(ChangesTenant(Permission.TENANT_MANAGE))]
+Manages = Annotated[Access, Depends(ChangesTenant(Permission.TENANT_MANAGE, Effect.TRUST, Effect.REJECTION))]
 Lists = Annotated[Access, Depends(ReadsMsp(Permission.MSP_READ))]
-Creates = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE))]
-Names = Annotated[Naming, Depends(ChangesNamedMsp(Permission.TENANT_CREATE))]
-Deletes = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE))]
+Creates = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS))]
+Names = Annotated[Naming, Depends(ChangesNamedMsp(Permission.TENANT_CREATE, Effect.TENANTS))]
+Deletes = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, Effect.REJECTION, Effect.ERASURE))]
 
 
 class Tenant(BaseModel):

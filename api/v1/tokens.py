@@ -12,6 +12,7 @@ from api.v1.inputs import Input, Name, PermissionNames
 from api.v1.moments import Moment
 from api.v1.owners import of_every_owner
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.api_tokens import service as tokens
 from nac.api_tokens.repository import ORDERS, TokenStatus
@@ -85,13 +86,16 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.delete(f"{prefix}/tokens/{{token_id}}", status_code=204, operation_id=f"revoke{noun}Token")
     def revoke_token(access: Annotated[Access, manage], token_id: UUID) -> None:
-        """Good for nothing from now on; nor are those that were made with it."""
+        """Good for nothing from now on; nor are those that were made with it. You cannot revoke a token that holds
+        permissions which you do not have."""
         with access.change() as change:
-            tokens.revoke_token(change.session, actor=access.actor, owner=access.owner, token_id=token_id)
+            tokens.revoke_token(
+                change.session, actor=access.actor, held=access.held, owner=access.owner, token_id=token_id
+            )
             change.answer_nothing()
 
 
-for each in of_every_owner(Permission.TOKEN_READ, Permission.TOKEN_MANAGE):
+for each in of_every_owner(Permission.TOKEN_READ, Permission.TOKEN_MANAGE, Effect.RIGHTS):
     _routes(*each)
 
 

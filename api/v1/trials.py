@@ -13,6 +13,7 @@ from api.change import Change, Observed
 from api.sign_up.desk import desk_of
 from api.v1.inputs import Input
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.ids import TenantId
 from nac.models import Trial as TrialRow
@@ -24,7 +25,11 @@ from nac.trials.repository import ORDERS
 router = APIRouter(prefix="/trials", tags=["trials"])
 
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.MSP_READ))]
-Changes = Annotated[Access, Depends(ChangesPlatform(Permission.MSP_CREATE))]
+Changes = Annotated[Access, Depends(ChangesPlatform(Permission.MSP_CREATE, Effect.PLATFORM))]
+Converts = Annotated[
+    Access,
+    Depends(ChangesPlatform(Permission.MSP_CREATE, Effect.PLATFORM, Effect.RIGHTS, also={Permission.MEMBER_MANAGE})),
+]
 
 
 class Trial(Observed):
@@ -77,8 +82,11 @@ def get_trial(access: Reads, tenant_id: UUID) -> Trial:
 
 
 @router.post("/{tenant_id}/convert", operation_id="convertTrial")
-def convert_trial(request: Request, access: Changes, tenant_id: UUID, body: Conversion) -> Trial:
-    """The tenant stays, without the limits and the end of a trial. Ports, secret and rules stay as they are."""
+def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: Conversion) -> Trial:
+    """The tenant stays, without the limits and the end of a trial. Ports, secret and rules stay as they are. Another
+    MSP's people get everything there: `msp` takes `member.manage` as well."""
+    if body.msp:
+        access.require(Permission.MEMBER_MANAGE)
     with access.change() as change:
         _require_match(change, tenant_id)
         row = keeping.convert(

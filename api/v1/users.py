@@ -14,6 +14,7 @@ from api.change import Change
 from api.v1.inputs import GroupNames, Input
 from api.v1.moments import Moment
 from api.v1.paging import Ordered, Page, sorted_by
+from nac.accounts.effects import OF_USERS
 from nac.accounts.permissions import Permission
 from nac.groups import USER_GROUPS
 from nac.models import User as UserRow
@@ -25,7 +26,7 @@ router = APIRouter(prefix="/tenants/{tenant}/users", tags=["users"])
 _Key = Annotated[str, Path(max_length=253, description="Id, or else name.", examples=["ann"])]
 _Password = Annotated[str, Field(max_length=128)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
-Changes = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *OF_USERS))]
 
 
 class User(BaseModel):

@@ -84,14 +84,16 @@ def link(tenant: str, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- 
 @tenant_option
 @click.option("--kind", type=click.Choice(["est", "scep"]), default="est", show_default=True, help="Where it is shown.")
 @click.option("--id", "name", metavar="NAME", help="A user name for EST instead of the one that is made up.")
-@click.option("--name", "common_name", help="Common name that it is bound to; any else.")
+@click.option("--name", "common_name", help="Common name that it is bound to.")
 @secret_options
 @click.option("--uses", type=int, default=1, show_default=True, help="How often it is good.")
+@click.option("--any-name", is_flag=True, help="The device chooses its names.")
 @json_option
 def secret(tenant: str, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- of `create_secret`
     """Make a one-time secret for EST (user and secret of HTTP basic authentication) or SCEP (the challenge).
 
-    It is shown this once and stored as a hash. Without --name, --san, --endpoint and --user the device says its names.
+    It is shown this once and stored as a hash. A secret for one use needs --name, --san, --endpoint or --user, or
+    --any-name. One for several uses without a name lets each device choose its names.
     """
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):

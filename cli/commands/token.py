@@ -92,5 +92,7 @@ def revoke(token_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """Take the token ID back; it is good for nothing from now on."""
     domain = Domain()
     with owner_scope(domain, **owner) as (session, of):
-        row = _row(tokens.revoke_token(session, actor=domain.actor, owner=of, token_id=token_id))
+        row = _row(
+            tokens.revoke_token(session, actor=domain.actor, held=permissions_at(of.level), owner=of, token_id=token_id)
+        )
     show_one(row, as_json=as_json)

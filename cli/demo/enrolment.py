@@ -22,7 +22,13 @@ class EstAccess:
 def est_access(domain: Domain, slug: str, folder: Path) -> EstAccess:
     with domain.tenant(slug) as (session, tenant_id):
         made = enrolment.create_secret(
-            session, actor=domain.actor, tenant_id=tenant_id, kind="est", profile="eap-client-device", now=utc_now()
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            kind="est",
+            profile="eap-client-device",
+            now=utc_now(),
+            any_name=True,
         )
     url = f"{domain.settings.enrolment_url}/.well-known/est/{slug}"
     return EstAccess(url, made.token.public_id, made.token.secret, _server_ca(domain, folder))

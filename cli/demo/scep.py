@@ -21,6 +21,7 @@ def scep_of(domain: Domain, slug: str) -> dict[str, str]:
             profile="eap-client-device",
             now=utc_now(),
             owner="Demo",
+            any_name=True,
             life=_LIFE,
         )
     return {"scep_url": scep.address_of(domain.settings.public_url, slug), "scep_challenge": made.token.reveal()}

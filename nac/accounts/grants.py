@@ -184,6 +184,16 @@ def require_not_more(held: Collection[Permission], given: Iterable[Permission]) 
         )
 
 
+def require_covers(held: Collection[Permission], theirs: Iterable[Permission], *, what: str) -> None:
+    """Nobody takes from what holds more. `what` begins the sentence. Raises PermissionMissing."""
+    missing = sorted(set(theirs).difference(held))
+    if missing:
+        raise PermissionMissing(
+            f"{what} holds permissions that you do not have: {', '.join(missing)}.",
+            remedy="Ask an administrator who has all of them.",
+        )
+
+
 Each = TypeVar("Each")
 
 

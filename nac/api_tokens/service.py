@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import Grant, Maker, Principal, TenantPlace, require_not_more
+from nac.accounts.grants import Grant, Maker, Principal, TenantPlace, require_covers, require_not_more
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission, permissions_at
 from nac.api_tokens import repository
@@ -208,9 +208,13 @@ def require(session: Session, *, owner: Owner, token_id: UUID, lock: bool = Fals
     return row
 
 
-def revoke_token(session: Session, *, actor: str, owner: Owner, token_id: UUID) -> ApiToken:
-    """Good for nothing from the commit on, nor what it has made. Once more changes nothing."""
+def revoke_token(
+    session: Session, *, actor: str, held: Collection[Permission], owner: Owner, token_id: UUID
+) -> ApiToken:
+    """Good for nothing from the commit on, nor what it has made. Once more changes nothing. Raises PermissionMissing
+    where the token holds more than `held`."""
     row = require(session, owner=owner, token_id=token_id, lock=True)
+    require_covers(held, _given(tuple(row.permissions)), what="The token")
     if row.revoked_at is None:
         row.revoked_at = utc_now()
         session.flush()

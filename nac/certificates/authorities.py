@@ -11,8 +11,9 @@ from sqlalchemy.orm import Session
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound
 from nac.certificates.hierarchy import OWN_KINDS, reserve_authority, sign_issuing, sign_root, unique_number
-from nac.certificates.issuing import SERVER_PROFILE, issue_server, require_server_names
+from nac.certificates.issuing import issue_server, require_server_names
 from nac.certificates.naming import default_server_name, organisation_for
+from nac.certificates.server_names import SERVER_PROFILE
 from nac.certificates.signing import Signing
 from nac.db import commit_intent
 from nac.db.orders import Span

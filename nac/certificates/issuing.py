@@ -26,6 +26,7 @@ from nac.certificates.errors import (
 )
 from nac.certificates.profiles import chosen_profile, tenant_settings
 from nac.certificates.public import locations
+from nac.certificates.server_names import SERVER_PROFILE, require_no_server_name
 from nac.certificates.signing import Signing, issuer_of
 from nac.db import commit_intent
 from nac.errors import Conflict
@@ -44,7 +45,6 @@ ClientProfile = Literal["eap-client-user", "eap-client-device", "radsec-nas"]
 CLIENT_PROFILES: tuple[ClientProfile, ...] = get_args(ClientProfile)
 # To these an administrator adds who runs a server of his own: nobody enrols or renews such a certificate by himself.
 HandedOutProfile = ClientProfile | Literal["radsec-server"]
-SERVER_PROFILE = "eap-server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,8 @@ def reserve(
         if public_key is not None:
             require_acceptable(public_key)
         validity = plan_validity(rules, issuer=issuer.certificate, now=now, not_before=not_before, not_after=not_after)
+    if profile != SERVER_PROFILE:
+        require_no_server_name(session, tenant_id=tenant_id, common_name=common_name, sans=checked)
     told = {"profile": profile, "subject": one_line(subject), "authority": str(signer.authority.id)}
     serial = serial_bytes(random_serial())
     repository.add_intent(

@@ -13,7 +13,8 @@ from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.authorities import first_server_names
 from nac.certificates.errors import CertificateStatusConflict
-from nac.certificates.issuing import SERVER_PROFILE, Reservation, dns_names_of, reserve_server, sign_server
+from nac.certificates.issuing import Reservation, dns_names_of, reserve_server, sign_server
+from nac.certificates.server_names import SERVER_PROFILE
 from nac.certificates.signing import Signing
 from nac.db import commit_intent
 from nac.ids import TenantId

@@ -3,7 +3,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ColumnElement, Table, and_, bindparam, exists, func, insert, select, update
+from sqlalchemy import BigInteger, ColumnElement, Row, Table, and_, bindparam, exists, func, insert, select, update
 from sqlalchemy.orm import Session, aliased
 
 from nac.db.orders import Orders, Span
@@ -313,6 +313,19 @@ def present_server(session: Session, server: Certificate, moment: datetime) -> N
         Certificate.present_from > moment,
     )
     session.execute(later.values(present_from=None))
+
+
+def names_of_profile(
+    session: Session, tenant_id: TenantId, profile: str, now: datetime
+) -> Sequence[Row[str, bytes | None]]:
+    """Common name and certificate (None while it is not signed) of all that have not ended."""
+    query = select(Certificate.common_name, Certificate.certificate_der).where(
+        Certificate.tenant_id == tenant_id,
+        Certificate.profile == profile,
+        Certificate.status != "abandoned",
+        Certificate.not_after > now,
+    )
+    return session.execute(query).all()
 
 
 def usable_of_profile(session: Session, tenant_id: TenantId, profile: str, now: datetime) -> Sequence[Certificate]:

@@ -25,10 +25,11 @@ from nac.certificates.hierarchy import (
     sign_root,
     unique_number,
 )
-from nac.certificates.issuing import CLIENT_PROFILES, SERVER_PROFILE, issue_server
+from nac.certificates.issuing import CLIENT_PROFILES, issue_server
 from nac.certificates.naming import organisation_for
 from nac.certificates.profiles import require_profile
 from nac.certificates.renewal import server_names
+from nac.certificates.server_names import SERVER_PROFILE
 from nac.certificates.signing import Signing
 from nac.db import commit_intent
 from nac.errors import Conflict

@@ -109,7 +109,10 @@ class Bound(Protocol):
 
 
 def agreed_names(secret: Bound, request: SigningRequest | None) -> tuple[str, tuple[San, ...]]:
-    """The names that the certificate gets: those that the secret is bound to, and of the request only if to none."""
+    """The names that the certificate gets: those that the secret is bound to, and of the request only if to none.
+
+    Of a secret that is bound to alternative names only, the common name is one of them.
+    """
     bound = tuple(map(parse_san, secret.sans))
     proposed = request.common_name if request else ""
     if secret.common_name is None and not bound:
@@ -118,10 +121,14 @@ def agreed_names(secret: Bound, request: SigningRequest | None) -> tuple[str, tu
         if not common_name:
             raise NameRefused("The request names nobody.", place="subject", remedy="Put a common name into it.")
         return common_name, sans
-    common_name = secret.common_name or proposed or bound[0].value
-    if proposed not in ("", common_name):
+    if secret.common_name is not None:
+        common_name, fits = secret.common_name, proposed == secret.common_name
+    else:
+        same = [item.value for item in bound if item.value.lower() == proposed.lower()]
+        common_name, fits = (same or [bound[0].value])[0], bool(same)
+    if proposed and not fits:
         raise NameRefused(
-            f"The common name is {proposed!r}, but the secret is for {common_name!r} alone.",
+            f"The common name is {proposed!r}, but the secret is for {common_name!r} only.",
             place="subject",
             remedy="Ask with that name, or with none.",
         )

@@ -15,6 +15,7 @@ from nac.certificates.errors import refusals
 from nac.certificates.holders import find_holder
 from nac.certificates.issuing import CLIENT_PROFILES
 from nac.certificates.profiles import require_profile
+from nac.certificates.server_names import require_no_server_name
 from nac.clock import utc_now
 from nac.db.orders import Span
 from nac.enrolment import repository
@@ -88,12 +89,14 @@ def create_secret(
     owner: str = "",
     ssid: str = "",
     uses: int = 1,
+    any_name: bool = False,
     life: timedelta = USUAL_LIFE,
 ) -> MadeSecret:
     """A secret with which a certificate of `profile` is given out `uses` times within `life`.
 
     With a common name or alternative names (`kind:value`) it is good for these alone; an endpoint or user gives its own
-    where none is said. Without any the asker proposes them. Raises InvalidEnrolmentSecret or CertificateRefused.
+    where none is said. Without any the asker proposes them: for a secret of one use only with `any_name`, because it is
+    for one device. Raises InvalidEnrolmentSecret or CertificateRefused.
     """
     _require_limits(kind, profile, uses, life)
     holder = find_holder(session, tenant_id=tenant_id, mac=endpoint_mac, user_name=user_name)
@@ -107,6 +110,9 @@ def create_secret(
         raise InvalidEnrolmentSecret(
             "A link needs a name: who opens it proposes none.", place="common_name", remedy="Give one."
         )
+    is_bound = common_name is not None or bool(names)
+    _require_bound(is_bound=is_bound, uses=uses, any_name=any_name)
+    require_no_server_name(session, tenant_id=tenant_id, common_name=common_name, sans=names)
     if name is not None:
         _require_free(session, tenant_id, name)
     token = Token.make()
@@ -143,6 +149,19 @@ def _require_limits(kind: str, profile: str, uses: int, life: timedelta) -> None
     if not timedelta() < life <= LONGEST_LIFE:
         raise InvalidEnrolmentSecret(
             "It cannot live so long, or not at all.", place="life", remedy=f"Use at most {LONGEST_LIFE.days} days."
+        )
+
+
+def _require_bound(*, is_bound: bool, uses: int, any_name: bool) -> None:
+    if is_bound and any_name:
+        raise InvalidEnrolmentSecret(
+            "The secret is for a name and for any name.", place="any_name", remedy="Give a name, or allow any name."
+        )
+    if not is_bound and uses == 1 and not any_name:
+        raise InvalidEnrolmentSecret(
+            "A secret for one use needs the name of its device.",
+            place="common_name",
+            remedy="Give a name, an endpoint or a user. To let the device choose its name, allow any name (any_name).",
         )
 
 

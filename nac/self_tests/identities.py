@@ -9,8 +9,9 @@ from sqlalchemy.orm import Session
 
 from nac.certificates import intents
 from nac.certificates import service as certificates
-from nac.certificates.issuing import SERVER_PROFILE, dns_names_of
+from nac.certificates.issuing import dns_names_of
 from nac.certificates.repository import newest_server
+from nac.certificates.server_names import SERVER_PROFILE
 from nac.certificates.signing import Signing
 from nac.ids import TenantId
 from nac.models import Certificate

@@ -8,8 +8,9 @@ from uuid import UUID
 from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import Maker, Principal, only_of
+from nac.accounts.grants import Maker, Principal, only_of, require_covers
 from nac.accounts.owners import Owner
+from nac.accounts.permissions import Permission
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db import become_person
@@ -234,12 +235,15 @@ def list_via(session: Session, *, owner: Owner, span: Span, text: str = "") -> S
     return repository.list_via(session, owner, are_good(), span=span, text=text)
 
 
-def end_via(session: Session, *, actor: str, owner: Owner, sign_in_id: UUID) -> None:
-    """In the scope of the owner."""
+def end_via(session: Session, *, actor: str, held: Collection[Permission], owner: Owner, sign_in_id: UUID) -> None:
+    """In the scope of the owner. Raises PermissionMissing where the person is a member who holds more than `held`."""
     found = repository.get_via(session, owner, are_good(), sign_in_id)
     if found is None:
         raise SignInNotFound("There is no such sign-in.", place="sign_in")
     row, person = found
+    member = None if person is None else members.get_by_email(session, owner=owner, email=person.email)
+    if member is not None:
+        require_covers(held, member.permissions, what="The member")
     target = person.email if person is not None else str(row.person_id)
     _end(session, actor, target, row, owner)
 

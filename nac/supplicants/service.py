@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from nac.certificates import repository
 from nac.certificates import service as certificates
-from nac.certificates.issuing import SERVER_PROFILE
+from nac.certificates.server_names import SERVER_PROFILE
 from nac.errors import NotFound
 from nac.ids import TenantId
 from nac.models import Tenant

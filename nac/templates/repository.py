@@ -2,7 +2,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import Row, case, distinct, func, select
+from sqlalchemy import Row, case, distinct, func, or_, select
 from sqlalchemy.orm import Session
 
 from nac.db.orders import Orders, Span
@@ -56,6 +56,14 @@ def get_version(session: Session, template: Template, number: int) -> TemplateVe
 
 def list_versions(session: Session, template: Template, *, span: Span) -> Sequence[TemplateVersion]:
     return session.scalars(span.of(select(TemplateVersion).where(TemplateVersion.template_id == template.id))).all()
+
+
+def versions_to_come(session: Session, template: Template) -> Sequence[TemplateVersion]:
+    """The newest one, and those that roll-outs under way bring."""
+    under_way = select(Rollout.version).where(Rollout.template_id == template.id, Rollout.state == "running")
+    row = TemplateVersion
+    wanted = or_(row.number == template.newest, row.number.in_(under_way))
+    return session.scalars(select(row).where(row.template_id == template.id, wanted).order_by(row.number)).all()
 
 
 def followers(

@@ -4,7 +4,7 @@ A roll-out is a job of the MSP (`nac.jobs`), which goes on every few seconds and
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -21,11 +21,12 @@ from nac.errors import AdmitError, Conflict, InvalidInput, NotFound, Unavailable
 from nac.ids import MspId
 from nac.jobs import service as jobs
 from nac.jobs.running import GoOn, SeveralTransactions, Work
-from nac.models import Rollout, RolloutTenant, Template, TemplateTenant, Tenant
+from nac.models import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion, Tenant
 from nac.sealing import Seal
 from nac.templates import repository
 from nac.templates.document import names_of, parts_of, read_template
 from nac.templates.parts import put_parts, read_parts
+from nac.templates.rights import Held, needed_for, require_at
 from nac.templates.service import own_parts, require_template, require_version
 from nac.templates.watching import Devices, can_tell, has_moved
 from nac.tenants import service as tenants
@@ -64,15 +65,18 @@ def start(
     stages: Sequence[Stage],
     most_moved: float,
     back_when_moved: bool = False,
+    held: Held,
     seal: Seal,
 ) -> Rollout:
     """The last stage is all that are left. With `back_when_moved` it goes back by itself where devices fare otherwise,
-    else it stops there. Raises Conflict where one is under way, or nobody is behind the version."""
+    else it stops there. Raises Conflict where one is under way, or nobody is behind the version, and PermissionMissing
+    where the caller could not change the parts at one of the tenants."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
-    require_version(session, template=template, number=number)
+    version = require_version(session, template=template, number=number)
     if not 0 < most_moved <= 1:
         raise InvalidInput("Give a share between 0 and 1.", place="most_moved", remedy="0.05 is 5 of 100 devices.")
-    behind = {tenant.slug: row for row, tenant in repository.followers(session, template) if row.version != number}
+    followers = repository.followers(session, template)
+    behind = {tenant.slug: row for row, tenant in followers if row.version != number}
     if repository.under_way(session, template):
         raise Conflict(
             "A roll-out of this template is under way.", place="rollout", remedy="Wait for its end, or stop it."
@@ -80,6 +84,7 @@ def start(
     if not behind:
         raise Conflict(f"Every tenant that follows {slug!r} has version {number}.", place="version")
     planned = _plan(template, behind, stages)
+    parts = _parts_at(version, [(row, tenant) for row, tenant in followers if tenant.slug in planned], held)
     rollout = Rollout(
         msp_id=msp_id,
         template_id=template.id,
@@ -98,11 +103,22 @@ def start(
     session.flush()
     session.refresh(rollout)
     _audit(session, actor, template, "roll-out", {"version": number, "tenants": len(planned), "stages": len(stages)})
-    _ask(session, actor, rollout, template, seal)
+    _ask(session, actor, rollout, template, parts, seal)
     return rollout
 
 
-def _ask(session: Session, actor: str, rollout: Rollout, template: Template, seal: Seal) -> None:
+def _parts_at(version: TemplateVersion, followers: Iterable[tuple[TemplateTenant, Tenant]], held: Held) -> set[str]:
+    """Which parts it brings to any of them. Raises PermissionMissing."""
+    wanted = parts_of(read_template(version.document))
+    parts: set[str] = set()
+    for row, tenant in followers:
+        own = own_parts(wanted, row.overrides)
+        require_at(held, tenant, own)
+        parts |= own.keys()
+    return parts
+
+
+def _ask(session: Session, actor: str, rollout: Rollout, template: Template, parts: Iterable[str], seal: Seal) -> None:
     rollout.job_id = jobs.start(
         session,
         actor=actor,
@@ -110,7 +126,8 @@ def _ask(session: Session, actor: str, rollout: Rollout, template: Template, sea
         kind=KIND,
         title=f"Template {template.slug}, version {rollout.version}",
         input={"rollout": str(rollout.id)},
-        needs=(Permission.TEMPLATE_MANAGE,),
+        # Somebody else may try it again, who could have begun it.
+        needs={Permission.TEMPLATE_MANAGE, *needed_for(parts)},
         seal=seal,
     ).id
     session.flush()
@@ -163,13 +180,19 @@ def stop_all(session: Session, *, actor: str, msp_id: MspId) -> int:
     return len(found)
 
 
-def go_on(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, seal: Seal) -> Rollout:
-    """One that was stopped, by whatever: the stage that it is in is watched anew from now. Raises Conflict."""
+def go_on(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, held: Held, seal: Seal) -> Rollout:
+    """One that was stopped, by whatever: the stage that it is in is watched anew from now. Raises Conflict and
+    PermissionMissing."""
     rollout, template = _stopped(session, msp_id, rollout_id)
     rollout.state, rollout.detail, rollout.ended_at = "running", "", None
     rollout.stage_applied_at = None
     now = utc_now()
-    for row, _ in repository.rollout_tenants(session, rollout):
+    rows = repository.rollout_tenants(session, rollout)
+    left = {row.tenant_id for row, _ in rows if row.state != "applied"}
+    version = require_version(session, template=template, number=rollout.version)
+    followers = repository.followers(session, template)
+    parts = _parts_at(version, [(row, tenant) for row, tenant in followers if row.tenant_id in left], held)
+    for row, _ in rows:
         if row.state in ("failed", "left-out", "rolled-back"):
             row.state, row.detail = "waiting", ""
         elif row.state == "applied":
@@ -177,24 +200,28 @@ def go_on(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, seal
             row.applied_at, row.detail = now, ""
     session.flush()
     _audit_rollout(session, actor, rollout, "go-on-with-rollout")
-    _ask(session, actor, rollout, template, seal)
+    _ask(session, actor, rollout, template, parts, seal)
     return rollout
 
 
-def roll_back(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, seal: Seal) -> Rollout:
-    """Give the tenants back what they had, where nobody has changed it since. Raises Conflict while it runs."""
+def roll_back(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, held: Held, seal: Seal) -> Rollout:
+    """Give the tenants back what they had, where nobody has changed it since. Raises Conflict while it runs, and
+    PermissionMissing."""
     rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
     if rollout.state not in ("stopped", "done"):
         raise Conflict(f"The roll-out is {rollout.state}.", place="rollout", remedy="Stop it first.")
     template = session.get_one(Template, rollout.template_id, with_for_update=True)
     _require_alone(session, template, rollout)
     rollout.state, rollout.ended_at = "rolling-back", None
-    for row, _ in repository.rollout_tenants(session, rollout):
+    parts: set[str] = set()
+    for row, tenant in repository.rollout_tenants(session, rollout):
         if row.state == "applied":
+            require_at(held, tenant, row.before or {})
+            parts.update(row.before or {})
             row.detail = ""
     session.flush()
     _audit_rollout(session, actor, rollout, "roll-back")
-    _ask(session, actor, rollout, template, seal)
+    _ask(session, actor, rollout, template, parts, seal)
     return rollout
 
 

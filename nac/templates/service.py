@@ -18,6 +18,7 @@ from nac.templates import repository
 from nac.templates.document import PART, parse_template, parts_of, read_template
 from nac.templates.parts import read_parts
 from nac.templates.repository import FOLLOWERS
+from nac.templates.rights import Held, require_at
 from nac.tenants import service as tenants
 from nac.tenants.service import TenantNotFound
 from nac.validation import require_name, require_slug
@@ -143,15 +144,18 @@ def find_follower(session: Session, *, msp_id: MspId, slug: str, tenant: str) ->
 
 
 def follow(
-    session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: str, overrides: Sequence[str] = ()
+    session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: str, overrides: Sequence[str] = (), held: Held
 ) -> Follower:
     """The tenant is among those that a roll-out reaches; nothing of it changes until then.
 
-    `overrides` are parts that stay its own. Raises Conflict where it follows another template.
+    `overrides` are parts that stay its own. Raises Conflict where it follows another template, and PermissionMissing
+    where the caller could not change the other parts at the tenant: of the newest version, and of one on its way.
     """
-    template = require_template(session, msp_id=msp_id, slug=slug)
+    template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     own = _require_own(session, msp_id, tenant)
     kept = _require_parts(overrides)
+    for version in repository.versions_to_come(session, template):
+        require_at(held, own, own_parts(parts_of(read_template(version.document)), kept))
     row = repository.lock_follower(session, msp_id, TenantId(own.id))
     if row is None:
         row = TemplateTenant(tenant_id=own.id, msp_id=msp_id, template_id=template.id, overrides=kept)

@@ -61,7 +61,7 @@ def test_wrong_revoked_and_expired_tokens_are_told_apart_in_the_log_alone(
     good, revoked = make(within, field.alpha), make(within, field.alpha)
     with within(field.alpha) as session:
         for _ in range(2):
-            tokens.revoke_token(session, actor=ACTOR, owner=field.alpha, token_id=revoked.row.id)
+            tokens.revoke_token(session, **whole(field.alpha), token_id=revoked.row.id)
     wrong = good.text[:-1] + ("a" if good.text[-1] != "a" else "b")
     seen = {}
     for why, text, later in (
@@ -156,7 +156,7 @@ def test_token_of_a_token_ends_with_it(app_engine: Engine, within: Within, field
         assert (made.row.maker_id, made.row.expires_at) == (ann.person.id, first.row.expires_at)
         line.append(made)
     with within(field.alpha) as session:
-        tokens.revoke_token(session, actor=ACTOR, owner=field.alpha, token_id=line[1].row.id)
+        tokens.revoke_token(session, **whole(field.alpha), token_id=line[1].row.id)
     assert show(app_engine, first.text)
     for made in line[1:]:
         with pytest.raises(tokens.TokenRefused) as caught:
@@ -172,7 +172,7 @@ def test_token_is_revoked_once(app_engine: Engine, within: Within, field: Field)
 
     def revoke(_: int) -> None:
         with within(field.alpha) as session:
-            tokens.revoke_token(session, actor=ACTOR, owner=field.alpha, token_id=made.row.id)
+            tokens.revoke_token(session, **whole(field.alpha), token_id=made.row.id)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(revoke, range(4)))
@@ -217,7 +217,7 @@ def test_tokens_are_their_owners_alone(within: Within, field: Field) -> None:
             assert [row.id for row in tokens.list_tokens(session, owner=owner)] == [made[owner].row.id]
             for other in set(made) - {owner}:
                 with pytest.raises(tokens.TokenNotFound):
-                    tokens.revoke_token(session, actor=ACTOR, owner=owner, token_id=made[other].row.id)
+                    tokens.revoke_token(session, **whole(owner), token_id=made[other].row.id)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_number_of_tokens_is_bounded(within: Within, field: Field, monkeypatch: 
     with pytest.raises(Conflict):
         make(within, field.alpha)
     with within(field.alpha) as session:
-        tokens.revoke_token(session, actor=ACTOR, owner=field.alpha, token_id=first.row.id)
+        tokens.revoke_token(session, **whole(field.alpha), token_id=first.row.id)
     assert make(within, field.alpha)
 
 

@@ -18,6 +18,7 @@ from cli.demo.seed import Demo, DemoTenant, seed
 from cli.domain import Domain
 from cli.fail import Refused
 from nac.accounts.owners import Owner
+from nac.accounts.permissions import permissions_at
 from nac.api_tokens import service as tokens
 from nac.certificates import service as certificates
 from nac.clock import utc_now
@@ -151,7 +152,7 @@ def test_token_that_is_lost_or_good_no_more_is_replaced_by_another(domain: Domai
     with domain.tenant("bravo") as (session, tenant_id):
         owner = Owner(tenant_id=tenant_id)
         (row,) = tokens.list_tokens(session, owner=owner)
-        tokens.revoke_token(session, actor=domain.actor, owner=owner, token_id=row.id)
+        tokens.revoke_token(session, actor=domain.actor, held=permissions_at(owner.level), owner=owner, token_id=row.id)
     assert seed(domain).tenants[1].api_token != second.tenants[1].api_token
 
 

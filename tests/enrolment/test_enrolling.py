@@ -62,12 +62,14 @@ def dns(*values: str) -> list[x509.GeneralName]:
         ({"common_name": "kiosk"}, ("",), ("kiosk", [])),
         (
             {"sans": ["dns:a.example", "dns:b.example"]},
-            ("any", "B.example"),
-            ("any", ["dns:a.example", "dns:b.example"]),
+            ("B.example", "B.example"),
+            ("b.example", ["dns:a.example", "dns:b.example"]),
         ),
-        ({"common_name": "kiosk"}, ("laptop",), "is for 'kiosk' alone"),
+        ({"sans": ["dns:a.example"]}, ("",), ("a.example", ["dns:a.example"])),
+        ({"sans": ["dns:a.example"]}, ("any", "a.example"), "is for 'a.example' only"),
+        ({"common_name": "kiosk"}, ("laptop",), "is for 'kiosk' only"),
         ({"common_name": "kiosk"}, ("kiosk", "a.example"), "not for dns:a.example. It is for no alternative names"),
-        ({"sans": ["dns:a.example"]}, ("x", "a.example", "c.example"), "not for dns:c.example"),
+        ({"sans": ["dns:a.example"]}, ("", "a.example", "c.example"), "not for dns:c.example"),
         ({}, ("",), "names nobody"),
     ],
 )

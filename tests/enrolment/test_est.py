@@ -156,7 +156,7 @@ def test_bad_request_is_told_and_takes_nothing_of_the_secret(est: Est, app_engin
         (b"\xff" * 20, "not base64"),
         (b"Zm9v", "not a readable PKCS#10"),
         (base64.b64encode(forged), "not signed by the key that it holds"),
-        (encoded(common_name="other"), "is for 'kiosk' alone"),
+        (encoded(common_name="other"), "is for 'kiosk' only"),
         (encoded(common_name="kiosk", key=ec.generate_private_key(ec.SECP256K1())), "must be ECDSA on P-256"),
     ):
         reply = est.ask("alpha", "simpleenroll", *user, body=body)

@@ -23,20 +23,20 @@ _EVERYTHING = frozenset(Permission)
 def forced(scope: Scope) -> Iterator[None]:
     """Each route is run in this scope, as if it were that of the tenant, the MSP or the platform that it is about."""
 
-    def access(asked: Asked, owner: Owner) -> Access:
+    def access(asks: Requires, asked: Asked, owner: Owner) -> Access:
         principal = Principal(asked.principal.actor, (Grant(_EVERYTHING),))
-        return Access(replace(asked, principal=principal), _EVERYTHING, scope, owner)
+        return Access(replace(asked, principal=principal), _EVERYTHING, scope, owner, asks)
 
     def on_tenant(self: Requires, asked: Asked) -> Access:
         assert asked.tenant is not None
-        return access(asked, Owner(tenant_id=asked.tenant.tenant_id))
+        return access(self, asked, Owner(tenant_id=asked.tenant.tenant_id))
 
     def on_msp(self: Requires, asked: Asked) -> Access:
         assert asked.msp_id is not None
-        return access(asked, Owner(asked.msp_id))
+        return access(self, asked, Owner(asked.msp_id))
 
     def on_platform(self: Requires, asked: Asked) -> Access:
-        return access(asked, Owner())
+        return access(self, asked, Owner())
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Requires, "on_tenant", on_tenant)

@@ -102,6 +102,7 @@ def make_challenge(app_engine: Engine, certified: Certified, **changes: Any) -> 
         "profile": "eap-client-device",
         "now": utc_now(),
         "life": timedelta(hours=1),
+        "any_name": not {"common_name", "sans", "endpoint_mac", "user_name"} & changes.keys(),
     }
     with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
         made = enrolment.create_secret(session, actor=ACTOR, tenant_id=certified.tenant_id, **arguments | changes)

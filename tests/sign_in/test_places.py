@@ -4,6 +4,7 @@ from urllib.parse import urlencode
 
 from sqlalchemy import Engine, select, update
 
+from nac.accounts.permissions import Level, permissions_at
 from nac.db import PersonScope, session_scope
 from nac.members import service as members
 from nac.models import Msp, Person
@@ -20,7 +21,9 @@ def test_two_factors_are_asked_for_where_the_body_names_the_msp(
 ) -> None:
     with within(field.acme) as session:
         members.add_member(session, **whole(field.acme), email=EMAIL, role="msp-admin")
-        rules.change(session, actor=ACTOR, owner=field.acme, two_factors=True, by=None)
+        rules.change(
+            session, actor=ACTOR, held=permissions_at(field.acme.level), owner=field.acme, two_factors=True, by=None
+        )
     mine: Browser = browser()
     mine.sign_in()
     needed = (403, "second-factor-needed")
@@ -38,7 +41,7 @@ def test_who_was_given_some_tenants_sees_no_others_by_a_template(
         members.add_member(session, **whole(field.acme), email=EMAIL, role="msp-technician", tenants=["alpha"])
         templates.create_template(session, **whose, name="School")
         for slug in ("alpha", "bravo"):
-            templates.follow(session, **whose, tenant=slug, overrides=[])
+            templates.follow(session, **whose, tenant=slug, overrides=[], held=lambda _: permissions_at(Level.TENANT))
     mine: Browser = browser()
     mine.sign_in()
     for path in ("tenants", "tenants?drift=true"):
@@ -72,7 +75,9 @@ def test_tenants_of_all_own_grants_are_one_list(browser, ann: Person, field: Fie
     # The MSP has given the one, the tenant itself the other.
     assert seen() == ["bravo", "foreign"]
     with within(field.bolt) as session:
-        rules.change(session, actor=ACTOR, owner=field.bolt, two_factors=True, by=None)
+        rules.change(
+            session, actor=ACTOR, held=permissions_at(field.bolt.level), owner=field.bolt, two_factors=True, by=None
+        )
     assert seen() == ["bravo"]
 
 

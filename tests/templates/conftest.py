@@ -12,6 +12,7 @@ from sqlalchemy import Engine, text, update
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
+from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.db import MspScope, TenantScope, session_scope
 from nac.ids import MspId, TenantId
@@ -25,6 +26,11 @@ from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
 from tests.standing import laid_again
 
 SLUGS = ("t0", "t1", "t2", "t3")
+
+
+def everything(_: TenantId) -> frozenset[Permission]:
+    """Held at each tenant."""
+    return frozenset(Permission)
 
 
 def policy(vlan: int) -> dict[str, Any]:
@@ -68,17 +74,23 @@ class Field:
         with self.msp() as session:
             return function(session, actor=ACTOR, msp_id=self.msp_id, **given)
 
+    def follow(self, slug: str, tenant: str, **more: Any) -> None:
+        self.call(service.follow, slug=slug, tenant=tenant, held=everything, **more)
+
     def save(self, content: object, *, slug: str = "school") -> int:
         number: int = self.call(service.save_version, slug=slug, document=content).number
         return number
 
     def roll_out(self, number: int, *stages: Stage, slug: str = "school", **more: Any) -> UUID:
         given = {"slug": slug, "number": number, "stages": stages or (Stage(1, share=100),), "most_moved": 0.05}
-        rollout_id: UUID = self.call(rollouts.start, seal=lambda plain, _: plain, **given | more).id
+        rollout_id: UUID = self.call(rollouts.start, held=everything, seal=lambda plain, _: plain, **given | more).id
         return rollout_id
 
     def go_on(self, rollout_id: UUID) -> None:
-        self.call(rollouts.go_on, rollout_id=rollout_id, seal=lambda plain, _: plain)
+        self.call(rollouts.go_on, rollout_id=rollout_id, held=everything, seal=lambda plain, _: plain)
+
+    def roll_back(self, rollout_id: UUID) -> None:
+        self.call(rollouts.roll_back, rollout_id=rollout_id, held=everything, seal=lambda plain, _: plain)
 
     def job(self, rollout_id: UUID) -> Job:
         with self.msp() as session:
@@ -169,5 +181,5 @@ def field(app_engine: Engine, worker_engine: Engine, owner_engine: Engine, platf
     field = Field(app_engine, worker_engine, owner_engine, MspId(platform.msp_id), tenants)
     field.call(service.create_template, slug="school")
     for slug in SLUGS:
-        field.call(service.follow, slug="school", tenant=slug)
+        field.follow("school", slug)
     return field

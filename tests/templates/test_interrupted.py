@@ -170,7 +170,7 @@ def test_deleted_and_released_tenants_are_left_out_and_stop_nothing(field: Field
     field.call(service.release, slug="school", tenant="t2")
     if goes_back:
         field.call(rollouts.stop, rollout_id=rollout_id)
-        field.call(rollouts.roll_back, rollout_id=rollout_id, seal=lambda plain, _: plain)
+        field.roll_back(rollout_id)
         field.work()
         assert field.rollout(rollout_id)[0].state == "rolled-back"
     else:
@@ -232,9 +232,9 @@ def test_two_at_once_of_two_templates(field: Field) -> None:
     field.call(service.create_template, slug="shop")
     for slug in ("t2", "t3"):
         field.call(service.release, slug="school", tenant=slug)
-        field.call(service.follow, slug="shop", tenant=slug)
+        field.follow("shop", slug)
     with pytest.raises(Conflict, match="another template"):
-        field.call(service.follow, slug="shop", tenant="t0")
+        field.follow("shop", "t0")
     field.save(document(30), slug="shop")
     school = field.roll_out(field.save(document(10)), Stage(5, tenants=["t0"]), Stage(5, share=100))
     shop = field.roll_out(1, Stage(5, tenants=["t2"]), Stage(5, share=100), slug="shop")
@@ -289,14 +289,14 @@ def test_one_that_cannot_go_back_keeps_no_other_from_it(field: Field, monkeypatc
             raise InvalidInput("Its NASes cannot do it.")
 
     break_once(monkeypatch, refuse)
-    field.call(rollouts.roll_back, rollout_id=rollout_id, seal=lambda plain, _: plain)
+    field.roll_back(rollout_id)
     field.work()
     found, _ = field.rollout(rollout_id)
     assert found.state == "stopped"
     assert found.detail == "Tenant 't1' cannot have back what it had: Its NASes cannot do it."
     assert [field.has(slug) for slug in ("t0", "t1", "t2", "t3")] == [{"10"}, {"20"}, {"10"}, {"10"}]
     monkeypatch.undo()
-    field.call(rollouts.roll_back, rollout_id=rollout_id, seal=lambda plain, _: plain)
+    field.roll_back(rollout_id)
     field.work()
     assert field.rollout(rollout_id)[0].state == "rolled-back"
     assert field.has("t1") == {"10"}
@@ -346,7 +346,7 @@ def test_tenant_that_moves_meanwhile_is_watched_wherever_it_is(field: Field, cel
     found = field.rollout(rollout_id)[0]
     assert (found.state, "30 of 40 devices" in found.detail) == ("stopped", True)
     move(moving.cancel_move)
-    field.call(rollouts.roll_back, rollout_id=rollout_id, seal=lambda plain, _: plain)
+    field.roll_back(rollout_id)
     field.work()
     assert field.states(rollout_id)["t0"] == "rolled-back"
 

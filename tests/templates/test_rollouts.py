@@ -12,7 +12,7 @@ from nac.templates import rollouts, service
 from nac.templates.rollouts import Stage
 from nac.tenants import service as tenants
 from tests.factories.tenancy import ACTOR
-from tests.templates.conftest import SLUGS, Field, document, policy
+from tests.templates.conftest import SLUGS, Field, document, everything, policy
 
 
 def test_each_stage_waits_for_the_one_before(field: Field) -> None:
@@ -105,7 +105,7 @@ def test_one_that_was_stopped_goes_on_or_back(field: Field) -> None:
         given = {"actor": ACTOR, "tenant_id": tenant_id, "slug": "office"}
         policies.save_draft(session, **given, document=policy(77))
         policies.publish_policy(session, **given)
-    field.call(rollouts.roll_back, rollout_id=rollout_id, seal=lambda plain, _: plain)
+    field.roll_back(rollout_id)
     field.work()
     assert field.rollout(rollout_id)[0].state == "rolled-back"
     assert [field.has(slug) for slug in SLUGS] == [{"10"}, {"77"}, {"10"}, {"10"}]
@@ -135,8 +135,8 @@ def test_a_tenant_that_cannot_have_it_stops_it_and_stays_whole(field: Field) -> 
 
 
 def test_overrides_are_left_alone_and_are_no_drift(field: Field) -> None:
-    field.call(service.follow, slug="school", tenant="t1", overrides=["policy:office", "settings.silent_days"])
-    field.call(service.follow, slug="school", tenant="t2", overrides=["site:main"])
+    field.follow("school", "t1", overrides=["policy:office", "settings.silent_days"])
+    field.follow("school", "t2", overrides=["site:main"])
     field.roll_out(field.save(document(10, sites=[{"slug": "main", "time_zone": "Europe/Berlin"}])))
     field.work()
     assert [field.has(slug) for slug in SLUGS] == [{"10"}, set(), {"10"}, {"10"}]
@@ -150,7 +150,7 @@ def test_overrides_are_left_alone_and_are_no_drift(field: Field) -> None:
 def test_group_of_the_template_is_not_renamed_in_a_tenant_unless_it_is_its_own(field: Field) -> None:
     field.roll_out(field.save(document(10, endpoint_groups=["printers", "spare", "own"], user_groups=["staff"])))
     field.work()
-    field.call(service.follow, slug="school", tenant="t0", overrides=["group:endpoint/own"])
+    field.follow("school", "t0", overrides=["group:endpoint/own"])
 
     def rename(slug: str, groups: Groups[Any], name: str) -> None:
         with field.tenant(slug) as (session, tenant_id):
@@ -197,6 +197,12 @@ def test_bad_plans_are_refused(field: Field, stages: list[Stage], place: str) ->
     number = field.save(document(10))
     with pytest.raises(InvalidInput) as refused:
         field.call(
-            rollouts.start, slug="school", number=number, stages=stages, most_moved=0.1, seal=lambda plain, _: plain
+            rollouts.start,
+            slug="school",
+            number=number,
+            stages=stages,
+            most_moved=0.1,
+            held=everything,
+            seal=lambda plain, _: plain,
         )
     assert refused.value.place == place

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import Engine, func, select, update
 
 from cli.demo.tools import radclient
+from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.db import MspScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
@@ -77,7 +78,7 @@ def test_rollout_that_shuts_devices_out_is_taken_back_by_itself(
     document = {"policies": [{"slug": "certificates", "document": {"rules": [], "fallback": {"verdict": "deny"}}}]}
     do(service.create_template, slug="school")
     do(service.save_version, slug="school", document=document)
-    do(service.follow, slug="school", tenant=tenant.slug)
+    do(service.follow, slug="school", tenant=tenant.slug, held=lambda _: frozenset(Permission))
     rollout_id = do(
         rollouts.start,
         slug="school",
@@ -85,6 +86,7 @@ def test_rollout_that_shuts_devices_out_is_taken_back_by_itself(
         stages=[Stage(30, share=100)],
         most_moved=0.05,
         back_when_moved=True,
+        held=lambda _: frozenset(Permission),
         seal=cell.signing.sealer.seal,
     ).id
     work()

@@ -39,6 +39,7 @@ class Office:
                 actor=ACTOR,
                 tenant_id=self.tenant.id,
                 kind="scep",
+                any_name=True,
                 profile="eap-client-device",
                 now=utc_now(),
             )

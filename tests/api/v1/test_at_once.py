@@ -33,7 +33,7 @@ _MAKES = {
     f"{ALPHA}/sites/branch": (f"{ALPHA}/sites", {"slug": "branch"}),
     f"{ALPHA}/pools/devices": (f"{ALPHA}/pools", {"name": "devices", "ranges": ["10.1.0.0/29"]}),
     f"{ALPHA}/endpoints/00:00:5e:00:53:01": (f"{ALPHA}/endpoints", {"mac": "00:00:5e:00:53:01"}),
-    f"{ALPHA}/enrolment-secrets/mdm": (f"{ALPHA}/enrolment-secrets", {"name": "mdm"}),
+    f"{ALPHA}/enrolment-secrets/mdm": (f"{ALPHA}/enrolment-secrets", {"name": "mdm", "uses": 5}),
     f"{ALPHA}/feeds/siem": (
         f"{ALPHA}/feeds",
         {"kind": "webhook", "name": "siem", "settings": {"url": "https://siem.example/admit"}},

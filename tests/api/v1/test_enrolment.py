@@ -41,7 +41,7 @@ def test_secrets_of_est_and_scep_say_where_they_are_shown(api: httpx.Client) -> 
     assert scep["url"] == api.get(f"{HERE}/scep").json()["url"]
     assert scep["user"] is None
     assert scep["id"] in scep["secret"]
-    assert api.post(SECRETS, json={"name": "lab"}).json()["code"] == "already-exists"
+    assert api.post(SECRETS, json={"name": "lab", "uses": 5}).json()["code"] == "already-exists"
     with counted(Engine) as statements:
         page = api.get(SECRETS, params={"limit": 1}).json()
     assert len(statements) <= 7
@@ -59,6 +59,9 @@ def test_secrets_of_est_and_scep_say_where_they_are_shown(api: httpx.Client) -> 
         ("enrolment-links", {"common_name": "x", "uses": 2}),
         ("enrolment-links", {"common_name": "\0"}),
         ("enrolment-secrets", {"uses": 0}),
+        ("enrolment-secrets", {}),
+        ("enrolment-secrets", {"kind": "scep"}),
+        ("enrolment-secrets", {"common_name": "x", "any_name": True}),
         ("enrolment-secrets", {"kind": "link"}),
         ("enrolment-secrets", {"name": "Not a slug"}),
         ("enrolment-secrets", {"endpoint_mac": "00:00:5e:00:53:99"}),

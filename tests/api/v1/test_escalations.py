@@ -1,0 +1,225 @@
+"""A weak permission must not have the effect of a strong one: each case is an attack that once worked, or could."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+
+from nac.accounts.owners import Owner
+from nac.db import MspScope, session_scope
+from nac.ids import TenantId
+from nac.jobs import service as jobs
+from tests.api.v1.conftest import MakeToken
+from tests.factories.tenancy import Platform
+
+ALPHA = "/v1/tenants/alpha"
+SCHOOL = "/v1/msps/acme/templates/school"
+_OPEN = {"rules": [], "fallback": {"verdict": "permit"}}
+_ADMITS_ALL = {
+    "policies": [{"slug": "open", "document": _OPEN}],
+    "sites": [{"slug": "main", "policy": "open", "monitor": True}],
+}
+_TEMPLATES = ("template.manage", "template.read")
+_PARTS = ("policy.manage", "policy.publish", "site.manage")
+_STAGES = [{"share": 100, "minutes": 5}]
+
+As = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+def as_msp(make_token: MakeToken, platform: Platform) -> As:
+    """Headers of a token of the MSP with these permissions only."""
+    return lambda *held: {"Authorization": f"Bearer {make_token(Owner(platform.msp_id), *held)}"}
+
+
+@pytest.fixture
+def as_tenant(make_token: MakeToken, tenant_id: TenantId) -> As:
+    return lambda *held: {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id), *held)}"}
+
+
+def _is_refused(answer: httpx.Response, *missing: str) -> bool:
+    told = answer.json()["detail"] if answer.status_code == 403 else ""
+    return answer.status_code == 403 and all(name in told for name in missing)
+
+
+@pytest.fixture
+def school(api: httpx.Client) -> None:
+    """A template whose first version admits everything."""
+    assert api.post("/v1/msps/acme/templates", json={"slug": "school"}).status_code == 201
+    assert api.post(f"{SCHOOL}/versions", json={"document": _ADMITS_ALL}).status_code == 201
+
+
+@pytest.mark.usefixtures("school")
+def test_template_token_attaches_no_tenant(api: httpx.Client, as_msp: As) -> None:
+    weak = as_msp(*_TEMPLATES)
+    refused = api.put(f"{SCHOOL}/tenants/alpha", json={}, headers=weak)
+    assert _is_refused(refused, "policy.manage", "policy.publish", "site.manage"), refused.text
+    assert api.get(f"{SCHOOL}/tenants").json()["items"] == []
+    # Of what is overridden nothing comes to the tenant.
+    kept = {"overrides": ["policy:open", "site:main"]}
+    assert api.put(f"{SCHOOL}/tenants/alpha", json=kept, headers=weak).status_code == 200
+    assert _is_refused(api.put(f"{SCHOOL}/tenants/alpha", json={}, headers=weak), "policy.publish")
+    strong = as_msp(*_TEMPLATES, *_PARTS)
+    assert api.put(f"{SCHOOL}/tenants/alpha", json={}, headers=strong).status_code == 200
+
+
+@pytest.mark.usefixtures("school")
+def test_template_token_starts_no_rollout(api: httpx.Client, as_msp: As) -> None:
+    assert api.put(f"{SCHOOL}/tenants/alpha", json={}).status_code == 200
+    wanted = {"version": 1, "stages": _STAGES}
+    for missing in _PARTS:
+        held = [each for each in _PARTS if each != missing]
+        refused = api.post(f"{SCHOOL}/rollouts", json=wanted, headers=as_msp(*_TEMPLATES, *held))
+        assert _is_refused(refused, missing), refused.text
+    assert api.get(f"{SCHOOL}/rollouts").json()["items"] == []
+    assert api.get("/v1/msps/acme/jobs").json()["items"] == []
+    assert api.post(f"{SCHOOL}/rollouts", json=wanted, headers=as_msp(*_TEMPLATES, *_PARTS)).status_code == 201
+
+
+@pytest.mark.usefixtures("school")
+def test_template_token_neither_resumes_nor_reverts_a_rollout(
+    api: httpx.Client, as_msp: As, owner_engine: Engine
+) -> None:
+    weak = as_msp(*_TEMPLATES)
+    api.put(f"{SCHOOL}/tenants/alpha", json={})
+    started = api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES}).json()
+    path = f"{SCHOOL}/rollouts/{started['id']}"
+    assert api.post(f"{path}/stop", headers=weak).status_code == 200
+    assert _is_refused(api.post(f"{path}/go-on", headers=weak), "policy.publish")
+    with owner_engine.begin() as connection:
+        connection.exec_driver_sql(
+            "UPDATE rollout_tenants SET state = 'applied', applied_at = now(), before = %s::jsonb",
+            ('{"site:main.monitor": false}',),
+        )
+    assert _is_refused(api.post(f"{path}/roll-back", headers=weak), "policy.publish", "site.manage")
+    assert (
+        api.post(f"{path}/roll-back", headers=as_msp(*_TEMPLATES, "site.manage", "policy.publish")).status_code == 200
+    )
+
+
+@pytest.mark.usefixtures("school")
+def test_overrides_are_not_lifted_while_a_rollout_is_under_way(api: httpx.Client, as_msp: As) -> None:
+    weak = as_msp(*_TEMPLATES)
+    kept = {"overrides": ["policy:open", "site:main"]}
+    api.put(f"{SCHOOL}/tenants/alpha", json=kept)
+    assert api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES}, headers=weak).status_code == 201
+    harmless = {"document": {"settings": {"silent_days": 5}}}
+    assert api.post(f"{SCHOOL}/versions", json=harmless, headers=weak).status_code == 201
+    # The newest version takes tenant.manage only; the one under way would bring the rest.
+    refused = api.put(f"{SCHOOL}/tenants/alpha", json={}, headers=as_msp(*_TEMPLATES, "tenant.manage"))
+    assert _is_refused(refused, "policy.publish"), refused.text
+
+
+@pytest.mark.usefixtures("school")
+def test_rollout_of_another_is_retried_with_all_that_it_takes(
+    api: httpx.Client, as_msp: As, app_engine: Engine, platform: Platform
+) -> None:
+    api.put(f"{SCHOOL}/tenants/alpha", json={})
+    started = api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES}).json()
+    with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
+        job = jobs.require(session, owner=Owner(platform.msp_id), job_id=started["job_id"])
+        job.state = "failed"
+    path = f"/v1/msps/acme/jobs/{started['job_id']}/retry"
+    assert _is_refused(api.post(path, headers=as_msp("job.manage", *_TEMPLATES)), "policy.manage")
+    assert api.post(path, headers=as_msp("job.manage", *_TEMPLATES, *_PARTS)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "change", [{"monitor": True}, {"fallback": {"verdict": "permit"}}, {"policy": None}, {"default": True}]
+)
+def test_what_decides_at_a_site_takes_policy_publish(api: httpx.Client, as_tenant: As, change: dict[str, Any]) -> None:
+    before = api.get(f"{ALPHA}/sites/main").json()
+    refused = api.patch(f"{ALPHA}/sites/main", json=change, headers=as_tenant("site.manage", "site.read"))
+    assert _is_refused(refused, "policy.publish"), refused.text
+    assert api.get(f"{ALPHA}/sites/main").json() == before
+    both = as_tenant("site.manage", "policy.publish")
+    assert api.patch(f"{ALPHA}/sites/main", json=change, headers=both).status_code == 200
+
+
+def test_site_is_named_and_added_without_policy_publish(api: httpx.Client, as_tenant: As) -> None:
+    own = as_tenant("site.manage")
+    assert api.patch(f"{ALPHA}/sites/main", json={"name": "Head office"}, headers=own).status_code == 200
+    assert api.post(f"{ALPHA}/sites", json={"slug": "lab"}, headers=own).json()["monitor"] is False
+    # No way to set it unseen.
+    assert api.post(f"{ALPHA}/sites", json={"slug": "lab2", "monitor": True}, headers=own).status_code == 422
+
+
+def test_token_with_more_is_not_revoked_by_one_with_less(api: httpx.Client, as_tenant: As) -> None:
+    weak = as_tenant("token.manage", "token.read", "site.read")
+    made = {"name": "strong", "permissions": ["token.read", "policy.publish"], "expires_at": "2027-01-01T00:00:00Z"}
+    strong = api.post(f"{ALPHA}/tokens", json=made).json()
+    path = f"{ALPHA}/tokens/{strong['id']}"
+    assert _is_refused(api.delete(path, headers=weak), "policy.publish")
+    assert api.get(f"{ALPHA}/tokens", headers={"Authorization": f"Bearer {strong['token']}"}).status_code == 200
+    equal = api.post(f"{ALPHA}/tokens", json=made | {"name": "weak", "permissions": ["site.read"]}).json()
+    assert api.delete(f"{ALPHA}/tokens/{equal['id']}", headers=weak).status_code == 204
+    assert api.delete(path, headers=as_tenant("token.manage", "token.read", "policy.publish")).status_code == 204
+
+
+@pytest.mark.parametrize("place", ["/v1/tenants/alpha", "/v1/msps/acme"])
+def test_rules_of_sign_in_take_everything_there(api: httpx.Client, as_tenant: As, as_msp: As, place: str) -> None:
+    weak = (as_tenant if "tenants" in place else as_msp)("member.manage", "member.read")
+    refused = api.put(f"{place}/sign-in-rules", json={"two_factors": True}, headers=weak)
+    assert _is_refused(refused, "policy.publish", "token.manage"), refused.text
+    assert api.get(f"{place}/sign-in-rules").json()["two_factors"] is False
+    assert api.put(f"{place}/sign-in-rules", json={"two_factors": True}).status_code == 200
+
+
+def test_single_sign_on_is_removed_by_who_has_everything(api: httpx.Client, as_tenant: As) -> None:
+    settings = {"issuer": "https://login.acme.example", "client_id": "admit", "client_secret": "hush"}
+    assert api.put(f"{ALPHA}/sign-on", json=settings).status_code == 200
+    refused = api.delete(f"{ALPHA}/sign-on", headers=as_tenant("sign-on.manage", "sign-on.read"))
+    assert _is_refused(refused, "policy.publish"), refused.text
+    assert api.get(f"{ALPHA}/sign-on").status_code == 200
+    assert api.delete(f"{ALPHA}/sign-on").status_code == 204
+
+
+def test_attributes_of_live_sessions_take_policy_publish(api: httpx.Client, as_tenant: As) -> None:
+    vlan = [{"attribute": "Tunnel-Private-Group-Id", "value": "1", "tag": 1}]
+    wanted = {"kind": "change", "mac": "00:00:5e:00:53:01", "attributes": vlan}
+    weak = as_tenant("session.disconnect")
+    assert _is_refused(api.post(f"{ALPHA}/coa-requests", json=wanted, headers=weak), "policy.publish")
+    strong = as_tenant("session.disconnect", "policy.publish")
+    assert api.post(f"{ALPHA}/coa-requests", json=wanted, headers=strong).status_code != 403
+    asked = {"kind": "disconnect", "mac": "00:00:5e:00:53:01"}
+    assert api.post(f"{ALPHA}/coa-requests", json=asked, headers=weak).status_code != 403
+
+
+def test_feed_sends_what_its_maker_may_read(api: httpx.Client, as_tenant: As) -> None:
+    def feed(name: str, *kinds: str) -> dict[str, Any]:
+        settings = {"url": f"https://siem.example/{name}"} | ({"kinds": kinds} if kinds else {})
+        return {"kind": "webhook", "name": name, "settings": settings}
+
+    weak = as_tenant("feed.manage", "tenant.read")
+    assert _is_refused(api.post(f"{ALPHA}/feeds", json=feed("all"), headers=weak), "audit.read")
+    assert _is_refused(api.post(f"{ALPHA}/feeds", json=feed("log", "authentication"), headers=weak), "log.read")
+    assert api.get(f"{ALPHA}/feeds").json()["items"] == []
+    assert api.post(f"{ALPHA}/feeds", json=feed("alarms", "alarm"), headers=weak).status_code == 201
+    assert api.post(f"{ALPHA}/feeds", json=feed("log", "authentication")).status_code == 201
+    # Neither more kinds nor another receiver.
+    for slug, change in (("alarms", {"kinds": ["audit"]}), ("log", {"url": "https://evil.example/"})):
+        assert _is_refused(api.patch(f"{ALPHA}/feeds/{slug}", json=change, headers=weak)), slug
+    assert api.patch(f"{ALPHA}/feeds/log", json={"name": "siem"}, headers=weak).status_code == 200
+
+
+def test_tenant_files_take_what_their_parts_take(api: httpx.Client, as_msp: As) -> None:
+    path = "/v1/msps/acme/tenants/alpha/export"
+    assert _is_refused(api.post(path, json={}, headers=as_msp("tenant.delete")), "certificate.read")
+    keys = {"passphrase": "correct horse battery staple"}
+    readers = [each for each in _msp_permissions(api) if each.endswith(".read")]
+    refused = api.post(path, json=keys, headers=as_msp("tenant.delete", "secret.reveal", *readers))
+    assert _is_refused(refused, "authority.manage"), refused.text
+    made = api.post(path, json=keys)
+    assert made.status_code == 202
+    fetched = api.get(f"/v1/msps/acme/tenant-files/{made.json()['id']}", headers=as_msp("tenant.delete"))
+    assert fetched.status_code == 403
+    file = {"slug": "copy", "file": "UEsDBBQ="}
+    refused = api.post("/v1/msps/acme/tenant-files", json=file, headers=as_msp("tenant.create"))
+    assert _is_refused(refused, "authority.manage"), refused.text
+
+
+def _msp_permissions(api: httpx.Client) -> list[str]:
+    (grant,) = api.get("/v1/grants").json()["grants"]
+    return list(grant["permissions"])
