@@ -15,6 +15,7 @@ from starlette.requests import HTTPConnection
 
 from api import cookies
 from api.change import Body, Change, changing, etag, request_sha256, require_news, require_nothing_to_compare
+from api.declaration import Declaration
 from api.instant import instant
 from api.kept_session import keep, take
 from api.query import require_known_query
@@ -286,9 +287,8 @@ class Access:
 
     def require(self, *permissions: Permission) -> None:
         """Beside the permission of the route, of those that it declares. Raises PermissionMissing."""
-        for permission in permissions:
-            assert permission in (self.requires.permission, *self.requires.also), f"also={{{permission}}}"
-            require(self.held, permission)
+        assert self.requires.always | self.requires.also >= set(permissions), f"{permissions} are not declared"
+        require(self.held, *permissions)
 
     def held_at(self, tenant_id: TenantId) -> frozenset[Permission]:
         """At a tenant of the MSP that the path names."""
@@ -330,11 +330,8 @@ def _tell_what_withholds(
         raise SignOnNeeded(remedy=_SIGN_ON)
 
 
-class Requires:
+class Requires(Declaration):
     """A route's permission and the level that it is asked for at.
-
-    `leads_to` are the effects that the route can have, `also` permissions that some requests need as well
-    (`Access.require`). docs/permissions.md and the tests of escalations are derived from these declarations.
 
     Calls are `async` since they do no I/O: each that is not takes a turn of the thread pool.
     """
@@ -342,11 +339,6 @@ class Requires:
     level: ClassVar[Level]
     # Whether the body names the place, not the path.
     in_body: ClassVar[bool] = False
-
-    def __init__(self, permission: Permission, *leads_to: Effect, also: Collection[Permission] = ()) -> None:
-        self.permission = permission
-        self.leads_to = frozenset(leads_to)
-        self.also = frozenset(also)
 
     __call__: "Callable[..., Awaitable[Access | Naming]]"
 
@@ -358,7 +350,7 @@ class Requires:
             _tell_what_withholds(unsuspended, asked.otherwise().on_tenant(place), is_there=place is not NO_TENANT)
             raise TenantNotFound("There is no such tenant.", place="tenant")
         asked.require_second_factor()
-        require(held, self.permission)
+        self.require_of(held)
         return Access(asked, held, TenantScope(place.tenant_id), Owner(tenant_id=place.tenant_id), self)
 
     def on_msp(self, asked: Asked) -> Access:
@@ -369,23 +361,21 @@ class Requires:
             _tell_what_withholds(unsuspended, asked.otherwise().on_msp(place), is_there=place is not NO_MSP)
             raise MspNotFound("There is no such MSP.", place="msp")
         asked.require_second_factor()
-        require(held, self.permission)
+        self.require_of(held)
         return Access(asked, held, MspScope(place.msp_id), Owner(place.msp_id), self)
 
     def on_platform(self, asked: Asked) -> Access:
         held = asked.principal.on_platform()
-        require(held, self.permission, Level.PLATFORM)
+        self.require_of(held, Level.PLATFORM)
         asked.require_second_factor()
         return Access(asked, held, PlatformScope(), Owner(), self)
 
 
 class RequiresToChange(Requires):
-    """A route that changes something: it cannot be declared without an effect."""
+    """Of a route that changes something: it cannot be declared without an effect."""
 
-    def __init__(
-        self, permission: Permission, effect: Effect, *more: Effect, also: Collection[Permission] = ()
-    ) -> None:
-        super().__init__(permission, effect, *more, also=also)
+    def __init__(self, permission: Permission, effect: Effect, *more: Effect, **takes: Collection[Permission]) -> None:
+        super().__init__(permission, effect, *more, **takes)
 
 
 class ReadsTenant(Requires):

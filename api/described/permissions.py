@@ -1,9 +1,11 @@
 """Which permission each operation asks for, in its description and as `x-permission`."""
 
+from collections.abc import Collection
 from typing import Any
 
 from api.access import Anyone, Mine, Requires
 from api.described.routes import Told, level_of
+from nac.accounts.permissions import Permission, permissions_at
 
 BEARER, COOKIE, CSRF = "bearer", "cookie", "csrf"
 _SAFE = {"get", "head"}
@@ -13,7 +15,7 @@ def tell_permission(operation: dict[str, Any], told: Told) -> None:
     asks = told.asks
     if isinstance(asks, Requires):
         operation["x-permission"] = asks.permission.value
-        _add(operation, f"Permission: `{asks.permission}` on {level_of(asks)}.")
+        _add(operation, f"Permission: `{asks.permission}` on {level_of(asks)}.{_beside(asks)}")
     elif isinstance(asks, Mine):
         _add(operation, "Permission: none, it is about who asks.")
     elif isinstance(asks, Anyone):
@@ -21,6 +23,20 @@ def tell_permission(operation: dict[str, Any], told: Told) -> None:
     if operation.pop("security", None):
         by_cookie: dict[str, list[str]] = {COOKIE: []} if told.method in _SAFE else {COOKIE: [], CSRF: []}
         operation["security"] = [{BEARER: []}, by_cookie]
+
+
+def _beside(asks: Requires) -> str:
+    always = asks.always - {asks.permission}
+    if asks.always >= permissions_at(asks.level):
+        return " It takes every other permission there as well."
+    sentences = [f" It takes {_listed(always)} as well."] if always else []
+    if asks.also - always:
+        sentences.append(f" Some requests take {_listed(asks.also - always)} as well.")
+    return "".join(sentences)
+
+
+def _listed(permissions: Collection[Permission]) -> str:
+    return ", ".join(f"`{each}`" for each in sorted(permissions))
 
 
 def _add(operation: dict[str, Any], sentence: str) -> None:

@@ -37,9 +37,7 @@ Which = Annotated[
 _Kind = Literal["root", "issuing", "external"]
 _Status = Literal["active", "retired", "revoked"]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
-Manages = Annotated[
-    Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.REJECTION, Effect.CONNECTION))
-]
+Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.REJECTION))]
 ExportsKey = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.SECRETS))]
 # Its key signs every authority to come: who takes it away has it for good.
 _PASSPHRASE = Field(min_length=16, max_length=200, description="Guards the key outside.")

@@ -26,7 +26,7 @@ from pki.profiles import Profile as ProfileRules
 router = APIRouter(prefix="/tenants/{tenant}", tags=["certificates", "settings"])
 
 # Every device of the tenant sees what these change.
-Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.CONNECTION))]
+Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST))]
 _ProfileName = Annotated[str, Path(max_length=100, examples=["eap-client-device"])]
 _DnsName = Annotated[str, Field(max_length=253)]
 

@@ -51,6 +51,9 @@ class NewCoaRequests(Input):
     attributes: list[Attribute] = Field(default=[], max_length=50)
 
 
+Withdraws = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNECT, Effect.SESSIONS, Effect.WORK))]
+
+
 @router.get("", operation_id="listCoaRequests")
 def list_coa_requests(
     access: Reads,
@@ -116,7 +119,7 @@ def retry_coa_request(access: Asks, request: RowId) -> CoaRequest:
 
 
 @router.post("/{request}/withdraw", operation_id="withdrawCoaRequest")
-def withdraw_coa_request(access: Asks, request: RowId) -> CoaRequest:
+def withdraw_coa_request(access: Withdraws, request: RowId) -> CoaRequest:
     """Send no more of it."""
     with access.change() as change:
         row = coa_requests.withdraw(change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request)

@@ -36,6 +36,7 @@ Reads = Annotated[Access, Depends(ReadsTenant(Permission.EXPORT_READ))]
 Downloads = Annotated[
     Access, Depends(ReadsTenant(Permission.EXPORT_READ, Effect.DISCLOSURE, also=frozenset(_READ_BY.values())))
 ]
+Starts = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effect.RECORDS))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effect.WORK, Effect.ERASURE))]
 _File = Annotated[str, Path(max_length=200, description="Of `files`, or manifest.json.")]
 
@@ -106,7 +107,7 @@ def list_exports(
 
 
 @router.post("", status_code=202, operation_id="startExport")
-def start_export(request: Request, access: Changes, body: NewExport) -> Export:
+def start_export(request: Request, access: Starts, body: NewExport) -> Export:
     """The worker writes it; it tells how far it is."""
     with access.change() as change:
         job = exports.start(

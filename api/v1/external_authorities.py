@@ -5,17 +5,24 @@ import binascii
 from typing import Annotated, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 
-from api.v1.authorities import Authority, AuthorityInFull, Manages, in_full, shown
+from api.access import Access, ChangesTenant
+from api.v1.authorities import Authority, AuthorityInFull, in_full, shown
 from api.v1.inputs import Input
+from nac.accounts.effects import Effect
+from nac.accounts.permissions import Permission
 from nac.certificates import external, refreshing
 from nac.clock import utc_now
 from nac.errors import InvalidInput
 from pki.uploads import FILE_BYTES_MOST
 
 router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["authorities", "external"])
+
+Connects = Annotated[
+    Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.REJECTION, Effect.CONNECTION))
+]
 
 _FILES_MOST = 20
 Url = Annotated[str, Field(max_length=1_000, examples=["http://crl.acme.example/root.crl"])]
@@ -77,7 +84,7 @@ class Removed(BaseModel):
 
 
 @router.post("", status_code=201, operation_id="importAuthorities")
-def import_authorities(access: Manages, body: Upload) -> Uploaded:
+def import_authorities(access: Connects, body: Upload) -> Uploaded:
     """Trust them for devices of the tenant. All are trusted, or, where anything is wrong with one of them, none."""
     with access.change() as change:
         imported = external.import_authorities(
@@ -95,20 +102,20 @@ def import_authorities(access: Manages, body: Upload) -> Uploaded:
 
 
 @router.post("/refresh", status_code=202, operation_id="refreshAuthorities")
-def refresh_all(access: Manages) -> Refreshed:
+def refresh_all(access: Connects) -> Refreshed:
     """Have the status of what all external authorities issued fetched now. The worker does it within a minute; what
     came of it is shown with each authority."""
     return _refresh(access, None)
 
 
 @router.post("/{authority}/refresh", status_code=202, operation_id="refreshAuthority")
-def refresh(access: Manages, authority: _External) -> Refreshed:
+def refresh(access: Connects, authority: _External) -> Refreshed:
     """The same for one."""
     return _refresh(access, authority)
 
 
 @router.patch("/{authority}", operation_id="setAuthoritySources")
-def set_sources(access: Manages, authority: _External, body: Sources) -> AuthorityInFull:
+def set_sources(access: Connects, authority: _External, body: Sources) -> AuthorityInFull:
     """Where the status of certificates of an external authority is fetched."""
     with access.change() as change:
         row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority, lock=True)
@@ -122,7 +129,7 @@ def set_sources(access: Manages, authority: _External, body: Sources) -> Authori
 
 
 @router.delete("/{authority}", operation_id="removeAuthority")
-def remove_authority(access: Manages, authority: _External) -> Removed:
+def remove_authority(access: Connects, authority: _External) -> Removed:
     """Trust an external authority no more, nor those below it that no other one vouches for."""
     with access.change() as change:
         row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority, lock=True)
@@ -133,7 +140,7 @@ def remove_authority(access: Manages, authority: _External) -> Removed:
         return change.answer(Removed(removed=[row.id for row in gone]))
 
 
-def _refresh(access: Manages, which: str | None) -> Refreshed:
+def _refresh(access: Connects, which: str | None) -> Refreshed:
     with access.change() as change:
         asked = refreshing.ask_again(change.session, tenant_id=access.tenant_id, which=which, now=utc_now())
         items = [

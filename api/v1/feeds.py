@@ -290,7 +290,7 @@ def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Rot
 
 
 def _require_to_read(access: Access, row: FeedRow) -> None:
-    access.require(*sorted({_READ_BY[kind] for kind in stored(row.kind, sealed.shown(row)).kinds}))
+    access.require(*{_READ_BY[kind] for kind in stored(row.kind, sealed.shown(row)).kinds})
 
 
 def _require_match(change: Change, access: Access, feed: str) -> None:

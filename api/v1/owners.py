@@ -13,7 +13,7 @@ from api.access import (
     Requires,
 )
 from nac.accounts.effects import Effect
-from nac.accounts.permissions import Permission
+from nac.accounts.permissions import Level, Permission, permissions_at
 
 
 class Routes(NamedTuple):
@@ -24,11 +24,21 @@ class Routes(NamedTuple):
     manages: Requires
 
 
-def of_tenants_and_msps(read: Permission, manage: Permission, effect: Effect, *more: Effect) -> Iterator[Routes]:
-    yield Routes("/tenants/{tenant}", "Tenant", ReadsTenant(read), ChangesTenant(manage, effect, *more))
-    yield Routes("/msps/{msp}", "Msp", ReadsMsp(read), ChangesMsp(manage, effect, *more))
+def of_tenants_and_msps(
+    read: Permission, manage: Permission, effect: Effect, *more: Effect, takes_everything: bool = False
+) -> Iterator[Routes]:
+    """`takes_everything`: to manage it takes all that somebody there could have."""
+    for reads, manages, prefix, noun in (
+        (ReadsTenant, ChangesTenant, "/tenants/{tenant}", "Tenant"),
+        (ReadsMsp, ChangesMsp, "/msps/{msp}", "Msp"),
+    ):
+        always = permissions_at(manages.level) if takes_everything else ()
+        yield Routes(prefix, noun, reads(read), manages(manage, effect, *more, always=always))
 
 
-def of_every_owner(read: Permission, manage: Permission, effect: Effect, *more: Effect) -> Iterator[Routes]:
-    yield from of_tenants_and_msps(read, manage, effect, *more)
-    yield Routes("/platform", "Platform", ReadsPlatform(read), ChangesPlatform(manage, effect, *more))
+def of_every_owner(
+    read: Permission, manage: Permission, effect: Effect, *more: Effect, takes_everything: bool = False
+) -> Iterator[Routes]:
+    yield from of_tenants_and_msps(read, manage, effect, *more, takes_everything=takes_everything)
+    always = permissions_at(Level.PLATFORM) if takes_everything else ()
+    yield Routes("/platform", "Platform", ReadsPlatform(read), ChangesPlatform(manage, effect, *more, always=always))

@@ -5,13 +5,15 @@ from typing import Annotated
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
+from api.access import Access, ChangesTenant
 from api.description import refuses
-from api.v1.certificate_settings import Manages
 from api.v1.enrolment import Reads
 from api.v1.inputs import Input
+from nac.accounts.effects import Effect
+from nac.accounts.permissions import Permission
 from nac.certificates.issuing import ClientProfile
 from nac.clock import utc_now
 from nac.models import ScepWebhook
@@ -21,6 +23,8 @@ from nac.scep.settings import WebhookSettings
 from nac.tenants import service as tenants
 
 router = APIRouter(prefix="/tenants/{tenant}/scep", tags=["enrolment", "scep"])
+
+Connects = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.CONNECTION))]
 
 _Network = Annotated[str, Field(max_length=50)]
 
@@ -86,7 +90,7 @@ def get_webhook(access: Reads) -> Webhook:
 
 
 @router.put("/webhook", operation_id="setScepWebhook")
-def set_webhook(access: Manages, body: NewWebhook) -> SetWebhook:
+def set_webhook(access: Connects, body: NewWebhook) -> SetWebhook:
     """Where challenges are sent that are not made here."""
     wanted = WebhookSettings(**body.model_dump(exclude={"networks"}), networks=tuple(body.networks))
     with access.change() as change:
@@ -106,7 +110,7 @@ def set_webhook(access: Manages, body: NewWebhook) -> SetWebhook:
 
 
 @router.delete("/webhook", status_code=204, operation_id="removeScepWebhook")
-def remove_webhook(access: Manages) -> None:
+def remove_webhook(access: Connects) -> None:
     """Challenges that are not made here are refused from now on."""
     with access.change() as change:
         change.require_match(_webhook(webhooks.require(change.session, tenant_id=access.tenant_id, lock=True)))

@@ -54,7 +54,6 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             row = rules.change(
                 change.session,
                 actor=access.actor,
-                held=access.held,
                 owner=access.owner,
                 two_factors=body.two_factors,
                 by=access.asked.signed_in,
@@ -69,5 +68,5 @@ def _rules(session: Session, row: SignInRule) -> Rules:
     return Rules(two_factors=row.two_factors, sign_on_only=row.sign_on_only, local_account=local)
 
 
-for each in of_every_owner(Permission.MEMBER_READ, Permission.MEMBER_MANAGE, Effect.SIGN_IN):
+for each in of_every_owner(Permission.MEMBER_READ, Permission.MEMBER_MANAGE, Effect.SIGN_IN, takes_everything=True):
     _routes(*each)

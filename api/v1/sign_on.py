@@ -115,8 +115,12 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         """Who has signed in by it is signed out. By who may everything there, as `setUp` is."""
         with access.change() as change:
             change.require_match(_sign_on(request, sign_ons.require(change.session, owner=access.owner, lock=True)))
-            sign_ons.remove(change.session, actor=access.actor, held=access.held, owner=access.owner)
+            sign_ons.remove(change.session, actor=access.actor, owner=access.owner)
             change.answer_nothing()
+
+
+def _session_routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+    read, manage = Depends(reads), Depends(manages)
 
     @router.get(f"{prefix}/sign-on/sessions", operation_id=f"list{noun}SignOnSessions")
     def list_sign_on_sessions(
@@ -139,7 +143,14 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             change.answer_nothing()
 
 
-for each in of_tenants_and_msps(Permission.SIGN_ON_READ, Permission.SIGN_ON_MANAGE, Effect.SIGN_IN, Effect.CONNECTION):
+for each in of_tenants_and_msps(Permission.SIGN_ON_READ, Permission.SIGN_ON_MANAGE, Effect.SIGN_IN):
+    _session_routes(*each)
+for each in of_tenants_and_msps(
+    Permission.SIGN_ON_READ,
+    Permission.SIGN_ON_MANAGE,
+    *(Effect.SIGN_IN, Effect.CONNECTION),
+    takes_everything=True,
+):
     _routes(*each)
 
 

@@ -27,11 +27,12 @@ router = APIRouter(tags=["tenant-files"])
 
 _Tenant = Annotated[str, Path(description="Slug or id.", max_length=63)]
 _Job = Annotated[UUID, Path(description="Of the job that made it.")]
-_EXPORT = rights.to_export(logs=True, secrets=True)
-_HANDED = (Effect.DISCLOSURE, Effect.SECRETS)
-Exports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, *_HANDED, also=_EXPORT))]
-Fetches = Annotated[Access, Depends(ReadsMsp(Permission.TENANT_DELETE, *_HANDED, also=_EXPORT))]
-Imports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS, also=rights.IMPORT))]
+_EVERYTHING = rights.to_export(logs=True, secrets=True)
+_EXPORT = {"always": rights.to_export(logs=False, secrets=False), "also": _EVERYTHING}
+_HANDED_OUT = (Effect.DISCLOSURE, Effect.SECRETS)
+Exports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, *_HANDED_OUT, **_EXPORT))]
+Fetches = Annotated[Access, Depends(ReadsMsp(Permission.TENANT_DELETE, *_HANDED_OUT, **_EXPORT))]
+Imports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS, always=rights.IMPORT))]
 
 
 class Export(Input):
@@ -57,7 +58,7 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Expo
     """A job that makes the file; `getTenantFile` gives it, for some days. It takes every permission to read what is in
     the file. With a passphrase its secrets are in it: that takes `secret.reveal` and `authority.manage` as well."""
     needs = rights.to_export(logs=body.logs, secrets=bool(body.passphrase))
-    access.require(*sorted(needs))
+    access.require(*needs)
     if body.passphrase:
         require_passphrase(body.passphrase)
     with access.change() as change:
@@ -84,7 +85,7 @@ def get_tenant_file(request: Request, access: Fetches, job: _Job) -> FileRespons
     with access.read() as session:
         row = jobs.require(session, owner=access.owner, job_id=job)
     if row.kind == asked.EXPORT:
-        access.require(*sorted(_EXPORT if row.needs is None else map(Permission, row.needs)))
+        access.require(*(_EVERYTHING if row.needs is None else map(Permission, row.needs)))
     path = asked.path_of(request.app.state.settings.export_dir, row.id)
     if row.kind != asked.EXPORT or row.state != "done" or not path.exists():
         raise NotFound("There is no such file, or its days are over.", place="job")
@@ -96,7 +97,6 @@ def import_tenant(request: Request, access: Imports, body: Import) -> Job:
     """A job that makes a new tenant of the file, or refuses it with a sentence. It takes every permission by which the
     parts of a tenant are made, because a file can have them all. A larger file is brought in by
     `./admit tenant-file import`."""
-    access.require(*sorted(rights.IMPORT))
     with access.change() as change:
         given = body.model_dump() | {"msp_id": str(access.msp_id), "place": body.place or ""}
         row = jobs.start(

@@ -4,10 +4,12 @@ A route declares the effects that it can have (`api.access`). An effect takes on
 for another permission only is an escalation, and a test refuses it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum, unique
+from itertools import combinations
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from nac.accounts.permissions import Permission
 
@@ -38,6 +40,8 @@ class Effect(StrEnum):
     PLATFORM = "Changes cells, limits of the platform or whose a tenant is."
 
 
+# Feeds and exports are only ways to what others read.
+_READS_DATA: Final = frozenset(each for each in Permission if each.is_read) - {P.FEED_READ, P.EXPORT_READ}
 # Of each effect the permissions of which a route asks for at least one.
 GUARDS: Final[Mapping[Effect, frozenset[Permission]]] = MappingProxyType(
     {
@@ -60,9 +64,9 @@ GUARDS: Final[Mapping[Effect, frozenset[Permission]]] = MappingProxyType(
         ),
         Effect.RIGHTS: frozenset({P.MEMBER_MANAGE, P.ROLE_MANAGE, P.TOKEN_MANAGE, P.PERSON_MANAGE}),
         Effect.SIGN_IN: frozenset({P.MEMBER_MANAGE, P.SIGN_ON_MANAGE, P.PERSON_MANAGE}),
-        Effect.DISCLOSURE: frozenset(permission for permission in Permission if permission.is_read),
+        Effect.DISCLOSURE: _READS_DATA,
         Effect.CONNECTION: frozenset({P.FEED_MANAGE, P.SOURCE_MANAGE, P.AUTHORITY_MANAGE, P.SIGN_ON_MANAGE}),
-        Effect.ERASURE: frozenset(Permission) - {permission for permission in Permission if permission.is_read},
+        Effect.ERASURE: frozenset(each for each in Permission if not each.is_read),
         Effect.WORK: frozenset({P.JOB_MANAGE, P.EXPORT_MANAGE, P.SESSION_DISCONNECT}),
         Effect.TENANTS: frozenset({P.TENANT_CREATE}),
         Effect.PLATFORM: frozenset({P.CELL_MANAGE, P.MSP_CREATE, P.MSP_MANAGE, P.MSP_SUSPEND, P.RETENTION_MANAGE}),
@@ -72,3 +76,68 @@ GUARDS: Final[Mapping[Effect, frozenset[Permission]]] = MappingProxyType(
 OF_ENDPOINTS: Final = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 OF_USERS: Final = (Effect.FACTS, Effect.CREDENTIALS, Effect.REJECTION)
 OF_NASES: Final = (Effect.FACTS, Effect.TRUST, Effect.REJECTION)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a route says of itself: the permissions that every request takes, those that some take, and effects."""
+
+    operation: str
+    always: frozenset[Permission]
+    also: frozenset[Permission]
+    leads_to: frozenset[Effect]
+
+    def unguarded(self) -> frozenset[Effect]:
+        """Effects of which it asks for no guard: an escalation."""
+        return frozenset(each for each in self.leads_to if not GUARDS[each] & (self.always | self.also))
+
+    def reached(self, held: frozenset[Permission]) -> frozenset[Effect]:
+        """The effects that somebody with these permissions has by it."""
+        if not self.always <= held:
+            return frozenset()
+        return frozenset(each for each in self.leads_to if GUARDS[each] & (self.always | self.also) & held)
+
+
+class Reached(NamedTuple):
+    operation: str
+    effect: Effect
+
+
+# Two effects that are more together than each: what they lead to.
+CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
+    {frozenset({Effect.DRAFT, Effect.RULES}): "Puts rules of your own in force: any device can be admitted."}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two permissions that lead to more together than each of them."""
+
+    first: Permission
+    second: Permission
+    # That neither reaches without the other.
+    reached: frozenset[Reached]
+    chains: tuple[str, ...]
+
+
+def reach(routes: Iterable[Declared], *held: Permission) -> frozenset[Reached]:
+    has = frozenset(held)
+    return frozenset(Reached(route.operation, effect) for route in routes for effect in route.reached(has))
+
+
+def pairs(routes: Collection[Declared]) -> list[Pair]:
+    """Goes through all pairs of permissions, and keeps those that lead to more than their parts."""
+    alone = {each: reach(routes, each) for each in Permission}
+    effects = {each: {one.effect for one in found} for each, found in alone.items()}
+    found = []
+    for first, second in combinations(Permission, 2):
+        more = reach(routes, first, second) - alone[first] - alone[second]
+        both = effects[first] | effects[second]
+        chains = tuple(
+            told
+            for links, told in CHAINS.items()
+            if links <= both and not (links <= effects[first] or links <= effects[second])
+        )
+        if more or chains:
+            found.append(Pair(first, second, more, chains))
+    return found

@@ -166,12 +166,15 @@ def only_of(grants: Iterable[Grant], owner: Owner) -> tuple[Grant, ...]:
     return tuple(each for each in grants if (each.msp_id, each.tenant_id) == (owner.msp_id, owner.tenant_id))
 
 
-def require(held: Collection[Permission], wanted: Permission, level: Level | None = None) -> None:
-    """`level` is where it is asked for, if that is told. Raises PermissionMissing."""
-    if wanted not in held:
+def require(held: Collection[Permission], *wanted: Permission, level: Level | None = None) -> None:
+    """`level` is where they are asked for, if that is told. Raises PermissionMissing, with all that are missing."""
+    missing = sorted(set(wanted).difference(held))
+    if missing:
         where = f" on the {level.name.lower()}" if level is not None else ""
+        what, them = ("permissions", "them") if len(missing) > 1 else ("permission", "it")
         raise PermissionMissing(
-            f"This takes the permission {wanted}{where}.", remedy="Ask an administrator for a role that has it."
+            f"This takes the {what} {', '.join(missing)}{where}.",
+            remedy=f"Ask an administrator for a role that has {them}.",
         )
 
 

@@ -1,6 +1,5 @@
 """What a place asks of those who come in: two factors, or its own provider. In the scope of the owner."""
 
-from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
@@ -8,9 +7,8 @@ from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from nac.accounts.grants import require_covers
 from nac.accounts.owners import Owner
-from nac.accounts.permissions import Level, Permission, permissions_at
+from nac.accounts.permissions import Level
 from nac.audit import service as audit
 from nac.errors import Conflict, InvalidInput
 from nac.ids import MspId, TenantId
@@ -46,7 +44,6 @@ def change(
     session: Session,
     *,
     actor: str,
-    held: Collection[Permission],
     owner: Owner,
     two_factors: bool,
     by: SignedIn | None,
@@ -55,10 +52,8 @@ def change(
 ) -> SignInRule:
     """`by` is the person who asks, None for a program; None of the others leaves it, "" names nobody.
 
-    Raises PermissionMissing where a member there could hold more than `held`, SecondFactorNeeded where who asks would
-    be shut out, and SignOnNotProven where all might be.
+    Raises SecondFactorNeeded where that one would be shut out, and SignOnNotProven where all might be.
     """
-    require_covers(held, permissions_at(owner.level), what="Somebody who signs in here")
     if two_factors and by is not None and not by.has_two:
         raise SecondFactorNeeded("You would be shut out yourself.", remedy="Sign in with two factors first.")
     sign_ons.lock_owner(session, owner)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, func, select
 
 from nac.accounts.owners import Owner
-from nac.accounts.permissions import permissions_at
 from nac.clock import utc_now
 from nac.db import PersonScope, PlatformScope, session_scope
 from nac.errors import AdmitError
@@ -96,14 +95,7 @@ def test_rules_set_at_once_for_the_first_time_are_set(app_engine: Engine) -> Non
     def put(number: int) -> str:
         try:
             with session_scope(PlatformScope(), engine=app_engine) as session:
-                rules.change(
-                    session,
-                    actor=ACTOR,
-                    held=permissions_at(Owner().level),
-                    owner=Owner(),
-                    two_factors=number % 2 == 0,
-                    by=None,
-                )
+                rules.change(session, actor=ACTOR, owner=Owner(), two_factors=number % 2 == 0, by=None)
         except AdmitError as exc:
             return exc.code
         return ""

@@ -21,9 +21,7 @@ def test_two_factors_are_asked_for_where_the_body_names_the_msp(
 ) -> None:
     with within(field.acme) as session:
         members.add_member(session, **whole(field.acme), email=EMAIL, role="msp-admin")
-        rules.change(
-            session, actor=ACTOR, held=permissions_at(field.acme.level), owner=field.acme, two_factors=True, by=None
-        )
+        rules.change(session, actor=ACTOR, owner=field.acme, two_factors=True, by=None)
     mine: Browser = browser()
     mine.sign_in()
     needed = (403, "second-factor-needed")
@@ -75,9 +73,7 @@ def test_tenants_of_all_own_grants_are_one_list(browser, ann: Person, field: Fie
     # The MSP has given the one, the tenant itself the other.
     assert seen() == ["bravo", "foreign"]
     with within(field.bolt) as session:
-        rules.change(
-            session, actor=ACTOR, held=permissions_at(field.bolt.level), owner=field.bolt, two_factors=True, by=None
-        )
+        rules.change(session, actor=ACTOR, owner=field.bolt, two_factors=True, by=None)
     assert seen() == ["bravo"]
 
 

@@ -7,7 +7,6 @@ import httpx
 from sqlalchemy import Engine, update
 
 from nac.accounts.owners import Owner
-from nac.accounts.permissions import permissions_at
 from nac.db import PlatformScope, session_scope
 from nac.ids import TenantId
 from nac.models import SignIn
@@ -30,7 +29,7 @@ def _post(start: Start, path: str, **given: str) -> httpx.Response:
 def test_who_is_asked_for_two_factors_adds_an_app_and_comes_in(start: Start, app_engine: Engine) -> None:
     with session_scope(PlatformScope(), engine=app_engine) as session:
         owner = Owner(tenant_id=TenantId(tenants.require_by_slug(session, slug=start.slug).id))
-        rules.change(session, actor=ACTOR, held=permissions_at(owner.level), owner=owner, two_factors=True, by=None)
+        rules.change(session, actor=ACTOR, owner=owner, two_factors=True, by=None)
     refused = start.api.get(start.path)
     assert (refused.status_code, re.findall('<a href="([^"]+)"', refused.text)) == (403, [_PAGE, "/"])
     assert "none yet" in start.api.get(_PAGE).text

@@ -1,0 +1,75 @@
+"""What permissions can lead to, derived from what the routes declare."""
+
+import pytest
+
+from api.access import ChangesTenant, RequiresToChange
+from api.described import routes
+from cli.openapi import application
+from cli.permissions import declared
+from nac.accounts.effects import GUARDS, Declared, Effect, pairs, reach
+from nac.accounts.permissions import Permission
+from nac.tenant_files import rights, tables
+
+_STRONG = (Effect.RULES, Effect.AUTHORIZATION, Effect.SECRETS, Effect.RIGHTS, Effect.SIGN_IN, Effect.DISCLOSURE)
+
+
+def test_each_effect_of_each_route_takes_a_guard() -> None:
+    assert {route.operation: route.unguarded() for route in declared() if route.unguarded()} == {}
+
+
+def test_route_that_escalates_is_found() -> None:
+    weak = Declared("x", frozenset({Permission.SITE_MANAGE}), frozenset(), frozenset({Effect.FACTS, Effect.RULES}))
+    assert weak.unguarded() == {Effect.RULES}
+    assert {each.effect for each in reach([weak], Permission.SITE_MANAGE, Permission.POLICY_PUBLISH)} == {Effect.FACTS}
+
+
+def test_change_cannot_be_declared_without_an_effect() -> None:
+    with pytest.raises(TypeError, match="effect"):
+        ChangesTenant(Permission.SITE_MANAGE)  # type: ignore[call-arg]
+
+
+def test_route_that_changes_something_declares_it() -> None:
+    told = routes.routes_of(application()).values()
+    changing = [each for each in told if "change" in each.uses and each.method != "get"]
+    assert len(changing) > 150
+    assert [each.operation_id for each in changing if not _declares(each.asks)] == []
+
+
+def _declares(asks: object) -> bool:
+    """Of one's own account nobody needs a permission."""
+    return isinstance(asks, RequiresToChange) or not hasattr(asks, "permission")
+
+
+def test_strong_effects_are_reached_by_their_guards_only() -> None:
+    found = declared()
+    for permission in Permission:
+        reached = {each.effect for each in reach(found, permission)}
+        assert all(permission in GUARDS[effect] for effect in reached), permission
+    alone = {effect: {each for each in Permission if _reaches(found, each, effect)} for effect in _STRONG}
+    assert alone == {
+        Effect.RULES: {Permission.POLICY_PUBLISH},
+        Effect.AUTHORIZATION: set(),
+        Effect.SECRETS: {Permission.SECRET_REVEAL, Permission.AUTHORITY_MANAGE},
+        Effect.RIGHTS: {
+            *(Permission.MEMBER_MANAGE, Permission.ROLE_MANAGE, Permission.TOKEN_MANAGE, Permission.PERSON_MANAGE)
+        },
+        Effect.SIGN_IN: {Permission.SIGN_ON_MANAGE, Permission.PERSON_MANAGE},
+        Effect.DISCLOSURE: set(),
+    }
+
+
+def _reaches(found: list[Declared], permission: Permission, effect: Effect) -> bool:
+    return any(each.effect is effect for each in reach(found, permission))
+
+
+def test_pairs_that_lead_to_more_are_found() -> None:
+    found = {(pair.first, pair.second): pair for pair in pairs(declared())}
+    both = found[Permission.SITE_MANAGE, Permission.POLICY_PUBLISH]
+    assert {tuple(each) for each in both.reached} == {("changeSite", Effect.RULES)}
+    assert found[Permission.POLICY_MANAGE, Permission.POLICY_PUBLISH].chains
+    assert (Permission.SITE_READ, Permission.SITE_MANAGE) not in found
+
+
+def test_rights_of_tenant_files_name_all_their_tables() -> None:
+    assert rights.CONTENTS.keys() == tables.CONTENTS
+    assert rights.LOGS.keys() == set(tables.LOGS)

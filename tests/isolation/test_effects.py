@@ -1,0 +1,85 @@
+"""What routes write is what they declare that they can lead to: asked of each route of the table."""
+
+import re
+from collections.abc import Mapping
+from itertools import chain
+
+from sqlalchemy import Engine
+
+from api.access import Requires, RequiresToChange
+from nac.accounts.effects import OF_ENDPOINTS, OF_USERS, Effect
+from nac.db.base import Base
+from tests.isolation.fed import as_whom, things_of
+from tests.isolation.hall import Hall
+from tests.isolation.installation import BY_NAME, Installation, Route
+from tests.statements import counted
+
+_WRITTEN = re.compile(r"\b(?:INSERT INTO|DELETE FROM|(?<!FOR )(?<!KEY )(?<!DO )UPDATE) (\w+)")
+_E = Effect
+_TRUSTS = (_E.TRUST, _E.TENANTS)
+_RULES = (_E.RULES, _E.DRAFT, _E.TENANTS)
+_ROLL_OUTS = (_E.DRAFT, _E.RULES, _E.REJECTION)
+# Of each table the effects of which a route that writes it declares at least one.
+_LEADS: Mapping[str, tuple[Effect, ...]] = {
+    "sites": (_E.FACTS, _E.RULES, _E.TENANTS),
+    **dict.fromkeys(("policies", "policy_versions"), _RULES),
+    **dict.fromkeys(("templates", "template_versions", "template_tenants"), _ROLL_OUTS),
+    **dict.fromkeys(("rollouts", "rollout_tenants"), _ROLL_OUTS),
+    **dict.fromkeys(("endpoints", "endpoint_groups", "endpoint_group_members"), OF_ENDPOINTS),
+    **dict.fromkeys(("users", "user_groups", "user_group_members"), OF_USERS),
+    "nases": (_E.FACTS, _E.TRUST),
+    **dict.fromkeys(("pools", "pool_addresses"), (_E.FACTS,)),
+    **dict.fromkeys(("certificate_authorities", "status_sources", "external_certificates"), _TRUSTS),
+    **dict.fromkeys(("identity_sources", "scep_webhooks", "secret_rotations"), (_E.TRUST, _E.REJECTION)),
+    "certificates": (_E.CREDENTIALS, _E.TRUST, _E.REJECTION, _E.TENANTS),
+    "enrolment_secrets": (_E.CREDENTIALS,),
+    "slots": (_E.TRUST, _E.PLATFORM, _E.TENANTS),
+    "tenants": (_E.TRUST, _E.REJECTION, _E.TENANTS),
+    "coa_requests": (_E.SESSIONS, _E.CREDENTIALS, _E.REJECTION),
+    **dict.fromkeys(("redecisions", "redecision_items", "redecision_settings"), (_E.SESSIONS,)),
+    **dict.fromkeys(("memberships", "membership_tenants", "custom_roles", "api_tokens"), (_E.RIGHTS,)),
+    **dict.fromkeys(("sign_in_rules", "sign_ons", "sign_ins"), (_E.SIGN_IN,)),
+    **dict.fromkeys(("passkeys", "totps", "recovery_codes", "password_links"), (_E.SIGN_IN,)),
+    "people": (_E.RIGHTS, _E.SIGN_IN),
+    "feeds": (_E.DISCLOSURE, _E.RECORDS),
+    "jobs": (_E.WORK, _E.RULES, _E.TENANTS, _E.DISCLOSURE),
+    "export_jobs": (_E.WORK, _E.RECORDS),
+    **dict.fromkeys(("retention_settings", "retention_limits", "retention_holds"), (_E.ERASURE,)),
+    **dict.fromkeys(("msps", "cells", "tenant_moves", "trials"), (_E.PLATFORM,)),
+}
+# They say what was done, or what is to be done about a row of the others.
+_FOLLOW = {
+    *("audit_log", "audit_unsealed", "idempotency_keys", "account_mails", "mails", "feed_marks", "self_tests"),
+    *("authority_intents", "revocation_work", "endpoint_work", "endpoint_evidence", "endpoint_sightings"),
+    *("policy_hits", "redecision_marks", "retention_terms"),
+}
+# The registration authority is made when it is first asked for.
+_READS_THAT_WRITE = {"getScep"}
+
+
+def _written(world: Installation, hall: Hall, route: Route) -> set[str]:
+    """Tables that a good request writes; what triggers write is left out."""
+    things = things_of(world, route)
+    asked = route.good.asked(route.path, things)
+    with hall.open(), counted(Engine) as statements:
+        world.call(route.method, headers=as_whom(world, route, things), **asked)
+    return set(chain.from_iterable(map(_WRITTEN.findall, statements)))
+
+
+def test_written_tables_are_in_the_declared_effects(world: Installation, hall: Hall) -> None:
+    wrong, seen = [], set()
+    for name, route in BY_NAME.items():
+        if not isinstance(route.asks, Requires):
+            continue
+        tables = _written(world, hall, route) - _FOLLOW
+        seen |= tables
+        if isinstance(route.asks, RequiresToChange):
+            wrong += [(name, table) for table in tables if not route.asks.leads_to & set(_LEADS.get(table, ()))]
+        elif tables and name not in _READS_THAT_WRITE:
+            wrong.append((name, *tables))
+    assert not wrong
+    assert {"sites", "policies", "api_tokens", "certificates", "nases", "coa_requests", "jobs"} <= seen
+
+
+def test_tables_of_effects_are_those_of_the_database() -> None:
+    assert {*_LEADS, *_FOLLOW} <= Base.metadata.tables.keys()
