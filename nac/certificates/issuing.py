@@ -120,7 +120,7 @@ def reserve(
             require_acceptable(public_key)
         validity = plan_validity(rules, issuer=issuer.certificate, now=now, not_before=not_before, not_after=not_after)
     if profile != SERVER_PROFILE:
-        require_no_server_name(session, tenant_id=tenant_id, common_name=common_name, sans=checked)
+        require_no_server_name(session, tenant_id=tenant_id, common_name=common_name, sans=checked, now=now)
     told = {"profile": profile, "subject": one_line(subject), "authority": str(signer.authority.id)}
     serial = serial_bytes(random_serial())
     repository.add_intent(

@@ -6,13 +6,13 @@ another certificate of that name could be the server to them.
 
 import unicodedata
 from collections.abc import Iterable
+from datetime import datetime
 
 from cryptography import x509
 from sqlalchemy.orm import Session
 
 from nac.certificates import repository
 from nac.certificates.errors import CertificateRefused
-from nac.clock import utc_now
 from nac.ids import TenantId
 from pki.names import San, sans_of
 
@@ -20,13 +20,13 @@ SERVER_PROFILE = "eap-server"
 
 
 def require_no_server_name(
-    session: Session, *, tenant_id: TenantId, common_name: str | None, sans: Iterable[San] = ()
+    session: Session, *, tenant_id: TenantId, common_name: str | None, sans: Iterable[San], now: datetime
 ) -> None:
     """Raises CertificateRefused, for names below a server's name as well: some devices compare the end of a name."""
     asked = [item.value for item in sans if item.kind == "dns"]
     if common_name is not None:
         asked.append(common_name)
-    taken = _server_names(session, tenant_id)
+    taken = _server_names(session, tenant_id, now)
     for name in asked:
         if any(_is_taken(_plain(name), server) for server in taken):
             raise CertificateRefused(
@@ -36,10 +36,10 @@ def require_no_server_name(
             )
 
 
-def _server_names(session: Session, tenant_id: TenantId) -> set[str]:
+def _server_names(session: Session, tenant_id: TenantId, now: datetime) -> set[str]:
     """Of certificates that have not ended, whatever else became of them: devices believe those names."""
     found: set[str] = set()
-    for common_name, der in repository.names_of_profile(session, tenant_id, SERVER_PROFILE, utc_now()):
+    for common_name, der in repository.names_of_profile(session, tenant_id, SERVER_PROFILE, now):
         names = [] if der is None else [item.value for item in sans_of(x509.load_der_x509_certificate(der))]
         found.update(map(_plain, (common_name, *names)))
     return found

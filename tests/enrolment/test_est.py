@@ -343,3 +343,15 @@ def test_attributes_name_every_kind_of_key(kind: KeyKind, names: list[str]) -> N
     shown = filtered(["openssl", "asn1parse", "-inform", "DER"], key_attributes(kind)).decode()
     assert [line.split(":")[-1] for line in shown.splitlines() if "OBJECT" in line] == names
     assert ("INTEGER           :0C00" in shown) == (kind == "rsa-3072")
+
+
+def test_name_of_the_radius_server_is_refused(est: Est, app_engine: Engine, alpha: Certified) -> None:
+    token = make_secret(app_engine, alpha).token
+    user = ("-u", f"{token.public_id}:{token.secret}")
+    server = "radius.alpha.admit.example"
+    below = base64.encodebytes(request_der("kiosk", x509.DNSName(f"x.{server}")))
+    for body in (encoded(common_name=server), below):
+        reply = est.ask("alpha", "simpleenroll", *user, body=body)
+        assert (reply.status, "RADIUS servers" in reply.text) == (400, True)
+    assert signed(alpha, app_engine) == 1
+    assert est.ask("alpha", "simpleenroll", *user, body=encoded(common_name="kiosk")).status == 200

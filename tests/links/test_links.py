@@ -21,6 +21,7 @@ from api.enrolment import main as enrolment_app
 from api.forms import FormUnreadable, read_form
 from api.links import pages
 from api.public import main as public
+from nac.certificates.issuing import issue_server
 from nac.db import TenantScope, session_scope
 from nac.enrolment import service as enrolment
 from nac.enrolment.tokens import Token
@@ -29,7 +30,7 @@ from nac.models import AuditEntry, Certificate
 from nac.settings import Settings, load_settings
 from tests.api.served import served
 from tests.enrolment.conftest import make_secret, request_der
-from tests.factories.certificates import Certified
+from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
 from tests.pki.openssl import openssl
 
@@ -321,3 +322,17 @@ def test_browser_that_asks_too_often_may_try_again(public_settings: Settings) ->
     (refused, *_) = (each for each in answers if each.status_code == 429)
     assert '<a href="/enrol/some?a=b">Try again</a>' in refused.text
     assert int(refused.headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize("form", [P12, APPLE, CSR])
+def test_name_that_a_radius_server_got_meanwhile_is_refused(
+    client: httpx.Client, app_engine: Engine, alpha: Certified, form: dict[str, str]
+):
+    token = link(app_engine, alpha, common_name="kiosk.example")
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        given = {"tenant_id": alpha.tenant_id, "signing": SIGNING, "now": alpha.now}
+        issue_server(session, actor=ACTOR, dns_names=["kiosk.example"], **given)
+    text = {"text": pem(common_name="kiosk.example").decode()} if form is CSR else {}
+    reply = client.post(path(token), data=form | text)
+    assert (reply.status_code, "RADIUS servers" in reply.text) == (400, True)
+    assert signed(app_engine, alpha) == 2

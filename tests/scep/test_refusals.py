@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from sqlalchemy import Engine, select
 
@@ -169,3 +170,13 @@ def test_suspended_tenant_enrols_nobody(server: Server, app_engine: Engine, alph
         tenants.suspend_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
         assert session.scalar(select(Tenant.status).where(Tenant.id == alpha.tenant_id)) == "suspended"
     assert server.http.get(server.path, params={"operation": "GetCACert"}).status_code == 404
+
+
+@pytest.mark.parametrize("sans", [(), (x509.DNSName("radius.alpha.admit.example"),)])
+def test_name_of_the_radius_server_is_refused(
+    server: Server, challenge: str, app_engine: Engine, alpha: Certified, sans: tuple[x509.DNSName, ...]
+):
+    device = Device("kiosk" if sans else "radius.alpha.admit.example")
+    assert server.enrol(device, challenge, sans=sans).status == "2"
+    assert issued(app_engine, alpha) == 0
+    assert server.enrol(Device("kiosk"), challenge).status == "0"

@@ -299,3 +299,12 @@ def test_webhook_on_the_platforms_own_machine_is_not_asked(setting: Setting, hoo
     hook.say = saying(decision="allow", common_name="laptop")
     assert "try again later" in ask(server).text
     assert hook.asked == []
+
+
+def test_webhook_allows_no_name_of_the_radius_server(
+    setting: Setting, hook: Hook, server: Server, app_engine: Engine, alpha: Certified
+):
+    setting.save()
+    hook.say = saying(decision="allow", common_name="radius.alpha.admit.example")
+    assert ask(server, Device("radius.alpha.admit.example")).status == "2"
+    assert issued(app_engine, alpha) == 0

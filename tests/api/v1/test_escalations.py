@@ -5,6 +5,8 @@ from typing import Any
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine
 
 from nac.accounts.owners import Owner
@@ -12,6 +14,7 @@ from nac.db import MspScope, session_scope
 from nac.ids import TenantId
 from nac.jobs import service as jobs
 from tests.api.v1.conftest import MakeToken
+from tests.enrolment.conftest import request_der
 from tests.factories.tenancy import Platform
 
 ALPHA = "/v1/tenants/alpha"
@@ -223,3 +226,50 @@ def test_tenant_files_take_what_their_parts_take(api: httpx.Client, as_msp: As) 
 def _msp_permissions(api: httpx.Client) -> list[str]:
     (grant,) = api.get("/v1/grants").json()["grants"]
     return list(grant["permissions"])
+
+
+SERVER = "radius.alpha.admit.example"
+_P12 = {"pkcs12": {"password": "hush hush hush"}}
+
+
+@pytest.mark.usefixtures("alpha")
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("certificates", {"name": SERVER, "profile": "eap-client-device", **_P12}),
+        ("certificates", {"name": "kiosk", "profile": "radsec-nas", "names": [f"dns:{SERVER}"], **_P12}),
+        ("certificates", {"name": SERVER, "profile": "radsec-server"}),
+        ("enrolment-links", {"common_name": SERVER}),
+        ("enrolment-secrets", {"common_name": "kiosk", "sans": [f"dns:x.{SERVER}"]}),
+    ],
+)
+def test_names_of_the_radius_server_are_issued_to_nobody(api: httpx.Client, path: str, body: dict[str, Any]) -> None:
+    refused = api.post(f"{ALPHA}/{path}", json=body)
+    assert (refused.status_code, refused.json()["code"]) == (422, "certificate-refused"), refused.text
+
+
+@pytest.mark.usefixtures("alpha")
+def test_request_for_the_name_of_the_radius_server_is_refused(api: httpx.Client) -> None:
+    csr = x509.load_der_x509_csr(request_der(SERVER)).public_bytes(Encoding.PEM).decode()
+    asked = {"name": SERVER, "profile": "eap-client-device", "csr": csr}
+    assert api.post(f"{ALPHA}/certificates", json=asked).json()["code"] == "certificate-refused"
+
+
+@pytest.mark.usefixtures("alpha")
+def test_certificate_of_a_server_takes_authority_manage(api: httpx.Client, as_tenant: As) -> None:
+    asked = {"name": "radsec.alpha.example", "profile": "radsec-server", **_P12}
+    refused = api.post(f"{ALPHA}/certificates", json=asked, headers=as_tenant("certificate.issue"))
+    assert _is_refused(refused, "authority.manage"), refused.text
+    both = as_tenant("certificate.issue", "authority.manage")
+    assert api.post(f"{ALPHA}/certificates", json=asked, headers=both).status_code == 201
+
+
+@pytest.mark.usefixtures("alpha")
+@pytest.mark.parametrize("kind", ["est", "scep"])
+def test_secret_for_one_use_needs_a_name_or_a_word(api: httpx.Client, kind: str) -> None:
+    secrets = f"{ALPHA}/enrolment-secrets"
+    refused = api.post(secrets, json={"kind": kind})
+    assert (refused.status_code, refused.json()["place"]) == (422, "common_name"), refused.text
+    for good in ({"common_name": "kiosk"}, {"any_name": True}, {"uses": 2}):
+        assert api.post(secrets, json={"kind": kind, **good}).status_code == 201
+    assert api.post(secrets, json={"kind": kind, "common_name": "x", "any_name": True}).status_code == 422

@@ -254,9 +254,15 @@ def test_long_replay_and_publication_are_jobs(
     assert (refused["state"], refused["problem"]["code"]) == ("failed", "unacknowledged-differences")
     digest = refused["problem"]["replay"]["digest"]
     assert api.get(OFFICE).json()["published_version"] == 1
+    waiting = api.post(f"{OFFICE}/publish", json={"acknowledge": digest})
+    # What is saved meanwhile, perhaps by somebody who may not publish, is not published with it.
+    assert api.put(f"{OFFICE}/draft", json=document("40")).status_code == 200
+    late = job(waiting)
+    assert (late["state"], late["problem"]["detail"]) == ("failed", "The draft is version 3, not 2.")
+    assert api.put(f"{OFFICE}/draft", json=document("30")).status_code == 200
     done = job(api.post(f"{OFFICE}/publish", json={"acknowledge": digest}))
-    assert (done["state"], done["result"]) == ("done", {"slug": "office", "version": 2})
-    assert api.get(OFFICE).json()["published_version"] == 2
+    assert (done["state"], done["result"]) == ("done", {"slug": "office", "version": 4})
+    assert api.get(OFFICE).json()["published_version"] == 4
 
 
 def test_hits_tell_of_every_rule(api: httpx.Client, owner_engine: Engine, tenant_id: TenantId) -> None:

@@ -1,0 +1,79 @@
+"""No certificate but a RADIUS server's has a name of one, however it is asked for."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.certificates.errors import CertificateRefused
+from nac.certificates.issuing import issue_server
+from nac.db import TenantScope, session_scope
+from nac.enrolment import enrolling
+from pki.names import parse_san
+from tests.factories.certificates import SIGNING, Certified
+from tests.factories.tenancy import ACTOR
+
+SERVER = "radius.alpha.admit.example"
+
+
+@pytest.fixture
+def session(app_engine: Engine, alpha: Certified) -> Iterator[Session]:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        yield session
+
+
+@pytest.mark.parametrize("profile", ["eap-client-device", "eap-client-user", "radsec-nas", "radsec-server"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        SERVER,
+        SERVER.upper(),
+        f"{SERVER}.",
+        # Android compares the end of a name.
+        f"laptop.{SERVER}",
+        "*.alpha.admit.example",
+        # U+FF52, which is an r to whoever folds what looks alike.
+        f"\uff52{SERVER[1:]}",
+    ],
+)
+def test_common_name_of_a_server_is_refused(session: Session, alpha: Certified, profile: str, name: str) -> None:
+    sans = [parse_san("dns:other.example")] if profile == "radsec-server" else []
+    with pytest.raises(CertificateRefused, match="RADIUS servers"):
+        alpha.issue(session, profile=profile, common_name=name, sans=sans)
+
+
+@pytest.mark.parametrize("profile", ["eap-client-device", "radsec-nas", "radsec-server"])
+@pytest.mark.parametrize("name", [SERVER, f"x.{SERVER}"])
+def test_alternative_name_of_a_server_is_refused(session: Session, alpha: Certified, profile: str, name: str) -> None:
+    with pytest.raises(CertificateRefused, match="RADIUS servers"):
+        alpha.issue(session, profile=profile, sans=[parse_san(f"dns:{name}")])
+
+
+@pytest.mark.parametrize("name", ["alpha.admit.example", f"x{SERVER}", "radius.bravo.admit.example", "radius"])
+def test_name_beside_a_servers_is_issued(session: Session, alpha: Certified, name: str) -> None:
+    assert alpha.issue(session, common_name=name, sans=[parse_san(f"dns:{name}")]).common_name == name
+
+
+def test_later_name_of_a_server_ends_renewals(session: Session, alpha: Certified) -> None:
+    issued = alpha.issue(session, common_name="aaa.example")
+    _serve(session, alpha, ["aaa.example", "bbb.example"])
+    old = enrolling.require_held(session, tenant_id=alpha.tenant_id, serial=issued.serial)
+    with pytest.raises(CertificateRefused, match="RADIUS servers"):
+        enrolling.renew(session, actor=ACTOR, old=old, request=None, signing=SIGNING, now=alpha.now)
+    # Its second name as well, and the first server's still.
+    for name in ("bbb.example", SERVER):
+        with pytest.raises(CertificateRefused, match="RADIUS servers"):
+            alpha.issue(session, common_name=name)
+
+
+def test_name_is_free_once_the_servers_certificate_has_ended(session: Session, alpha: Certified) -> None:
+    ended = alpha.authorities.server.not_after + timedelta(seconds=1)
+    alpha.issue(session, common_name=SERVER, now=ended)
+
+
+def _serve(session: Session, alpha: Certified, names: list[str]) -> None:
+    given: dict[str, Any] = {"tenant_id": alpha.tenant_id, "signing": SIGNING, "now": alpha.now}
+    issue_server(session, actor=ACTOR, dns_names=names, **given)
