@@ -94,8 +94,9 @@ class NewSecret(_ForWhom):
     # For EST, in place of the user name that is made up.
     name: Text | None = None
     uses: int = Field(1, ge=1, le=enrolment.MOST_USES)
-    # The device chooses its names. A secret for one use needs this, or a name.
-    any_name: bool = False
+    any_name: bool = Field(
+        False, description="The device chooses its names. A secret for one use needs this or a name."
+    )
 
 
 class RenewalSettings(Input):
