@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import BoundedSemaphore
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urlencode
 from uuid import UUID
 
 from fastapi import Header, Request, Response
@@ -151,11 +152,14 @@ class Change:
         self.response.headers["ETag"] = etag(model if state is None else state)
         return model
 
-    def located(self, *names: object, at: str = "") -> None:
-        """Tells where what was made is: below `at` of the tenant or MSP, or below where it was asked for."""
+    def located(self, *names: object, at: str = "", **query: str) -> None:
+        """Set `Location` to what was made: below `at` of the tenant or MSP, or else below the path of the request.
+        An `at` that begins with a slash is a path of its own. Empty values of `query` are left out."""
         path = self.request.url.path
-        base = f"{'/'.join(path.split('/')[:4])}/{at}" if at else path
-        self.response.headers["Location"] = "/".join((base, *map(str, names)))
+        base = at if at.startswith("/") else f"{'/'.join(path.split('/')[:4])}/{at}" if at else path
+        given = {name: value for name, value in query.items() if value}
+        where = "/".join((base, *map(str, names)))
+        self.response.headers["Location"] = f"{where}?{urlencode(given)}" if given else where
 
     def answer_nothing(self) -> None:
         self.body = b""

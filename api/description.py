@@ -11,6 +11,7 @@ from api.described.headers import components as headers
 from api.described.headers import of_refusal, tell_headers, tell_if_match, tell_if_none_match
 from api.described.info import tell_info, tell_security
 from api.described.names import rename
+from api.described.numbers import tell_sizes
 from api.described.permissions import tell_permission
 from api.described.routes import Told, routes_of
 from api.described.sets import tell_sets
@@ -104,6 +105,7 @@ def _complete(document: dict[str, Any], routes: Mapping[tuple[str, str], Told]) 
     }
     tell_security(document)
     tell_info(document)
+    tell_sizes(document)
 
 
 def _refusals(path: str, method: str, operation: dict[str, Any]) -> Iterator[int]:

@@ -31,6 +31,10 @@ class Me:
         self.asked = asked
         self.signed_in: SignedIn = asked.signed_in
 
+    def located(self, path: str = "") -> None:
+        """Set `Location` to where what was made can be read."""
+        self.asked.response.headers["Location"] = f"/v1/me{path}"
+
     @contextmanager
     def session(self) -> Iterator[Session]:
         with session_scope(PersonScope(self.signed_in.person_id)) as session:

@@ -40,7 +40,7 @@ _HEADERS: dict[str, tuple[dict[str, Any], Any, str]] = {
     "Location": (
         _TEXT,
         "/v1/tenants/hill-school/jobs/0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10",
-        "Where to go on: a job tells there how far it is.",
+        "The path where what was made can be read; of a job, how far it is.",
     ),
     "Retry-After": (_NUMBER, 30, "Seconds until the same may be asked again."),
     "Allow": (_TEXT, "GET, POST", "The methods that this path has."),
@@ -119,5 +119,6 @@ def _own(status: int, operation: dict[str, Any], told: Told) -> Iterator[str]:
         yield "Idempotency-Replayed"
     if isinstance(told.asks, ChangesTenant) or told.operation_id in _MAKES_TENANT:
         yield from ("Admit-Position", "Admit-Live")
-    if status == HTTPStatus.SEE_OTHER or (status == HTTPStatus.ACCEPTED and _JOB in str(operation["responses"])):
+    is_job = status == HTTPStatus.ACCEPTED and (_JOB in str(operation["responses"]) or "located" in told.uses)
+    if is_job or status in (HTTPStatus.CREATED, HTTPStatus.SEE_OTHER):
         yield "Location"

@@ -12,7 +12,7 @@ _NAMES = {
     "api__v1__audit__Difference": "AuditDifference",
     "api__v1__bulk__Done": "BulkResult",
     "api__v1__certificates__Done": "RevocationResult",
-    "api__v1__feeds__NewWebhook": "NewWebhookFeed",
+    "api__v1__feeds__NewWebhook": "WebhookFeedInput",
     "api__v1__feeds__Tested": "FeedTestResult",
     "api__v1__me__Place": "MyPlace",
     "api__v1__moves__Place": "MovePlace",
@@ -22,12 +22,12 @@ _NAMES = {
     "api__v1__policy_shapes__Example": "ReplayExample",
     "api__v1__policy_shapes__Tested": "PolicyTestResult",
     "api__v1__redecisions__Example": "RedecisionExample",
-    "api__v1__scep__NewWebhook": "NewScepWebhook",
+    "api__v1__scep__NewWebhook": "ScepWebhookInput",
     "api__v1__sign_in__NewPassword": "PasswordByLink",
     "api__v1__sign_up__Confirmation": "SignUpConfirmation",
     "api__v1__templates__Difference": "TemplateDifference",
     "api__v1__templates__Version": "TemplateVersion",
-    "api__v1__users__NewPassword": "NewUserPassword",
+    "api__v1__users__NewPassword": "UserPasswordInput",
     "Answered": "ReplayAnswer",
     "Asked": "AuthorityRefresh",
     "Attribute-Input": "CoaAttribute",
@@ -64,15 +64,18 @@ _NAMES = {
     "Join": "SignOnJoin",
     "Lease": "PoolLease",
     "Mistake": "PolicyMistake",
-    "NewHold": "NewRetentionHold",
-    "NewSecret": "NewEnrolmentSecret",
-    "NewVersion": "NewTemplateVersion",
+    "NewHold": "RetentionHoldInput",
+    "NewRotation": "SecretRotationInput",
+    "NewSecret": "EnrolmentSecretInput",
+    "NewSyslog": "SyslogFeedInput",
+    "NewTrial": "ConfirmedSignUp",
+    "NewVersion": "TemplateVersionInput",
     "Notice": "RetentionNotice",
     "Outcome": "RedecisionOutcome",
     "Passphrase-Input": "KeyPassphrase",
     "Passphrase-Output": "MadePassphrase",
     "Pause": "FeedPause",
-    "Posture": "NewPosture",
+    "Posture": "PostureInput",
     "PostureTold": "Posture",
     "Preview": "RedecisionPreview",
     "Profile": "CertificateProfile",
@@ -89,7 +92,8 @@ _NAMES = {
     "Replayed": "PolicyReplay",
     "Report": "ImportReport",
     "Rotated": "RotatedFeedSecret",
-    "Rotation": "FeedSecretRotation",
+    "Rotation-Input": "FeedSecretRotation",
+    "Rotation-Output": "SecretRotation",
     "Rules": "SignInRules",
     "RulesChange": "SignInRulesChange",
     "Seal": "AuditSeal",
@@ -102,9 +106,9 @@ _NAMES = {
     "Simulated": "PolicySimulation",
     "Sources": "AuthoritySources",
     "TestAnswer": "IdentitySourceTestResult",
-    "ToCheck": "NewPolicyCheck",
-    "ToReplay": "NewPolicyReplay",
-    "ToSimulate": "NewPolicySimulation",
+    "ToCheck": "PolicyCheckInput",
+    "ToReplay": "PolicyReplayInput",
+    "ToSimulate": "PolicySimulationInput",
     "Tried": "TriedRule",
     "Unmet": "UnmetExpectation",
     "Unrecorded": "UnrecordedAttribute",
@@ -113,7 +117,7 @@ _NAMES = {
     "VersionInShort": "PolicyVersionInShort",
     "ViaSignIn": "SignOnSession",
     "Wanted": "RadiusSecretRequest",
-    "WantedPreview": "NewRedecisionPreview",
+    "WantedPreview": "RedecisionPreviewInput",
     "Which": "PolicyToTest",
 }
 
@@ -143,7 +147,9 @@ def _better(name: str) -> str:
         return f"{_better(of['item'])}{of['kind']}"
     if long := _LONG.fullmatch(name):
         return "".join(part.capitalize() for part in long["module"].split("_")) + long["name"]
-    return name.replace("-", "").replace("_", "")
+    # A generator for Go calls the constructor of Site NewSite.
+    plain = f"{name[3:]}Input" if name.startswith("New") else name
+    return plain.replace("-", "").replace("_", "")
 
 
 def _point(part: Any, to: dict[str, str]) -> None:  # noqa: ANN401 -- a part of a JSON document

@@ -20,7 +20,10 @@ def tell_permission(operation: dict[str, Any], told: Told) -> None:
         _add(operation, "Permission: none, it is about who asks.")
     elif isinstance(asks, Anyone):
         _add(operation, f"Permission: none. {asks.reason[:1].upper()}{asks.reason[1:].rstrip('.')}.")
-    if operation.pop("security", None):
+    if isinstance(asks, Anyone):
+        # Said also where it is so without: a document-wide default would not reach it.
+        operation["security"] = []
+    elif operation.pop("security", None):
         by_cookie: dict[str, list[str]] = {COOKIE: []} if told.method in _SAFE else {COOKIE: [], CSRF: []}
         operation["security"] = [{BEARER: []}, by_cookie]
 

@@ -17,7 +17,7 @@ SETS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("WholeTenant", "status"): _TENANT,
     ("Member", "status"): _MEMBER,
     ("Cell", "status"): (*get_args(CellStatus), "retired"),
-    ("CellStatus", "status"): (*get_args(CellStatus), "retired"),
+    ("PlatformCell", "status"): (*get_args(CellStatus), "retired"),
     ("Decision", "verdict"): _VERDICT,
     ("WholeDecision", "verdict"): _VERDICT,
     ("RecordedDecision", "verdict"): _VERDICT,

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
 from api.json_input import takes
-from api.v1.inputs import GroupNames, Input
+from api.v1.inputs import GroupNames, Input, body_references
 from api.v1.jobs import Job, accepted
 from api.v1.moments import Moment
 from api.v1.nases import NewNas
@@ -146,7 +146,7 @@ def _run(
     at_once: int = jobs.MOST_AT_ONCE,
 ) -> Done | Job:
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "seal": access.sealer.seal}
-    with access.change() as change:
+    with access.change() as change, body_references():
         if rows + groups > at_once:
             row = jobs.start_bulk(change.session, **who, operation=operation, given=given, rows=rows)
             return change.answer(accepted(access, change.response, row))

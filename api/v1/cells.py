@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import Observed
-from api.v1.inputs import Input, Slug
+from api.v1.inputs import Input, Omittable, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -54,9 +54,9 @@ class Cell(Observed):
 
 
 class CellChange(Input):
-    status: CellStatus | None = None
-    labels: list[Slug] | None = Field(None, max_length=operating.MOST_LABELS, examples=[["frankfurt"]])
-    address: str | None = Field(None, max_length=253, examples=["radius-1.admit.example"])
+    status: Omittable[CellStatus] = None
+    labels: Omittable[list[Slug]] = Field(None, max_length=operating.MOST_LABELS, examples=[["frankfurt"]])
+    address: Omittable[str] = Field(None, max_length=253, examples=["radius-1.admit.example"])
 
 
 @router.get("", operation_id="listCells")

@@ -23,7 +23,7 @@ from nac.errors import InvalidInput
 from pki.keys import KeyKind
 from pki.profiles import Profile as ProfileRules
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["certificates", "settings"])
+router = APIRouter(prefix="/tenants/{tenant}", tags=["certificate settings"])
 
 # Every device of the tenant sees what these change.
 Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST))]
@@ -141,6 +141,7 @@ def issue_server(access: Manages, body: NewServerCertificate) -> ShownCertificat
             now=utc_now(),
             present_from=body.present_from,
         )
+        change.located(row.serial.hex(), at="certificates")
         return change.answer(_shown(in_full(change.session, row), renewal.names_gone(before, row)))
 
 

@@ -23,7 +23,7 @@ from api.v1.certificate_shapes import (
     in_short,
     signing_request,
 )
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_references
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -124,7 +124,7 @@ def issue_certificate(access: Issues, body: NewCertificate) -> HandedOut:
         names = with_dns_name(body.name, names)
         if body.endpoint or body.user:
             raise InvalidInput("A server certificate is the tenant's own.", place="endpoint")
-    with access.change() as change:
+    with access.change() as change, body_references(mac="endpoint", name="user"):
         holder = find_holder(change.session, tenant_id=access.tenant_id, mac=body.endpoint, user_name=body.user)
         issued = certificates.issue_client(
             change.session,
@@ -145,7 +145,7 @@ def issue_certificate(access: Issues, body: NewCertificate) -> HandedOut:
 @router.post("/revoke-all", operation_id="revokeCertificatesOfHolder")
 def revoke_all(access: Revokes, body: HolderRevocation) -> Done:
     """Every certificate of a device or user, for good."""
-    with access.change() as change:
+    with access.change() as change, body_references(mac="endpoint", name="user"):
         done = revoking.revoke_all(
             change.session,
             actor=access.actor,
@@ -160,7 +160,7 @@ def revoke_all(access: Revokes, body: HolderRevocation) -> Done:
 @router.post("/suspend-all", operation_id="suspendCertificatesOfHolder")
 def suspend_all(access: Revokes, body: Holder) -> Done:
     """Every certificate of a device or user, until they are reinstated."""
-    with access.change() as change:
+    with access.change() as change, body_references(mac="endpoint", name="user"):
         which = body.certificates(change.session, access)
         done = revoking.suspend_all(
             change.session, actor=access.actor, tenant_id=access.tenant_id, which=which, now=utc_now()
@@ -171,7 +171,7 @@ def suspend_all(access: Revokes, body: Holder) -> Done:
 @router.post("/reinstate-all", operation_id="reinstateCertificatesOfHolder")
 def reinstate_all(access: Revokes, body: Holder) -> Done:
     """Whichever of a device or user are suspended; what is revoked stays so."""
-    with access.change() as change:
+    with access.change() as change, body_references(mac="endpoint", name="user"):
         which = body.certificates(change.session, access)
         done = revoking.reinstate_all(change.session, actor=access.actor, tenant_id=access.tenant_id, which=which)
         return change.answer(Done(**asdict(done)))
@@ -260,4 +260,5 @@ def _request(body: Handing) -> SigningRequest | None:
 
 def _hand_out(change: Change, access: Access, issued: IssuedCertificate, body: Handing) -> HandedOut:
     row = certificates.require_by_serial(change.session, tenant_id=access.tenant_id, serial=issued.serial.hex())
+    change.located(row.serial.hex(), at="certificates")
     return change.answer(handed_out(change.session, row, issued, body.pkcs12))

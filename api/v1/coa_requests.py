@@ -7,7 +7,7 @@ from pydantic import Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.coa_rows import CoaRequest, CoaRequests, shown_request
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_references
 from api.v1.keys import Mac, RowId, RowNumber, User
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
@@ -89,7 +89,7 @@ def add_coa_requests(access: Asks, body: NewCoaRequests) -> CoaRequests:
     _require_kind(access, body.kind)
     given: dict[str, Any] = body.model_dump(exclude={"session", "attributes"})
     attributes = [each.model_dump(exclude_none=True) for each in body.attributes]
-    with access.change() as change:
+    with access.change() as change, body_references():
         asked = coa_requests.ask(
             change.session,
             actor=access.actor,

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
-from api.v1.inputs import GroupNames, Input
+from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.moments import Moment, PastMoment
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import OF_ENDPOINTS, Effect
@@ -83,14 +83,14 @@ class NewEndpoint(Input):
 
 
 class EndpointChange(Input):
-    name: str | None = Field(None, max_length=200)
-    owner: str | None = Field(None, max_length=200)
-    notes: str | None = Field(None, max_length=10_000)
-    groups: GroupNames | None = None
+    name: Omittable[str] = Field(None, max_length=200)
+    owner: Omittable[str] = Field(None, max_length=200)
+    notes: Omittable[str] = Field(None, max_length=10_000)
+    groups: Omittable[GroupNames] = None
     valid_until: Moment | None = None
     # null takes one away.
-    attributes: dict[str, str | None] | None = Field(None, max_length=100)
-    profile: str | None = Field(None, max_length=200)
+    attributes: Omittable[dict[str, str | None]] = Field(None, max_length=100)
+    profile: Omittable[str] = Field(None, max_length=200)
 
 
 class EndpointFilter:
@@ -143,10 +143,11 @@ def list_endpoints(
 @router.post("", status_code=201, operation_id="addEndpoint")
 def add_endpoint(access: Changes, body: NewEndpoint) -> Endpoint:
     """Approve a device, also one that was discovered."""
-    with access.change() as change:
+    with access.change() as change, body_references():
         row = endpoints.add_endpoint(
             change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump()
         )
+        change.located(display_mac(row.mac))
         return change.answer(read_endpoint(change.session, access, row.mac))
 
 
@@ -162,7 +163,9 @@ def change_endpoint(access: Changes, mac: _Mac, body: EndpointChange) -> Endpoin
     with access.change() as change:
         _require_match(change, access, mac)
         changes = body.model_dump(exclude_unset=True)
-        row = endpoints.set_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac, **changes)
+        who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
+        with body_references():
+            row = endpoints.set_endpoint(change.session, **who, mac=mac, **changes)
         return change.answer(read_endpoint(change.session, access, row.mac))
 
 

@@ -11,7 +11,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Observed
 from api.v1.certificate_settings import Manages
 from api.v1.certificate_shapes import Sans
-from api.v1.inputs import Input, Text
+from api.v1.inputs import Input, Text, body_references
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -134,11 +134,12 @@ def get_secret(access: Reads, secret: SecretName) -> Secret:
 def make_link(access: Issues, body: NewLink) -> MadeLink:
     """A page where a person is given one certificate: as PKCS#12, as an Apple profile, or for a request. To look at the
     page takes nothing."""
-    with access.change() as change:
+    with access.change() as change, body_references(mac="endpoint_mac", name="user_name"):
         made = enrolment.create_secret(
             change.session, actor=access.actor, tenant_id=access.tenant_id, kind="link", now=utc_now(), **_given(body)
         )
         url = f"{access.asked.request.app.state.settings.link_url}/enrol/{made.token.reveal()}"
+        change.located(made.row.public_id, at="enrolment-secrets")
         return change.answer(MadeLink(**_secret(made.row).model_dump(), url=url))
 
 
@@ -148,12 +149,13 @@ def make_secret(access: Issues, body: NewSecret) -> MadeSecret:
     name that you give, or for that of its endpoint or user. With `any_name`, and with a secret for several uses that
     has no name, the device chooses its names."""
     settings = access.asked.request.app.state.settings
-    with access.change() as change:
+    with access.change() as change, body_references(mac="endpoint_mac", name="user_name"):
         made = enrolment.create_secret(
             change.session, actor=access.actor, tenant_id=access.tenant_id, now=utc_now(), **_given(body)
         )
         slug = tenants.require(change.session, tenant_id=access.tenant_id).slug
         shown = _secret(made.row).model_dump()
+        change.located(made.row.public_id)
         if body.kind == "scep":
             url = address_of(settings.public_url, slug)
             return change.answer(MadeSecret(**shown, url=url, user=None, secret=made.token.reveal()))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
 from api.v1.authorities import Authority, AuthorityInFull, in_full, shown
-from api.v1.inputs import Input
+from api.v1.inputs import Input, Omittable
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates import external, refreshing
@@ -18,7 +18,7 @@ from nac.clock import utc_now
 from nac.errors import InvalidInput
 from pki.uploads import FILE_BYTES_MOST
 
-router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["authorities", "external"])
+router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["external authorities"])
 
 Connects = Annotated[
     Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.REJECTION, Effect.CONNECTION))
@@ -52,8 +52,8 @@ class Upload(Input):
     # Every authority that issues certificates to devices, and those above it up to the root.
     files: list[File] = Field(min_length=1, max_length=_FILES_MOST)
     # Where their lists of revoked certificates are, and where their status is asked for; "": as certificates say.
-    crl_url: Url | Literal[""] = ""
-    ocsp_url: Url | Literal[""] = ""
+    crl_url: Url = ""
+    ocsp_url: Url = ""
 
 
 class Uploaded(BaseModel):
@@ -64,8 +64,8 @@ class Uploaded(BaseModel):
 
 class Sources(Input):
     # "" goes by what certificates say; what is left out stays.
-    crl_url: Url | Literal[""] | None = None
-    ocsp_url: Url | Literal[""] | None = None
+    crl_url: Omittable[Url] = None
+    ocsp_url: Omittable[Url] = None
 
 
 class Asked(BaseModel):
@@ -98,6 +98,7 @@ def import_authorities(access: Connects, body: Upload) -> Uploaded:
         )
         sources = external.sources_of(change.session, tenant_id=access.tenant_id)
         items = [shown(access, row, sources.get(row.id)) for row in imported.authorities]
+        change.located(*(each.id for each in items[:1] if len(items) == 1))
         return change.answer(Uploaded(items=items, needs_exchange=imported.needs_exchange))
 
 

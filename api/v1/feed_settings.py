@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from api.v1.inputs import Input, Slug
+from api.v1.inputs import Input, Omittable, Slug
 
 _Words = tuple[Annotated[str, Field(max_length=100)], ...]
 _Kinds = Annotated[_Words, Field(max_length=50, examples=[["authentication"]])]
@@ -53,12 +53,12 @@ class SyslogGiven(_Shared):
 class FeedSettingsChange(_Shared):
     """Of a webhook or of syslog. Certificate and key of a client are changed by rotate-secret."""
 
-    # Of the feed; null is as left out.
-    name: Slug | None = None
-    url: _Url | None = None
+    # Of the feed.
+    name: Omittable[Slug] = None
+    url: Omittable[_Url] = None
     batch: _Batch | None = None
     headers: _Headers | None = None
-    host: _Host | None = None
+    host: Omittable[_Host] = None
     port: _Port | None = None
     facility: _Text | None = None
     app_name: _Text | None = None

@@ -19,7 +19,7 @@ from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.feeds import sealed
 from nac.feeds import service as feeds
-from nac.feeds.errors import InvalidFeed
+from nac.feeds.errors import FeedUnreachable, InvalidFeed
 from nac.feeds.repository import ORDERS
 from nac.feeds.settings import SyslogSettings, WebhookSettings, stored
 from nac.models import Feed as FeedRow
@@ -131,8 +131,12 @@ class Rotated(BaseModel):
 
 
 class Tested(BaseModel):
-    # Id of the event that was sent.
+    # Whether the destination accepted the event.
+    delivered: bool
+    # Id of the event that was sent; "" where it was not delivered.
     sent: str
+    # Why it was not delivered; "" where it was.
+    failure: str
 
 
 @router.get("", operation_id="listFeeds")
@@ -168,6 +172,7 @@ def add_feed(
         )
         _require_to_read(access, added.feed)
         change.session.refresh(added.feed)
+        change.located(added.feed.slug)
         return change.answer(AddedFeed(**_whole(change.session, added.feed), secret=added.secret))
 
 
@@ -217,18 +222,21 @@ def remove_feed(access: Changes, feed: _Name) -> None:
 
 @router.post("/{feed}/test", operation_id="testFeed")
 def test_feed(request: Request, access: Tries, feed: _Name) -> Tested:
-    """Send an event at once that says it is a test; a paused feed is tried, too."""
+    """Send an event at once that says it is a test; a paused feed is tried, too. A failed delivery is a result."""
     with access.read() as session:
         row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
         slug = tenants.require(session, tenant_id=access.tenant_id).slug
-    sent = feeds.send_test(
-        row,
-        tenant_slug=slug,
-        reach=settings_of(request).outbound_reach,
-        sealer=signing_of(request).sealer,
-        now=utc_now(),
-    )
-    return Tested(sent=sent)
+    try:
+        sent = feeds.send_test(
+            row,
+            tenant_slug=slug,
+            reach=settings_of(request).outbound_reach,
+            sealer=signing_of(request).sealer,
+            now=utc_now(),
+        )
+    except FeedUnreachable as exc:
+        return Tested(delivered=False, sent="", failure=exc.detail)
+    return Tested(delivered=True, sent=sent, failure="")
 
 
 @router.post("/{feed}/pause", operation_id="pauseFeed")

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
-from api.v1.inputs import Input, Name
+from api.v1.inputs import Input, Name, Omittable
 from api.v1.paging import Ordered, Page, sorted_by
 from api.v1.passphrases import NewPassphrase, Passphrase
 from nac.accounts.effects import OF_ENDPOINTS, OF_USERS
@@ -53,12 +53,12 @@ class NewEndpointGroup(Input):
 
 class UserGroupChange(Input):
     # Not while a policy names the group.
-    name: Name | None = Field(None, examples=["teachers"])
+    name: Omittable[Name] = Field(None, examples=["teachers"])
 
 
 class EndpointGroupChange(Input):
     # Not while a policy names the group.
-    name: Name | None = Field(None, examples=["cameras"])
+    name: Omittable[Name] = Field(None, examples=["cameras"])
     # null: people choose the members again, and those of the rule go.
     rule: _Rule | None = None
 
@@ -82,6 +82,7 @@ def add_endpoint_group(access: ChangesEndpoints, body: NewEndpointGroup) -> Endp
         row = ENDPOINT_GROUPS.create(change.session, **who)
         if body.rule is not None:
             row = set_rule(change.session, **(who | {"name": row.name}), rule=body.rule)
+        change.located(row.id)
         return change.answer(_endpoint_group(row))
 
 
@@ -145,6 +146,7 @@ def list_user_groups(
 def add_user_group(access: ChangesUsers, body: NewUserGroup) -> UserGroup:
     with access.change() as change:
         row = USER_GROUPS.create(change.session, actor=access.actor, tenant_id=access.tenant_id, name=body.name)
+        change.located(row.id)
         return change.answer(_user_group(row))
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.remedies import of_the_api
-from api.v1.inputs import Input, Slug
+from api.v1.inputs import Input, Omittable, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -56,11 +56,11 @@ class NewIdentitySource(Input):
 
 class IdentitySourceChange(Input):
     # Laid over those that it has; null brings a default back.
-    settings: dict[str, Any] | None = Field(None, max_length=50)
+    settings: Omittable[dict[str, Any]] = Field(None, max_length=50)
     # To be given again where another server would get it.
-    secret: _Secret | None = None
-    position: _Position | None = None
-    enabled: bool | None = None
+    secret: Omittable[_Secret] = None
+    position: Omittable[_Position] = None
+    enabled: Omittable[bool] = None
 
 
 class Question(Input):
@@ -110,6 +110,7 @@ def add_source(access: Changes, body: NewIdentitySource) -> IdentitySource:
             reach=_reach(access),
             **body.model_dump(),
         )
+        change.located(row.name)
         return change.answer(_source(row))
 
 

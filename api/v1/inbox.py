@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.endpoints import EndpointFilter
-from api.v1.inputs import GroupNames, Input
+from api.v1.inputs import GroupNames, Input, body_references
 from api.v1.moments import Moment, PastMoment
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import OF_ENDPOINTS
@@ -102,7 +102,7 @@ def list_inbox(
 @router.post("/classify", operation_id="classifyEndpoints")
 def classify(access: Changes, body: Classification) -> Classified:
     """Approve, block or ignore devices of the inbox: all of them, or none where one of them cannot be."""
-    with access.change() as change:
+    with access.change() as change, body_references(mac="macs"):
         rows = inbox.classify(
             change.session,
             actor=access.actor,

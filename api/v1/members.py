@@ -82,7 +82,9 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             row = members.add_member(change.session, actor=access.actor, held=access.held, owner=access.owner, **given)
             if body.invite:
                 account_mails.invite(change.session, actor=access.actor, owner=access.owner, email=row.person.email)
-            return change.answer(_member(row))
+            shown = _member(row)
+            change.located(shown.id)
+            return change.answer(shown)
 
     @router.post(f"{prefix}/members/{{member_id}}/invitation", status_code=204, operation_id=f"invite{noun}Member")
     def invite_member(access: Annotated[Access, manage], member_id: UUID) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesPlatform, ReadsPlatform, ReadsTenant
 from api.change import Change, Observed
 from api.state import settings_of, signing_of
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_references
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.db import enter_platform, enter_tenant
@@ -92,9 +92,11 @@ def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: NewMo
         sealer = signing_of(request).sealer
         tenant_id = _enter(change.session, access)
         _require_match(change, access, tenant_id)
-        status = moving.prepare_move(
-            change.session, actor=access.actor, tenant_id=tenant_id, cell=body.cell, sealer=sealer
-        )
+        with body_references():
+            status = moving.prepare_move(
+                change.session, actor=access.actor, tenant_id=tenant_id, cell=body.cell, sealer=sealer
+            )
+        change.located()
         return change.answer(_move(access, status))
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, Asked, ChangesMsp, ChangesPlatform, Mine, OperatesMsp, ReadsMsp
-from api.v1.inputs import Input, Name, Slug
+from api.v1.inputs import Input, Name, Omittable, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -45,8 +45,8 @@ class NewMsp(Input):
 
 
 class MspChange(Input):
-    name: Name | None = None
-    deletion_days: int | None = Field(None, ge=msps.DELETION_DAYS[0], le=msps.DELETION_DAYS[1], examples=[30])
+    name: Omittable[Name] = None
+    deletion_days: Omittable[int] = Field(None, ge=msps.DELETION_DAYS[0], le=msps.DELETION_DAYS[1], examples=[30])
 
 
 class MspSuspension(Input):
@@ -79,6 +79,7 @@ def list_msps(
 def create_msp(access: Creates, body: NewMsp) -> Msp:
     with access.change() as change:
         row = msps.create_msp(change.session, actor=access.actor, slug=body.slug, name=body.name)
+        change.located(row.slug)
         return change.answer(_msp(row))
 
 

@@ -82,6 +82,7 @@ def begin_my_totp(me: _Me, desk: _Desk) -> TotpSecret:
     """For an authenticator app. It counts once a first code was shown."""
     with me.account() as (session, person):
         made = totp.begin(session, person=person, seal=signing_of(me.asked.request).sealer.seal)
+        me.located()
         return TotpSecret(secret=made.secret, uri=made.provisioning_uri())
 
 
@@ -123,6 +124,7 @@ def add_my_passkey(me: _Me, desk: _Desk, body: NewPasskey) -> Passkey:
         row, factor = desk.add_passkey(session, me.signed_in, person, body.challenge, body.credential, body.name)
         sessions.gain(session, signed_in=me.signed_in, person=person, factor=factor)
         session.refresh(row)
+        me.located("/passkeys")
         return _passkey(row)
 
 
@@ -136,6 +138,7 @@ def remove_my_passkey(me: _Me, passkey_id: UUID) -> None:
 def make_my_recovery_codes(me: _Me, desk: _Desk) -> RecoveryCodes:
     """Ten, in place of those that there were."""
     with me.account() as (session, person):
+        me.located()
         return RecoveryCodes(codes=recovery.make(session, actor=me.signed_in.actor, person=person))
 
 

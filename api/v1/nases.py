@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
-from api.v1.inputs import Input, Name, Slug
+from api.v1.inputs import Input, Name, Omittable, Slug, body_references
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import OF_NASES
 from nac.accounts.permissions import Permission
@@ -88,20 +88,20 @@ class NewNas(Input):
 
 
 class NasChange(Input):
-    name: Name | None = None
-    site: Slug | None = None
+    name: Omittable[Name] = None
+    site: Omittable[Slug] = None
     # null takes it away.
     identifier: _Identifier | None = None
     address: _Address | None = None
-    vendor: _Vendor | None = None
+    vendor: Omittable[_Vendor] = None
     # null goes back to the tenant's.
     secret: _Secret | None = None
-    require_message_authenticator: bool | None = None
-    behind_nat: bool | None = None
-    signs_coa_answers: bool | None = None
-    mab_password: MabPassword | None = None
-    mab_password_text: _MabText | None = None
-    mab_by_name: bool | None = None
+    require_message_authenticator: Omittable[bool] = None
+    behind_nat: Omittable[bool] = None
+    signs_coa_answers: Omittable[bool] = None
+    mab_password: Omittable[MabPassword] = None
+    mab_password_text: Omittable[_MabText] = None
+    mab_by_name: Omittable[bool] = None
 
 
 class Vendor(BaseModel):
@@ -119,7 +119,7 @@ class Vendors(BaseModel):
     items: list[Vendor]
 
 
-_CLEARED = ("identifier", "address", "vendor", "secret")
+_CLEARED = ("identifier", "address", "secret")
 
 
 @router.get("", operation_id="listNases")
@@ -143,7 +143,7 @@ def list_nases(
 def add_nas(access: Changes, body: NewNas) -> NasDetail:
     """Known by identifier or address. radiusd's configuration is made of some of it: that takes seconds more."""
     given = body.model_dump(exclude={"site"})
-    with access.change() as change:
+    with access.change() as change, body_references():
         site = _find_site(change.session, access, body.site)
         row = nases.add_nas(
             change.session,
@@ -153,6 +153,7 @@ def add_nas(access: Changes, body: NewNas) -> NasDetail:
             seal=access.sealer.seal,
             **given,
         )
+        change.located(row.id)
         return change.answer(_detail(change.session, row))
 
 
@@ -178,7 +179,8 @@ def change_nas(access: Changes, nas: _Key, body: NasChange) -> NasDetail:
     with access.change() as change:
         nas_id = _require(change, access, nas, renames="name" in given)
         if (site := given.pop("site", None)) is not None:
-            given["site_id"] = _find_site(change.session, access, site).id
+            with body_references():
+                given["site_id"] = _find_site(change.session, access, site).id
         row = nases.set_nas(
             change.session,
             actor=access.actor,

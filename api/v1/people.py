@@ -118,6 +118,7 @@ def add_person(access: Manages, body: NewPerson) -> Person:
     do."""
     with access.change() as change:
         row = people.add_person(change.session, actor=access.actor, email=body.email, name=body.name)
+        change.located(row.id)
         return change.answer(_person(row), state=_details(care.look_at(change.session, person_id=row.id)))
 
 
@@ -165,6 +166,7 @@ def make_password_link(access: Manages, person_id: UUID, body: LinkWanted) -> Pe
             link = PersonLink(expires_at=made.expires_at, url=None, token=None)
         else:
             link = PersonLink(expires_at=made.expires_at, url=letters.link_of(made), token=made.text)
+        change.located(person_id, at="/v1/platform/people")
         return change.answer(link, state=_details(care.look_at(change.session, person_id=person_id)))
 
 

@@ -26,7 +26,7 @@ class Alarm(BaseModel):
     cell: str | None
 
 
-class CellStatus(BaseModel):
+class PlatformCell(BaseModel):
     name: str
     # Of the agent that serves it; "" where that one has left.
     host: str
@@ -46,7 +46,7 @@ class CellStatus(BaseModel):
 
 class PlatformStatus(BaseModel):
     alarms: list[Alarm]
-    cells: list[CellStatus]
+    cells: list[PlatformCell]
 
 
 @router.get("/status", operation_id="getPlatformStatus")
@@ -66,9 +66,9 @@ def _alarm(cell: Cell, told: dict[str, Any]) -> Alarm:
     )
 
 
-def _status(cell: Cell) -> CellStatus:
+def _status(cell: Cell) -> PlatformCell:
     heard = cell.agent_seen_at
-    return CellStatus(
+    return PlatformCell(
         name=cell.name,
         host=cell.host,
         status=cell.status,

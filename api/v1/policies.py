@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.bodies import BodyTooLarge
 from api.change import Change, HasChanged
-from api.v1.inputs import Comment, Input, Name, Slug
+from api.v1.inputs import Comment, Input, Name, Slug, body_references
 from api.v1.jobs import Job, accepted
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
@@ -162,6 +162,7 @@ def create_policy(access: Changes, body: NewPolicy) -> Policy:
         row = policies.create_policy(
             change.session, actor=access.actor, tenant_id=access.tenant_id, slug=body.slug, name=body.name
         )
+        change.located(row.slug)
         return change.answer(_policy(row, ()))
 
 
@@ -304,14 +305,9 @@ def roll_back(access: Publishes, policy: PolicySlug, body: RollBack) -> Version:
     """Put an earlier version back in force, as a new version. Its tests must pass; no replay is asked for."""
     with access.change() as change:
         _require_match(change, access, policy)
-        row = policies.roll_back_policy(
-            change.session,
-            actor=access.actor,
-            tenant_id=access.tenant_id,
-            slug=policy,
-            number=body.version,
-            comment=body.comment,
-        )
+        who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": policy}
+        with body_references():
+            row = policies.roll_back_policy(change.session, **who, number=body.version, comment=body.comment)
         change.session.refresh(row)
         return change.answer(version_of(row), state=_read(change.session, access, policy))
 

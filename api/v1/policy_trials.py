@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.v1.inputs import Input, Slug
+from api.v1.inputs import Input, Slug, body_references
 from api.v1.jobs import Job, accepted
 from api.v1.policies import EXAMPLE, Reads, VersionNumber
 from api.v1.policy_shapes import Checked, Mistake, Replayed, Simulated, Tested
@@ -32,7 +32,7 @@ from nac.policies.schema import policy_schema
 from nac.policies.simulation import recorded_row, simulate, simulation_row
 from nac.policies.testing import test_row
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["policies", "trials"])
+router = APIRouter(prefix="/tenants/{tenant}", tags=["policy trials"])
 
 # What was decided of real devices is in the answer.
 ReadsLog = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
@@ -149,7 +149,7 @@ def check_policy(access: Reads, body: ToCheck) -> Checked:
 @router.post("/policy-tests", operation_id="testPolicy")
 def test_policy(access: Reads, body: Which) -> Tested:
     """Run the tests that a policy carries."""
-    with access.read() as session:
+    with access.read() as session, body_references(slug="policy"):
         document = body.find(session, access.tenant_id)
         results = policies.try_tests(session, tenant_id=access.tenant_id, document=document)
     rows = [test_row(result) for result in results]
@@ -167,7 +167,7 @@ def simulate_request(access: ReadsLog, body: ToSimulate) -> Simulated:
         raise InvalidInput("Give either a request or a decision.", place="request")
     request, site, at, fill = body.request, body.site or "", _moment(body.at), not body.as_given
     recorded = None
-    with access.read() as session:
+    with access.read() as session, body_references(slug="policy"):
         if body.decision is not None:
             recorded = decisions.require_decision(session, tenant_id=access.tenant_id, reference=body.decision)
             request, site, fill = recorded.log.request, site or recorded.site, False
@@ -198,7 +198,7 @@ def replay(access: Replays, response: Response, body: ToReplay) -> Replayed | Jo
     by a job, which the answer names (202).
     """
     asked = body.asked()
-    with access.read() as session:
+    with access.read() as session, body_references(slug="policy"):
         count = asking.count_recorded(session, tenant_id=access.tenant_id, days=body.days)
         if count <= asking.AT_ONCE_MOST:
             found = asking.replay_asked(session, asked, tenant_id=access.tenant_id)

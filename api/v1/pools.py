@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
-from api.v1.inputs import Input, Slug
+from api.v1.inputs import Input, Omittable, Slug, body_references
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -71,10 +71,10 @@ class PoolDetail(Pool, Observed):
 
 
 class PoolOptions(Input):
-    when_empty: _WhenEmpty | None = None
-    stock: int | None = Field(None, ge=1, le=4096)
-    grace_seconds: int | None = Field(None, ge=60, le=86_400)
-    quarantine_seconds: int | None = Field(None, ge=60, le=604_800)
+    when_empty: Omittable[_WhenEmpty] = None
+    stock: Omittable[int] = Field(None, ge=1, le=4096)
+    grace_seconds: Omittable[int] = Field(None, ge=60, le=86_400)
+    quarantine_seconds: Omittable[int] = Field(None, ge=60, le=604_800)
 
     def options(self) -> pools.Options:
         return pools.Options(self.when_empty, self.stock, self.grace_seconds, self.quarantine_seconds)
@@ -92,10 +92,10 @@ class NewPool(PoolOptions):
 
 class PoolChange(PoolOptions):
     # Not while a policy or a site's fallback names it.
-    name: Slug | None = None
+    name: Omittable[Slug] = None
     # In place of all it has.
-    ranges: _Ranges | None = None
-    exclusions: _Ranges | None = None
+    ranges: Omittable[_Ranges] = None
+    exclusions: Omittable[_Ranges] = None
     # MAC address to the address that it alone gets; null takes that back.
     reserved: dict[str, Annotated[str, Field(max_length=100)] | None] = Field(default={}, max_length=_MaxReserved)
 
@@ -137,7 +137,7 @@ def list_pools(
 def add_pool(access: Changes, body: NewPool) -> PoolDetail:
     """A range is a network, whose own and broadcast addresses are left out, one address, or two with a dash."""
     site = body.site or ""
-    with access.change() as change:
+    with access.change() as change, body_references():
         row = pools.add_pool(
             change.session,
             actor=access.actor,
@@ -146,6 +146,7 @@ def add_pool(access: Changes, body: NewPool) -> PoolDetail:
             options=body.options(),
             **body.model_dump(include={"name", "kind", "ranges", "exclusions", "prefix_length"}),
         )
+        change.located(row.name, site=site)
         return change.answer(_detail(change.session, access, row.name, site))
 
 
@@ -176,7 +177,7 @@ def list_leases(
 @router.post("/release", operation_id="releasePoolAddress")
 def release_address(access: Changes, body: Release) -> Lease:
     """Once no session holds it: after its quarantine anybody may get it."""
-    with access.change() as change:
+    with access.change() as change, body_references():
         names = pools.names_of(change.session, tenant_id=access.tenant_id)
         row = pools.release(change.session, actor=access.actor, tenant_id=access.tenant_id, address=body.address)
         return change.answer(_lease(row, names))

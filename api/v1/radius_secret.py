@@ -7,13 +7,13 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
 from api.state import settings_of
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_references
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.cells import service as cells
 from nac.snippets import service as snippets
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["tenants", "secret"])
+router = APIRouter(prefix="/tenants/{tenant}", tags=["secret"])
 
 Reveals = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_REVEAL, Effect.SECRETS))]
 
@@ -28,9 +28,6 @@ class Wanted(Input):
     next: bool = False
 
 
-_TENANTS_OWN = Wanted.model_validate({})
-
-
 class RadiusServer(BaseModel):
     """Where the tenant's NASes send to, and what they share with it."""
 
@@ -43,11 +40,10 @@ class RadiusServer(BaseModel):
 
 
 @router.post("/radius-secret/reveal", operation_id="revealRadiusSecret")
-def reveal_secret(access: Reveals, body: Wanted | None = None) -> RadiusServer:
+def reveal_secret(access: Reveals, wanted: Wanted) -> RadiusServer:
     """With the shared secret, and a snippet with it where one is named. Who was shown it is in the audit log."""
-    wanted = body or _TENANTS_OWN
     usual = settings_of(access.asked.request).radius_host
-    with access.change() as change:
+    with access.change() as change, body_references():
         secret = snippets.reveal(
             change.session,
             actor=access.actor,

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
-from api.v1.inputs import Input, Slug
+from api.v1.inputs import Input, Omittable, Slug, body_references
 from api.v1.keys import RowId, RowNumber
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
@@ -157,12 +157,12 @@ class RedecisionSettings(BaseModel):
 
 
 class RedecisionSettingsChange(Input):
-    mode: RedecisionMode | None = None
-    per_second: int | None = Field(None, ge=1, le=500)
-    ceiling_percent: int | None = Field(None, ge=0, le=100)
-    ceiling_sessions: int | None = Field(None, ge=0, le=10_000_000)
+    mode: Omittable[RedecisionMode] = None
+    per_second: Omittable[int] = Field(None, ge=1, le=500)
+    ceiling_percent: Omittable[int] = Field(None, ge=0, le=100)
+    ceiling_sessions: Omittable[int] = Field(None, ge=0, le=10_000_000)
     # 5 to 1440, or 0.
-    every_minutes: int | None = Field(None, ge=0, le=1_440)
+    every_minutes: Omittable[int] = Field(None, ge=0, le=1_440)
 
 
 @router.get("", operation_id="listRedecisions")
@@ -190,7 +190,7 @@ def start_redecision(access: Changes) -> Redecision:
 @router.post("/preview", operation_id="previewRedecision")
 def preview_redecision(access: Reads, body: WantedPreview) -> Preview:
     """What would be sent if a policy were in force; nothing is sent or stored."""
-    with access.read() as session:
+    with access.read() as session, body_references(slug="policy"):
         drafts: dict[Any, object] = {}
         if not body.in_force:
             policy = policies.find_policy(session, tenant_id=access.tenant_id, slug=body.policy or "")

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ChangesTenant, ReadsPlatform, ReadsTenant
 from api.change import Change, Observed
-from api.v1.inputs import Input
+from api.v1.inputs import Input, Omittable
 from api.v1.keys import RowId
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
@@ -85,9 +85,9 @@ class Foreseen(Retention):
 class RetentionChange(Input):
     """What is left out stays as it is; "default" is as the platform has it, "none" ends the exports."""
 
-    days: _Days | Literal["default"] | None = None
-    bytes: _Bytes | Literal["default"] | None = None
-    export: ExportFormat | Literal["none"] | None = None
+    days: Omittable[_Days | Literal["default"]] = None
+    bytes: Omittable[_Bytes | Literal["default"]] = None
+    export: Omittable[ExportFormat | Literal["none"]] = None
 
 
 class Hold(BaseModel):
@@ -164,13 +164,22 @@ def set_hold(access: Changes, body: NewHold) -> Hold:
             first_day=body.since,
             last_day=body.until,
         )
+        change.located(row.id)
         return change.answer(_hold(row))
+
+
+@router.get(f"{_TENANT}/holds/{{hold}}", operation_id="getRetentionHold")
+def get_hold(access: Reads, hold: RowId) -> Hold:
+    with access.read() as session:
+        return access.shown(_hold(holds.require(session, tenant_id=access.tenant_id, hold_id=hold)))
 
 
 @router.post(f"{_TENANT}/holds/{{hold}}/clear", operation_id="clearRetentionHold")
 def clear_hold(access: Changes, hold: RowId) -> Hold:
     """What it kept goes when its time is over, a week later at the soonest."""
     with access.change() as change:
+        now = holds.require(change.session, tenant_id=access.tenant_id, hold_id=hold, lock=True)
+        change.require_match(_hold(now))
         row = holds.clear_hold(change.session, actor=access.actor, tenant_id=access.tenant_id, hold_id=hold)
         return change.answer(_hold(row))
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, Requires
 from api.change import Change
-from api.v1.inputs import Input, Name, PermissionNames, Slug
+from api.v1.inputs import Input, Name, Omittable, PermissionNames, Slug
 from api.v1.owners import of_tenants_and_msps
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
@@ -37,8 +37,8 @@ class NewRole(Input):
 
 
 class RoleChange(Input):
-    name: Name | None = None
-    permissions: PermissionNames | None = None
+    name: Omittable[Name] = None
+    permissions: Omittable[PermissionNames] = None
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
@@ -69,6 +69,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             row = custom_roles.create_role(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
             )
+            change.located(row.slug)
             return change.answer(_own(row))
 
     @router.patch(f"{prefix}/roles/{{slug}}", operation_id=f"change{noun}Role")

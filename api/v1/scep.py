@@ -22,7 +22,7 @@ from nac.scep.service import address_of
 from nac.scep.settings import WebhookSettings
 from nac.tenants import service as tenants
 
-router = APIRouter(prefix="/tenants/{tenant}/scep", tags=["enrolment", "scep"])
+router = APIRouter(prefix="/tenants/{tenant}/scep", tags=["scep"])
 
 Connects = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.CONNECTION))]
 

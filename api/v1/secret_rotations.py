@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.remedies import of_the_api
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_references
 from api.v1.paging import Page, Paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -99,6 +99,7 @@ def begin_rotation(access: Rotates, body: NewRotation) -> Rotation:
             sealer=access.sealer,
             **body.model_dump(),
         )
+        change.located(nas=body.nas)
         return change.answer(_shown(status))
 
 
@@ -154,7 +155,8 @@ def cancel_rotation(access: Rotates, body: Ending) -> Rotation:
 
 
 def _require_match(change: Change, access: Access, nas: str) -> None:
-    last = rotations.lock_last(change.session, tenant_id=access.tenant_id, nas=nas)
+    with body_references():
+        last = rotations.lock_last(change.session, tenant_id=access.tenant_id, nas=nas)
     change.require_match(None if last is None else _shown(last))
 
 

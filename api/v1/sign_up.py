@@ -1,6 +1,6 @@
 """Signing up for a trial."""
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 
 from api.access import Anyone
@@ -42,7 +42,10 @@ def sign_up(request: Request, body: NewSignUp) -> SignUpAsked:
 
 
 @router.post("/confirm", status_code=201, operation_id="confirmSignUp")
-def confirm_sign_up(request: Request, body: Confirmation) -> NewTrial:
+def confirm_sign_up(request: Request, response: Response, body: Confirmation) -> NewTrial:
     """With the token of the link, once: makes the account with this password, and a tenant that admits known devices
     and those with a certificate of its own. Its self-test is under way when this is answered."""
-    return NewTrial(tenant=desk.confirm(request, token=body.token, password=body.password, name=body.name).tenant)
+    tenant = desk.confirm(request, token=body.token, password=body.password, name=body.name).tenant
+    # Both can be read once the new account has signed in.
+    response.headers["Location"] = f"/v1/tenants/{tenant}" if tenant else "/v1/me/places"
+    return NewTrial(tenant=tenant)

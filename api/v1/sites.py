@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
-from api.v1.inputs import Input, Name, Slug
+from api.v1.inputs import Input, Name, Omittable, Slug, body_references
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -57,15 +57,15 @@ class NewSite(Input):
 
 
 class SiteChange(Input):
-    name: Name | None = None
-    time_zone: _TimeZone | None = None
-    monitor: bool | None = None
+    name: Omittable[Name] = None
+    time_zone: Omittable[_TimeZone] = None
+    monitor: Omittable[bool] = None
     # null goes back to the policy's own.
     fallback: dict[str, Any] | None = None
     # null: everything is denied.
     policy: Slug | None = None
     # Only true: another site becomes the default by being made it.
-    default: bool | None = None
+    default: Omittable[bool] = None
 
 
 @router.get("", operation_id="listSites")
@@ -88,6 +88,7 @@ def add_site(access: Adds, body: NewSite) -> Site:
     """It denies everything until a policy is assigned."""
     with access.change() as change:
         row = sites.add_site(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
+        change.located(row.slug)
         return change.answer(_site(change.session, access, row))
 
 
@@ -113,7 +114,10 @@ def change_site(access: Changes, site: _Slug, body: SiteChange) -> Site:
         row = _require(change, access, site, renames="name" in given)
         if "policy" in given:
             slug = given.pop("policy")
-            policy = policies.require_by_slug(change.session, tenant_id=access.tenant_id, slug=slug) if slug else None
+            with body_references():
+                policy = (
+                    policies.require_by_slug(change.session, tenant_id=access.tenant_id, slug=slug) if slug else None
+                )
             row = sites.assign_policy(change.session, **who, policy_id=policy.id if policy else None)
         if given.pop("default", None):
             row = sites.make_default(change.session, **who)

@@ -12,7 +12,7 @@ from api.access import Access, ChangesMsp, ReadsMsp
 from api.change import Change, Observed
 from api.remedies import of_the_api
 from api.state import signing_of
-from api.v1.inputs import Input, Name, Slug
+from api.v1.inputs import Input, Name, Slug, body_references
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -183,6 +183,7 @@ def create_template(access: Changes, body: NewTemplate) -> Template:
         row = templates.create_template(
             change.session, actor=access.actor, msp_id=access.msp_id, slug=body.slug, name=body.name
         )
+        change.located(row.slug)
         return change.answer(_template(row))
 
 
@@ -236,6 +237,7 @@ def save_version(access: Changes, slug: str, body: NewVersion) -> WholeVersion:
             comment=body.comment,
         )
         state = _template(_require(change.session, access, slug))
+        change.located(row.number)
         return change.answer(WholeVersion.model_validate(_version(row)), state=state)
 
 
@@ -308,18 +310,21 @@ def start_rollout(access: RollsOut, slug: str, body: NewRollout) -> WholeRollout
     the parts of the version take there."""
     stages = [rollouts.Stage(stage.minutes, stage.tenants, stage.share) for stage in body.stages]
     with access.change() as change:
-        row = rollouts.start(
-            change.session,
-            actor=access.actor,
-            msp_id=access.msp_id,
-            slug=slug,
-            number=body.version,
-            stages=stages,
-            most_moved=body.most_moved,
-            back_when_moved=body.back_when_moved,
-            held=access.held_at,
-            seal=signing_of(access.asked.request).sealer.seal,
-        )
+        _require(change.session, access, slug, lock=True)
+        with body_references():
+            row = rollouts.start(
+                change.session,
+                actor=access.actor,
+                msp_id=access.msp_id,
+                slug=slug,
+                number=body.version,
+                stages=stages,
+                most_moved=body.most_moved,
+                back_when_moved=body.back_when_moved,
+                held=access.held_at,
+                seal=signing_of(access.asked.request).sealer.seal,
+            )
+        change.located(row.id)
         return change.answer(_whole(access, change.session, row))
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, Asked, ChangesMsp, ChangesNamedMsp, ChangesTenant, Mine, Naming, ReadsMsp, ReadsTenant
 from api.change import Change
 from api.state import settings_of, signing_of
-from api.v1.inputs import Input, Name, Slug
+from api.v1.inputs import Input, Name, Omittable, Slug, SlugOrNone, body_references
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Level, Permission
@@ -94,7 +94,7 @@ class NewTenant(Input):
     # standard: what its administrators have let in comes in, nothing else. none: it denies everything.
     policy: Literal["standard", "none"] = "standard"
     # The tenant goes to a cell with this label; without one, to that with most free slots.
-    place: Slug | Literal[""] = Field("", examples=["frankfurt"])
+    place: SlugOrNone = Field("", examples=["frankfurt"])
 
 
 class NewTenantOfMsp(NewTenant):
@@ -107,22 +107,22 @@ class NewTenantOfMsp(NewTenant):
 
 
 class TenantChange(Input):
-    name: Name | None = None
-    methods: _Words | None = Field(None, max_length=20, examples=[["eap-tls", "mab"]])
-    tls_versions: _Words | None = Field(None, max_length=5, examples=[["1.2", "1.3"]])
+    name: Omittable[Name] = None
+    methods: Omittable[_Words] = Field(None, max_length=20, examples=[["eap-tls", "mab"]])
+    tls_versions: Omittable[_Words] = Field(None, max_length=5, examples=[["1.2", "1.3"]])
     # 0 asks for no replay.
-    replay_days: int | None = Field(None, ge=0, le=tenants.MAX_REPLAY_DAYS)
-    renewal_keeps_key: bool | None = None
-    status_failure: StatusFailure | None = None
-    nat_session_seconds: int | None = Field(None, ge=0, le=tenants.NAT_SESSION_SECONDS[1])
-    silent_reports: int | None = Field(None, ge=1, le=1000)
-    silent_days: int | None = Field(None, ge=1, le=1000)
-    failure_limit: int | None = Field(None, ge=1, le=1_000_000)
-    failure_window_seconds: int | None = Field(None, ge=1, le=3_600)
-    password_failure_limit: int | None = Field(None, ge=1, le=1_000_000)
-    password_failure_window_seconds: int | None = Field(None, ge=1, le=3_600)
+    replay_days: Omittable[int] = Field(None, ge=0, le=tenants.MAX_REPLAY_DAYS)
+    renewal_keeps_key: Omittable[bool] = None
+    status_failure: Omittable[StatusFailure] = None
+    nat_session_seconds: Omittable[int] = Field(None, ge=0, le=tenants.NAT_SESSION_SECONDS[1])
+    silent_reports: Omittable[int] = Field(None, ge=1, le=1000)
+    silent_days: Omittable[int] = Field(None, ge=1, le=1000)
+    failure_limit: Omittable[int] = Field(None, ge=1, le=1_000_000)
+    failure_window_seconds: Omittable[int] = Field(None, ge=1, le=3_600)
+    password_failure_limit: Omittable[int] = Field(None, ge=1, le=1_000_000)
+    password_failure_window_seconds: Omittable[int] = Field(None, ge=1, le=3_600)
     # All of them; [] takes off none.
-    realms: list[Annotated[str, Field(max_length=253)]] | None = Field(
+    realms: Omittable[list[Annotated[str, Field(max_length=253)]]] = Field(
         None, max_length=MOST_REALMS, examples=[["CORP", "corp.example"]]
     )
 
@@ -169,7 +169,9 @@ def list_seen_tenants(
 def create_tenant(request: Request, names: Names, body: NewTenantOfMsp) -> WholeTenant:
     """With slot, first site, certificate authorities and server certificate. With the standard policy it is useful at
     once; `?wait=live` answers when its cell does."""
-    return _create(request, names.on_msp(body.msp), body)
+    with body_references():
+        access = names.on_msp(body.msp)
+    return _create(request, access, body)
 
 
 @router.post("/msps/{msp}/tenants", status_code=201, operation_id="createTenantOfMsp")
@@ -198,6 +200,7 @@ def _create(request: Request, access: Access, body: NewTenant) -> WholeTenant:
                 note=change.note_made,
             )
         change.tenant_id = row.id
+        change.located(row.slug, at="/v1/tenants")
         return change.answer(_whole(access, change.session, row))
 
 

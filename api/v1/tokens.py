@@ -5,9 +5,10 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from api.access import Access, Requires
+from api.change import Observed
 from api.v1.inputs import Input, Name, PermissionNames
 from api.v1.moments import Moment
 from api.v1.owners import of_every_owner
@@ -22,7 +23,7 @@ from nac.models import ApiToken as TokenRow
 router = APIRouter(tags=["tokens"])
 
 
-class Token(BaseModel):
+class Token(Observed):
     id: UUID
     name: str
     # What the token's text begins with.
@@ -38,6 +39,9 @@ class Token(BaseModel):
     # The token that made it, and that it ends with.
     parent_id: UUID | None
     created_at: datetime
+
+    def observed(self) -> set[str]:
+        return {"last_used_at", "last_used_from"}
 
 
 class MadeToken(Token):
@@ -82,13 +86,23 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
                 **body.model_dump(),
             )
             change.session.refresh(made.row)
-            return change.answer(MadeToken(**_token(made.row).model_dump(), token=made.text))
+            change.located(made.row.id)
+            shown = _token(made.row)
+            return change.answer(MadeToken(**shown.model_dump(), token=made.text), state=shown)
+
+    @router.get(f"{prefix}/tokens/{{token_id}}", operation_id=f"get{noun}Token")
+    def get_token(access: Annotated[Access, read], token_id: UUID) -> Token:
+        """Without its text, which was shown once."""
+        with access.read() as session:
+            return access.shown(_token(tokens.require(session, owner=access.owner, token_id=token_id)))
 
     @router.delete(f"{prefix}/tokens/{{token_id}}", status_code=204, operation_id=f"revoke{noun}Token")
     def revoke_token(access: Annotated[Access, manage], token_id: UUID) -> None:
         """Good for nothing from now on; nor are those that were made with it. You cannot revoke a token that holds
         permissions which you do not have."""
         with access.change() as change:
+            row = tokens.require(change.session, owner=access.owner, token_id=token_id, lock=True)
+            change.require_match(_token(row))
             tokens.revoke_token(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, token_id=token_id
             )

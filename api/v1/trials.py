@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import Change, Observed
 from api.sign_up.desk import desk_of
-from api.v1.inputs import Input
+from api.v1.inputs import Input, body_references
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -89,9 +89,10 @@ def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: Con
         access.require(Permission.MEMBER_MANAGE)
     with access.change() as change:
         _require_match(change, tenant_id)
-        row = keeping.convert(
-            change.session, desk_of(request), actor=access.actor, tenant_id=TenantId(tenant_id), msp=body.msp
-        )
+        with body_references():
+            row = keeping.convert(
+                change.session, desk_of(request), actor=access.actor, tenant_id=TenantId(tenant_id), msp=body.msp
+            )
         return change.answer(_trial(change.session, row))
 
 

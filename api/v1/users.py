@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
-from api.v1.inputs import GroupNames, Input
+from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.moments import Moment
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import OF_USERS
@@ -61,10 +61,10 @@ class NewUser(NewPassword):
 
 class UserChange(Input):
     # In place of those the user is in.
-    groups: GroupNames | None = None
+    groups: Omittable[GroupNames] = None
     # null: no end.
     valid_until: Moment | None = None
-    disabled: bool | None = None
+    disabled: Omittable[bool] = None
 
 
 @router.get("", operation_id="listUsers")
@@ -87,7 +87,7 @@ def list_users(
 @router.post("", status_code=201, operation_id="addUser")
 def add_user(access: Changes, body: NewUser) -> User:
     seal = access.sealer.seal
-    with access.change() as change:
+    with access.change() as change, body_references():
         row = users.create_user(
             change.session,
             actor=access.actor,
@@ -96,6 +96,7 @@ def add_user(access: Changes, body: NewUser) -> User:
             seal_for_mschap=seal if body.mschap else None,
             **body.model_dump(exclude={"chap", "mschap"}),
         )
+        change.located(row.id)
         return change.answer(_user(change.session, access, row))
 
 
@@ -110,13 +111,9 @@ def change_user(access: Changes, user: _Key, body: UserChange) -> User:
     """What is left out stays as it is; a name is never changed."""
     with access.change() as change:
         name = _require(change, access, user).name
-        row = users.change_user(
-            change.session,
-            actor=access.actor,
-            tenant_id=access.tenant_id,
-            name=name,
-            **body.model_dump(exclude_unset=True),
-        )
+        given = body.model_dump(exclude_unset=True)
+        with body_references():
+            row = users.change_user(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name, **given)
         return change.answer(_user(change.session, access, row))
 
 

@@ -62,13 +62,19 @@ def set_hold(
     return hold
 
 
-def clear_hold(session: Session, *, actor: str, tenant_id: TenantId, hold_id: int) -> RetentionHold:
-    """What it kept goes by the settings again, a week later. Raises HoldNotFound, and Conflict where it was cleared."""
-    hold = repository.lock_hold(session, tenant_id, hold_id)
+def require(session: Session, *, tenant_id: TenantId, hold_id: int, lock: bool = False) -> RetentionHold:
+    """Raises HoldNotFound."""
+    hold = repository.get_hold(session, tenant_id, hold_id, lock=lock)
     if hold is None:
         raise HoldNotFound(
             f"There is no hold {hold_id}.", place="hold", remedy="They are listed by: ./admit retention hold list"
         )
+    return hold
+
+
+def clear_hold(session: Session, *, actor: str, tenant_id: TenantId, hold_id: int) -> RetentionHold:
+    """What it kept goes by the settings again, a week later. Raises HoldNotFound, and Conflict where it was cleared."""
+    hold = require(session, tenant_id=tenant_id, hold_id=hold_id, lock=True)
     if hold.cleared_at is not None:
         raise Conflict(f"Hold {hold_id} was cleared already.", place="hold")
     hold.cleared_at, hold.cleared_by = utc_now(), actor

@@ -138,9 +138,9 @@ def list_holds(
     return session.scalars(query).all()
 
 
-def lock_hold(session: Session, tenant_id: TenantId, hold_id: int) -> RetentionHold | None:
+def get_hold(session: Session, tenant_id: TenantId, hold_id: int, *, lock: bool = False) -> RetentionHold | None:
     query = select(RetentionHold).where(RetentionHold.tenant_id == tenant_id, RetentionHold.id == hold_id)
-    return session.scalar(query.with_for_update())
+    return session.scalar(query.with_for_update() if lock else query)
 
 
 def delete_holds(session: Session, tenant_id: TenantId) -> None:

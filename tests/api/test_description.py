@@ -53,11 +53,11 @@ def _renamed(document: dict[str, Any]) -> None:
 
 
 def _required(document: dict[str, Any]) -> None:
-    _schema(document, "NewEndpoint")["required"].append("name")
+    _schema(document, "EndpointInput")["required"].append("name")
 
 
 def _shorter(document: dict[str, Any]) -> None:
-    _schema(document, "NewEndpoint")["properties"]["name"]["maxLength"] = 10
+    _schema(document, "EndpointInput")["properties"]["name"]["maxLength"] = 10
 
 
 def _less_told(document: dict[str, Any]) -> None:
@@ -78,7 +78,7 @@ def _more_told(document: dict[str, Any]) -> None:
 
 
 def _more_taken(document: dict[str, Any]) -> None:
-    _schema(document, "NewEndpoint")["properties"]["color"] = {"type": "string"}
+    _schema(document, "EndpointInput")["properties"]["color"] = {"type": "string"}
 
 
 def _new_route(document: dict[str, Any]) -> None:

@@ -287,7 +287,6 @@ GOOD: dict[str, Good] = {
     "downloadExportFile": Good(path={"export": "done_export"}),
     "addFeed": Good({"kind": "webhook", "name": "$new_slug", "settings": {"url": "https://siem.example/$new_name"}}),
     "changeFeed": Good({"url": "https://siem.example/$new_name"}),
-    "testFeed": Good(status=503),
     "pauseFeed": Good({"because": "$new_name"}),
     "resumeFeed": Good(path={"feed": "paused_feed"}),
     "replayFeed": Good({"since": "$lately"}),

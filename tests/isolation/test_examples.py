@@ -25,15 +25,17 @@ _REFUSED: dict[int, dict[str, tuple[str, ...]]] = {
     404: {
         "no secret has been shown that a code could be of": ("confirmMyTotp",),
         "trials are not offered here": ("signUp", "confirmSignUp"),
-        "a decision has its time in its id": ("simulatePolicy/decision",),
-        "nothing has discovered this device": ("classifyEndpoints",),
-        "no device has an address of that pool": ("releasePoolAddress",),
     },
     409: {
         "an MSP is called so": ("createMsp",),
         "a secret changes over already": ("beginSecretRotation",),
         "the key of the root is there": ("importRootKey",),
         "nobody is on the network": ("addCoaRequests/disconnect", "addCoaRequests/change"),
+    },
+    422: {
+        "a decision has its time in its id": ("simulatePolicy/decision",),
+        "nothing has discovered this device": ("classifyEndpoints",),
+        "no device has an address of that pool": ("releasePoolAddress",),
     },
     410: {"no mail has brought this link": ("setPasswordByLink",)},
 }

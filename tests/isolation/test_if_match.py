@@ -25,7 +25,6 @@ _UNCOMPARED = {
     },
     "adds to what others have told": {"setEndpointPosture"},
     "ends what is only listed": {
-        *("revokeTenantToken", "revokeMspToken", "revokePlatformToken"),
         *("endTenantSignOnSession", "endMspSignOnSession", "endPersonSessions", "resetPersonFactors"),
     },
 }

@@ -85,7 +85,7 @@ def _reach(world: Installation, route: Route, asks: Requires, places: Sequence[P
                 # The same to each of its roles.
                 if slug not in unknown:
                     unknown[slug] = _at(world, route, token, "nothing")
-                assert (answer.status, answer.body) == (404, unknown[slug].body), told
+                assert (answer.status, answer.body) == (422 if asks.in_body else 404, unknown[slug].body), told
                 assert missing in answer.text, told
     assert all(seen[allowed] for allowed in (True, False)), route
 

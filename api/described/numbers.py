@@ -1,0 +1,22 @@
+"""Sizes of numbers: generators for languages with several take the smallest where none is said."""
+
+from typing import Any, Final
+
+_FORMATS: Final = {"integer": "int64", "number": "double"}
+
+
+def tell_sizes(part: Any) -> None:  # noqa: ANN401 -- a part of a JSON document
+    """Of each schema in a description, wherever it is."""
+    if isinstance(part, dict):
+        kind = part.get("type")
+        if isinstance(kind, str) and kind in _FORMATS:
+            part.setdefault("format", _FORMATS[kind])
+        for name, value in part.items():
+            if name == "properties":
+                # Names of fields, among them `value` and `default`.
+                tell_sizes(list(value.values()))
+            elif name not in ("example", "examples", "default", "value"):
+                tell_sizes(value)
+    elif isinstance(part, list):
+        for value in part:
+            tell_sizes(value)

@@ -1,0 +1,73 @@
+"""Each answer 201 tells where what was made is, and that can be read there: each such route, from the description."""
+
+from collections.abc import Iterator
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from tests.isolation.fed import as_whom, things_of
+from tests.isolation.hall import Hall
+from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
+
+# Those that the requests of the book do not bring to a 201, and the test that looks at their Location.
+_ELSEWHERE = {
+    "addMyPasskey": "tests/sign_in/test_credentials.py",
+    "confirmSignUp": "tests/trials/test_signing_up.py",
+}
+# One is under way already; it is cancelled before.
+_FIRST = {"beginSecretRotation": "cancelSecretRotation"}
+# What is shown by what it belongs to: a link by its person, codes by the account.
+_NO_ID = {"makePasswordLink", "beginMyTotp", "makeMyRecoveryCodes"}
+
+
+def _making(world: Installation, noun: str) -> Iterator[Route]:
+    document = world.app.openapi()
+    for route in ROUTES[noun]:
+        if "201" in document["paths"][f"/v1{route.path}"][route.method.lower()]["responses"]:
+            yield route
+
+
+def test_all_that_make_something_describe_a_location(world: Installation) -> None:
+    made = [route for noun in ROUTES for route in _making(world, noun)]
+    assert len(made) > 35
+    assert _ELSEWHERE.keys() <= {route.name for route in made}
+    for route in made:
+        answer = world.app.openapi()["paths"][f"/v1{route.path}"][route.method.lower()]["responses"]["201"]
+        assert "Location" in answer["headers"], route.name
+
+
+@pytest.mark.parametrize("noun", ROUTES)
+def test_what_was_made_is_read_at_its_location(world: Installation, hall: Hall, noun: str) -> None:
+    for route in _making(world, noun):
+        if route.name in _ELSEWHERE:
+            continue
+        things = things_of(world, route)
+        headers = as_whom(world, route, things)
+        with hall.open():
+            if route.name in _FIRST:
+                first = BY_NAME[_FIRST[route.name]]
+                before = world.call(first.method, headers=headers, **first.good.asked(first.path, things))
+                assert before.status < 300, before.text
+            made = world.call(route.method, headers=headers, **route.good.asked(route.path, things))
+            assert made.status == 201, (route.name, made.text)
+            assert "location" in made.headers, route.name
+            where = urlsplit(made.headers["location"])
+            assert (where.scheme, where.netloc) == ("", ""), route.name
+            read = world.call("GET", where.path, headers=headers, query=dict(parse_qsl(where.query)))
+        assert read.status == 200, (route.name, made.headers["location"], read.text)
+        shown, told = read.json, made.json
+        name = next((each for each in ("id", "mac", "slug", "serial", "number", "name") if each in told), None)
+        if route.name not in _NO_ID and name is not None:
+            assert shown[name] == told[name], (route.name, read.text)
+
+
+def test_replayed_answer_has_the_same_location(world: Installation, hall: Hall) -> None:
+    route = BY_NAME["addSite"]
+    things = things_of(world, route)
+    headers = as_whom(world, route, things) | {"Idempotency-Key": "located"}
+    with hall.open():
+        first, again = (
+            world.call(route.method, headers=headers, **route.good.asked(route.path, things)) for _ in range(2)
+        )
+    assert again.headers["idempotency-replayed"] == "true"
+    assert again.headers["location"] == first.headers["location"]

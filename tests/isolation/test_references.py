@@ -1,0 +1,157 @@
+"""A body that names something unknown is invalid (422, with the field as place): only what the address names is 404."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from tests.isolation.book import Good
+from tests.isolation.calls import Answer
+from tests.isolation.fed import as_whom, things_of
+from tests.isolation.hall import Hall
+from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
+from tests.isolation.things import nobodys
+
+_MAC, _ID = "00:00:5e:00:63:01", "0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10"
+_DOCUMENT = {"rules": [], "fallback": {"verdict": "deny"}}
+_BULK = {"operation": "put", "items": [{"mac": _MAC, "groups": ["nobody"]}], "macs": None, "groups": None}
+# References that the requests of the book do not make: parts of a body laid over the book's, and the place reported.
+_MORE: dict[str, tuple[tuple[dict[str, Any], str], ...]] = {
+    "addTenantMember": (({"tenants": ["nobody"]}, "tenants"),),
+    "addMspMember": (({"tenants": ["nobody"]}, "tenants"),),
+    "changeMspMember": (({"tenants": ["nobody"]}, "tenants"), ({"role": "nobody"}, "role")),
+    "prepareMove": (({"cell": "nobody"}, "cell"),),
+    "createTenant": (({"msp": _ID}, "msp"),),
+    "startRollout": (({"version": 999}, "version"),),
+    "revealRadiusSecret": (({"nas": "nobody"}, "nas"), ({"snippet": "nobody"}, "snippet")),
+    "beginSecretRotation": (({"nas": "nobody"}, "nas"),),
+    "finishSecretRotation": (({"nas": "nobody"}, "nas"),),
+    "cancelSecretRotation": (({"nas": "nobody"}, "nas"),),
+    "rollBackPolicy": (({"version": 999}, "version"),),
+    "testPolicy": (({"version": 999}, "version"),),
+    "replayPolicy": (({"version": 999}, "version"), ({"document": _DOCUMENT, "site": "nobody"}, "site")),
+    "simulatePolicy": (({"request": None, "decision": "1767225600000000-1"}, "decision"),),
+    "previewRedecision": (({"version": 999}, "version"),),
+    "issueCertificate": (
+        ({"endpoint": None, "user": "nobody"}, "user"),
+        ({"profile": "nobody"}, "profile"),
+    ),
+    "revokeCertificatesOfHolder": (({"endpoint": None, "user": "nobody"}, "user"),),
+    "makeEnrolmentLink": (({"endpoint_mac": None, "user_name": "nobody"}, "user_name"), ({"profile": "x"}, "profile")),
+    "makeEnrolmentSecret": (({"endpoint_mac": None, "user_name": "nobody"}, "user_name"),),
+    "setScepWebhook": (({"profile": "nobody"}, "profile"),),
+    "addCoaRequests": (({"session": 987_654_321}, "session"), ({"nas": "nobody"}, "nas")),
+    "changeEndpointsInBulk": (
+        ({"operation": "set-groups", "groups": ["nobody"]}, "groups"),
+        (
+            {"operation": "put", "items": [{"mac": _MAC, "groups": ["nobody"]}], "macs": None, "groups": None},
+            "items[0]",
+        ),
+    ),
+    "changePool": (({"reserved": {_MAC: "10.250.0.1"}}, "reserved"),),
+    "changeTenantSignInRules": (({"local_account": "nobody@nobody.example"}, "local_account"),),
+}
+# Names in bodies that need not exist yet, or whose absence is an answer.
+_FREE = {
+    ("simulatePolicy", "mac"): 200,
+    ("changePool", "mac"): 200,
+    ("saveTemplateVersion", "group"): 201,
+    ("importTenant", "tenant_file"): 202,
+    # Its key is there already.
+    ("importRootKey", "root_key"): 409,
+    # A live session, of which there may be none.
+    ("addCoaRequests", "mac"): 409,
+    **dict.fromkeys((("changeUsersInBulk", "user_name"), ("setUpTenantSignOn", "domain")), 200),
+    **dict.fromkeys((("setUpMspSignOn", "domain"), ("issueServerCertificate", "domain")), 0),
+}
+_NO_REFERENCES = {"soon", "lately", "version"}
+
+
+def _send(world: Installation, hall: Hall, route: Route, asked: Mapping[str, Any]) -> Answer:
+    with hall.open():
+        return world.call(route.method, headers=as_whom(world, route, things_of(world, route)), **asked)
+
+
+def _places(answer: Answer) -> Iterator[str]:
+    told = answer.json
+    yield told.get("place", "")
+    yield from (each.get("place", "") for each in told.get("mistakes", ()))
+
+
+def _tries(world: Installation, route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
+    """For each thing that the body of the book names, by its name, the request with nobody's in its place."""
+    things = things_of(world, route)
+    for name in Good(route.good.body, content=route.good.content).names(""):
+        if name.startswith("new_") or name in _NO_REFERENCES or name not in nobodys():
+            continue
+        path = Good(path=route.good.path).asked(route.path, things)
+        yield name, route.good.asked(route.path, {**things, name: nobodys()[name]}) | path
+
+
+@pytest.mark.parametrize("noun", ROUTES)
+def test_unknown_thing_in_a_body_is_invalid_input(world: Installation, hall: Hall, noun: str) -> None:
+    for route in ROUTES[noun]:
+        for name, asked in _tries(world, route):
+            answer = _send(world, hall, route, asked)
+            if (route.name, name) in _FREE:
+                assert answer.status in (_FREE[route.name, name], 200, 201), (route.name, name, answer.text)
+                continue
+            assert answer.status == 422, (route.name, name, answer.text)
+            assert any(_is_field(world, route, place) for place in _places(answer)), (route.name, name, answer.text)
+
+
+def _is_field(world: Installation, route: Route, place: str) -> bool:
+    """Whether the place is one of the request's body; of a file, a line."""
+    document = world.app.openapi()
+    content = document["paths"][f"/v1{route.path}"][route.method.lower()]["requestBody"]["content"]
+    if "application/json" not in content:
+        return place.startswith("line ")
+    names = set(_fields(document, content["application/json"]["schema"]))
+    # Places in a policy document are those of its own schema.
+    return place.partition("[")[0].partition(".")[0] in names | {"rules"}
+
+
+def _fields(document: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
+    if "$ref" in schema:
+        schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    for way in schema.get("oneOf", ()):
+        yield from _fields(document, way)
+    yield from schema.get("properties", ())
+    # Of a list or an object within it.
+    yield from (inner for part in schema.get("properties", {}).values() for inner in _inner(document, part))
+
+
+def _inner(document: dict[str, Any], part: dict[str, Any]) -> Iterator[str]:
+    if "$ref" in part.get("items", {}):
+        yield from _fields(document, part["items"])
+
+
+@pytest.mark.parametrize("name", _MORE)
+def test_other_unknown_references_name_their_field(world: Installation, hall: Hall, name: str) -> None:
+    route = BY_NAME[name]
+    for parts, place in _MORE[name]:
+        asked = route.good.asked(route.path, things_of(world, route))
+        body = {**(asked.get("body") or {}), **parts}
+        asked["body"] = {field: value for field, value in body.items() if value is not None}
+        answer = _send(world, hall, route, asked)
+        assert answer.status == 422, (parts, answer.text)
+        assert any(each.startswith(place) for each in _places(answer)), (parts, answer.text)
+
+
+def test_unknown_thing_in_the_address_is_not_found(world: Installation, hall: Hall) -> None:
+    """The near miss: the same requests, with an unknown thing in the path."""
+    tried = 0
+    for route in BY_NAME.values():
+        names = [route.good.path.get(each, each) for each in route.good.path_names(route.path)]
+        things = things_of(world, route)
+        if route.good.body is None or not names or names[-1] in ("tenant", "msp"):
+            continue
+        if things[names[-1]] == nobodys()[names[-1]]:
+            # A log, a version or a cell, of which everybody's are called so.
+            continue
+        asked = route.good.asked(route.path, things)
+        path = Good(path=route.good.path).asked(route.path, {**things, names[-1]: nobodys()[names[-1]]})
+        answer = _send(world, hall, route, asked | path)
+        assert answer.status == 404, (route.name, answer.text)
+        tried += 1
+    assert tried > 20
