@@ -1,5 +1,6 @@
 """What fields, parameters and operations are, where the code does not say it: in the files beside."""
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -50,7 +51,10 @@ def tell_fields(schemas: Mapping[str, Any]) -> None:
         changes = schema.get("additionalProperties") is False and name.endswith("Change")
         for field, told in schema.get("properties", {}).items():
             text = told.get("description") or own.get(field) or general.get(field, "")
-            told["description"] = _with_absence(text, told, changes=changes)
+            text = _with_absence(text, told, changes=changes)
+            told["description"] = text if name.startswith("Bulk") else _with_default(text, told)
+            # Generators would send it as if it had been chosen, or require the field.
+            told.pop("default", None)
 
 
 def _with_absence(text: str, told: Mapping[str, Any], *, changes: bool) -> str:
@@ -61,6 +65,11 @@ def _with_absence(text: str, told: Mapping[str, Any], *, changes: bool) -> str:
     if changes:
         return text if _STAYS in text else f"{text} Left out: {_STAYS}."
     return text if "null" in text else f"{text} null where there is none."
+
+
+def _with_default(text: str, told: Mapping[str, Any]) -> str:
+    default = told.get("default")
+    return text if default in (None, "", [], {}) else f"{text} Default: {json.dumps(default)}."
 
 
 @cache

