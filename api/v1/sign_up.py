@@ -4,6 +4,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 
 from api.access import Anyone
+from api.description import refuses
 from api.sign_up import desk
 from api.v1.inputs import Input
 
@@ -41,7 +42,7 @@ def sign_up(request: Request, body: NewSignUp) -> SignUpAsked:
     return SignUpAsked(message=ASKED)
 
 
-@router.post("/confirm", status_code=201, operation_id="confirmSignUp")
+@router.post("/confirm", status_code=201, operation_id="confirmSignUp", responses=refuses(410))
 def confirm_sign_up(request: Request, response: Response, body: Confirmation) -> NewTrial:
     """With the token of the link, once: makes the account with this password, and a tenant that admits known devices
     and those with a certificate of its own. Its self-test is under way when this is answered."""

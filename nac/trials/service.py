@@ -61,7 +61,7 @@ class TooManySignUps(AdmitError):
 class LinkRefused(AdmitError):
     """This link does not work."""
 
-    status = 404
+    status = 410
 
 
 class NoTrialLeft(AdmitError):

@@ -11,7 +11,7 @@ from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
 
 # Those that the requests of the book do not bring to a 201, and the test that looks at their Location.
 _ELSEWHERE = {
-    "addMyPasskey": "tests/sign_in/test_credentials.py",
+    "addMyPasskey": "tests/sign_in/test_sign_in.py",
     "confirmSignUp": "tests/trials/test_signing_up.py",
 }
 # One is under way already; it is cancelled before.

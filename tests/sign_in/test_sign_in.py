@@ -27,7 +27,10 @@ def with_totp(mine: Browser) -> str:
 def with_passkey(mine: Browser, key: Authenticator) -> dict:
     asked = mine.good("POST", "/me/passkeys/options")
     body = {"challenge": asked["challenge"], "credential": key.create(asked["options"]), "name": "Key"}
-    return mine.good("POST", "/me/passkeys", body)
+    made = mine.ask("POST", "/me/passkeys", body)
+    assert made.status_code == 201, made.text
+    assert made.json() in mine.good("GET", made.headers["location"].removeprefix("/v1"))["items"]
+    return made.json()
 
 
 def by_passkey(mine: Browser, key: Authenticator, challenge: str | None = None) -> dict:

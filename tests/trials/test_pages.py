@@ -37,7 +37,7 @@ def test_the_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
     assert "right?" in api.post("/sign-in", data=given | {"password": "x"}).text
     assert api.post("/sign-in", data=given).headers["location"] == "/"
     del api.headers["Cookie"]
-    assert api.post(mails.link(), data={"password": PASSWORD, "again": PASSWORD}).status_code == 404
+    assert api.post(mails.link(), data={"password": PASSWORD, "again": PASSWORD}).status_code == 410
 
 
 def test_who_has_an_account_already_finds_the_way_to_sign_in(api: httpx.Client):

@@ -41,6 +41,7 @@ from tests.api.served import served, settings_of_public
 from tests.factories.certificates import SIGNING
 from tests.killed import deaths
 from tests.postgres import Database
+from tests.sign_in.conftest import Browser
 from tests.trials.conftest import ANN, PASSWORD, Mails
 
 
@@ -64,13 +65,23 @@ def test_who_confirms_administers_a_tenant_that_decides(
     assert PASSWORD not in str(mails.all())
 
 
+def test_new_tenant_is_read_at_its_location(api: httpx.Client, mails: Mails):
+    assert api.post("/v1/sign-up", json=ANN).status_code == 202
+    made = api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD})
+    assert made.status_code == 201, made.text
+    ann = Browser(api)
+    ann.sign_in(ANN["email"], PASSWORD)
+    read = ann.good("GET", made.headers["location"].removeprefix("/v1"))
+    assert read["slug"] == made.json()["tenant"]
+
+
 def test_the_link_works_once(trial: str, mails: Mails, api: httpx.Client):
     asked = {"token": mails.token(), "password": PASSWORD}
     again = api.post("/v1/sign-up/confirm", json=asked)
     unknown = api.post("/v1/sign-up/confirm", json=asked | {"token": "x" * 43})
-    assert (again.status_code, again.json()["code"]) == (404, "link-refused")
+    assert (again.status_code, again.json()["code"]) == (410, "link-refused")
     assert again.json()["detail"] == unknown.json()["detail"]
-    assert api.get(mails.link()).status_code == 404
+    assert api.get(mails.link()).status_code == 410
 
 
 def test_known_and_unknown_addresses_are_answered_alike(trial: str, mails: Mails, api: httpx.Client):
@@ -85,7 +96,7 @@ def test_a_link_ends_after_a_day(mails: Mails, api: httpx.Client, app_engine: En
     assert api.get(mails.link()).status_code == 200
     with session_scope(PlatformScope(), engine=app_engine) as session:
         session.execute(update(SignUp).values(expires_at=utc_now() - timedelta(seconds=1)))
-    assert api.get(mails.link()).status_code == 404
+    assert api.get(mails.link()).status_code == 410
 
 
 def test_a_second_link_makes_no_second_account(mails: Mails, api: httpx.Client):
@@ -93,7 +104,7 @@ def test_a_second_link_makes_no_second_account(mails: Mails, api: httpx.Client):
     first = mails.token()
     api.post("/v1/sign-up", json=ANN)
     second = mails.token()
-    for token, status in ((first, 201), (second, 404)):
+    for token, status in ((first, 201), (second, 410)):
         answer = api.post("/v1/sign-up/confirm", json={"token": token, "password": PASSWORD})
         assert answer.status_code == status, answer.text
 

@@ -91,7 +91,7 @@ def test_a_configuration_comes_with_the_secret(start: Start):
     secret = re.search("shared secret: <code>([^<]+)</code>", shown.text)
     assert secret
     assert f"key plaintext {secret[1]}" in shown.text
-    assert start.post("secret", snippet="nothing").status_code == 404
+    assert start.post("secret", snippet="nothing").status_code == 422
 
 
 def test_a_token_is_good_for_what_its_maker_may(start: Start, api: httpx.Client):

@@ -48,7 +48,7 @@ def test_many_are_classified_at_once_or_none(api: httpx.Client) -> None:
     for body, status in (
         ({"action": "approve"}, 422),
         ({"action": "approve", "macs": [LASTING, RANDOM]}, 422),
-        ({"action": "approve", "macs": [LASTING, KNOWN]}, 404),
+        ({"action": "approve", "macs": [LASTING, KNOWN]}, 422),
         ({"action": "burn", "macs": [LASTING]}, 422),
     ):
         answer = api.post(f"{ENDPOINTS}/classify", json=body)

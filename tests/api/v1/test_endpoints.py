@@ -63,7 +63,7 @@ def test_pages_go_on_where_the_last_one_ended(api: httpx.Client) -> None:
         ({"mac": PRINTER, "name": "x" * 201}, 422, "name"),
         ({"mac": PRINTER, "valid_until": "2020-01-01T00:00:00Z"}, 422, "valid_until"),
         ({"mac": PRINTER, "valid_until": "2040-01-01T00:00:00"}, 422, "valid_until"),
-        ({"mac": PRINTER, "groups": ["unheard-of"]}, 404, ""),
+        ({"mac": PRINTER, "groups": ["unheard-of"]}, 422, ""),
         ({"mac": "02:00:00:00:00:01"}, 422, "mac"),
         ([], 422, ""),
     ],

@@ -72,8 +72,21 @@ def test_webhook_is_tried_over_real_tls(api: httpx.Client, tmp_path) -> None:
         assert added.json()["settings"]["ca_certificate"] == "(PEM)"
         sent = api.post(f"{FEEDS}/local/test")
         assert sent.status_code == 200, sent.text
+        assert (sent.json()["delivered"], sent.json()["failure"]) == (True, "")
         assert receiver.ids == [sent.json()["sent"]]
-    assert api.post(f"{FEEDS}/local/test").json()["code"] == "feed-unreachable"
+
+
+@pytest.mark.parametrize("outbound_networks", ["127.0.0.0/8"])
+def test_failed_test_of_a_feed_is_a_result(api: httpx.Client) -> None:
+    closed = "https://127.0.0.1:1/"
+    api.post(FEEDS, json={"kind": "webhook", "name": "closed", "settings": {"url": closed}})
+    api.post(FEEDS, json={"kind": "syslog", "name": "logs", "settings": {"host": "127.0.0.1", "port": 1}})
+    for name in ("closed", "logs"):
+        answer = api.post(f"{FEEDS}/{name}/test")
+        assert answer.status_code == 200, answer.text
+        told = answer.json()
+        assert (told["delivered"], told["sent"]) == (False, "")
+        assert told["failure"], told
 
 
 def test_syslog_has_settings_of_its_own(api: httpx.Client) -> None:
@@ -85,7 +98,8 @@ def test_syslog_has_settings_of_its_own(api: httpx.Client) -> None:
     assert changed.json()["destination"] == "logs.example:7000"
     assert changed.json()["settings"]["severities"] == {}
     assert api.patch(f"{FEEDS}/logs", json={"url": "https://siem.example/"}).json()["place"] == "url"
-    assert api.patch(f"{FEEDS}/logs", json={"host": None}).json()["place"] == "host"
+    [mistake] = api.patch(f"{FEEDS}/logs", json={"host": None}).json()["mistakes"]
+    assert mistake["place"] == "host"
     assert api.post(f"{FEEDS}/logs/rotate-secret", json={}).status_code == 422
     assert api.post(f"{FEEDS}/logs/rotate-secret", json={"client_key": "x"}).status_code == 422
 

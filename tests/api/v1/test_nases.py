@@ -100,7 +100,7 @@ def test_list_is_narrowed_and_goes_on_by_key(api: httpx.Client, asked: dict[str,
         ({"name": "x"}, 422, "identifier"),
         ({"name": "x", "identifier": "i", "secret": SECRET}, 422, "secret"),
         ({"name": "x", "address": "192.0.2.0/24"}, 422, "address"),
-        ({"name": "x", "identifier": "i", "site": "nowhere"}, 404, "site"),
+        ({"name": "x", "identifier": "i", "site": "nowhere"}, 422, "site"),
         ({"name": "x", "identifier": "i", "colour": 1}, 422, "colour"),
     ],
 )

@@ -102,7 +102,7 @@ def test_what_is_removed_while_it_is_named_is_told_by_its_field(
         answer = answered["answer"]
     # Of rows each is told.
     [problem] = answer.json().get("mistakes", [answer.json()])
-    assert answer.status_code in ((422,) if "[" in place else (404, 409)), answer.text
+    assert answer.status_code in ((422,) if "[" in place else (422, 409)), answer.text
     assert problem["place"] == place, answer.text
     assert problem["remedy"], answer.text
     for name in ("fk_", "endpoint_group_members", "_id"):

@@ -184,7 +184,7 @@ def test_msps_are_made_and_changed(api: httpx.Client, operator: dict[str, str]) 
     changed = api.patch("/v1/msps/acme", json={"name": "Acme!"}, headers={"If-Match": shown.headers["etag"]})
     assert changed.json()["name"] == "Acme!"
     elsewhere = api.post("/v1/tenants", headers=operator, json={"msp": "nobody", "slug": "x"})
-    assert (elsewhere.status_code, elsewhere.json()["code"]) == (404, "msp-not-found")
+    assert (elsewhere.status_code, elsewhere.json()["code"]) == (422, "msp-not-found")
 
 
 def test_who_was_suspended_from_above_does_not_resume_himself(

@@ -1,0 +1,96 @@
+"""Names in /openapi.json stay apart in generated clients: as modules, classes, methods and constructors."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from api.access import Anyone
+from api.described import names
+from api.described.routes import routes_of
+from cli import openapi
+
+
+@pytest.fixture(scope="module")
+def described() -> dict[str, Any]:
+    return openapi.description()
+
+
+def _plain(name: str) -> str:
+    """What generators leave of a name, whatever case they write it in; modules of some languages ignore case."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _twice(given: Iterable[str]) -> list[str]:
+    return [name for name, times in Counter(map(_plain, given)).items() if times > 1]
+
+
+def _operations(described: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for operations in described["paths"].values():
+        yield from operations.values()
+
+
+def _inline(owner: str, schema: dict[str, Any]) -> Iterator[str]:
+    """Enumerations and objects without a name of their own, which generators call by where they are."""
+    for field, part in schema.get("properties", {}).items():
+        for inner in (part, part.get("items", {}), *part.get("anyOf", ())):
+            if len(inner.get("enum", ())) > 1 or inner.get("properties"):
+                yield f"{owner} {field}"
+                break
+
+
+def test_schemas_and_their_inline_parts_have_names_of_their_own(described: dict[str, Any]) -> None:
+    schemas = described["components"]["schemas"]
+    inline = [name for owner, schema in schemas.items() for name in _inline(owner, schema)]
+    assert len(inline) > 50
+    assert _twice([*schemas, *inline]) == []
+
+
+def test_constructors_have_names_of_their_own(described: dict[str, Any]) -> None:
+    """Go makes NewSite for Site."""
+    schemas = described["components"]["schemas"]
+    assert _twice([*schemas, *(f"New{name}" for name in schemas)]) == []
+
+
+def test_operations_have_names_and_one_tag_each(described: dict[str, Any]) -> None:
+    """Go would make the types of a request once for each tag."""
+    operations = list(_operations(described))
+    assert _twice(operation["operationId"] for operation in operations) == []
+    assert [each["operationId"] for each in operations if len(each["tags"]) != 1] == []
+    assert _twice(tag["name"] for tag in described["tags"]) == []
+
+
+def test_no_schema_is_named_by_a_makeshift(described: dict[str, Any]) -> None:
+    odd = [name for name in described["components"]["schemas"] if re.search(r"\d$|Output$|^Api", name)]
+    assert set(odd) <= {"Pkcs12"}
+    made = openapi.application()
+    plain = set(made.openapi()["components"]["schemas"])
+    assert set(names._NAMES.values()) <= plain, "names.py names what is no schema"
+
+
+def test_numbers_tell_their_size(described: dict[str, Any]) -> None:
+    """Go would read an integer of which nothing is told into 32 bits."""
+
+    def unsized(part: Any, where: str) -> Iterator[str]:
+        if isinstance(part, dict):
+            if part.get("type") in ("integer", "number") and "format" not in part:
+                yield where
+            for name, inner in part.items():
+                if name not in ("example", "examples"):
+                    yield from unsized(inner, f"{where}.{name}")
+        elif isinstance(part, list):
+            for inner in part:
+                yield from unsized(inner, where)
+
+    fields = {"schemas": described["components"]["schemas"], "paths": described["paths"]}
+    assert list(unsized(fields["schemas"], "")) + list(unsized(fields["paths"], "")) == []
+
+
+def test_public_operations_say_that_they_take_no_credential(described: dict[str, Any]) -> None:
+    public = [told for told in routes_of(openapi.application()).values() if isinstance(told.asks, Anyone)]
+    assert len(public) > 9
+    for operation in _operations(described):
+        is_public = operation["operationId"] in {told.operation_id for told in public}
+        assert (operation["security"] == []) == is_public, operation["operationId"]
