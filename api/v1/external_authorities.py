@@ -98,7 +98,8 @@ def import_authorities(access: Connects, body: Upload) -> Uploaded:
         )
         sources = external.sources_of(change.session, tenant_id=access.tenant_id)
         items = [shown(access, row, sources.get(row.id)) for row in imported.authorities]
-        change.located(*(each.id for each in items[:1] if len(items) == 1))
+        # Several have no path in common but the list.
+        change.located(*[each.id for each in items] if len(items) == 1 else ())
         return change.answer(Uploaded(items=items, needs_exchange=imported.needs_exchange))
 
 
