@@ -25,10 +25,12 @@ def make_application(
     database_settings: Sequence[str] = (),
 ) -> FastAPI:
     """`name` is how PostgreSQL sees it. Strangers are not told how it is built."""
+    # PostgreSQL ends a slow statement before we do: its connection stays, and it does not work on for nobody.
+    statement_seconds = settings.api_database_wait_seconds + 1
     engine = make_engine(
         settings.database_url,
         application_name=name,
-        settings=database_settings,
+        settings=(f"statement_timeout={statement_seconds * 1000:.0f}ms", *database_settings),
         wait_seconds=settings.api_database_wait_seconds,
         # To open one takes as long as ten look-ups, and requests come and go.
         keeps_all=True,
@@ -61,6 +63,7 @@ def make_application(
     app.state.settings = settings
     app.state.for_strangers = for_strangers
     app.state.engine = engine
+    app.state.wait_seconds = statement_seconds + 1
     app.state.redis = client
     # What runs beside the requests: how each is started and stopped.
     beside: list[tuple[Callable[[], None], Callable[[], None]]] = []

@@ -83,6 +83,12 @@ def kept_usage_of(request: Request) -> KeptAnswers[Sequence[Use]]:
     return kept
 
 
+def wait_seconds_of(request: Request) -> float:
+    """Until a request has heard from PostgreSQL; to wait for a thread and a connection counts as well."""
+    seconds: float = request.app.state.wait_seconds
+    return seconds
+
+
 def room_of(request: Request, whose: str) -> Semaphore | None:
     """None for any number, of an application that is not started."""
     rooms: dict[str, Semaphore] = request.app.state.rooms

@@ -18,19 +18,33 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.bodies import PATIENCE_SECONDS, read_body, replay
-from api.state import room_of, settings_of
+from api.state import room_of, settings_of, wait_seconds_of
+from nac.db import wait_budget
 from nac.errors import AdmitError, ConnectionsInUse
 
 _REMEDY: Final = "Try again in some seconds."
 Result = TypeVar("Result")
 
 
-async def in_turn(threads: Executor | None, work: Callable[[Request], Result], request: Request) -> Result:
-    """What `work` comes to. Raises ConnectionsInUse where no thread could begin with it in time."""
+async def in_turn(
+    threads: Executor | None,
+    work: Callable[[Request], Result],
+    request: Request,
+    *,
+    wait_seconds: float | None = None,
+) -> Result:
+    """What `work` comes to. It waits for PostgreSQL for `wait_seconds`, or as long as any request. Raises
+    ConnectionsInUse where no thread could begin with it in time."""
     loop = get_running_loop()
+    began = loop.time()
+
+    def bounded() -> Result:
+        with wait_budget(wait_seconds or wait_seconds_of(request), spent=loop.time() - began):
+            return work(request)
+
     if threads is None:
-        return await loop.run_in_executor(None, work, request)
-    turn = threads.submit(work, request)
+        return await loop.run_in_executor(None, bounded)
+    turn = threads.submit(bounded)
     is_late = False
 
     def give_up() -> None:
@@ -79,6 +93,7 @@ class InRoom:
         if room is None:
             await self._app(scope, receive, send)
             return
+        began = get_running_loop().time()
         try:
             async with timeout(settings_of(request).api_database_wait_seconds):
                 await room.acquire()
@@ -96,7 +111,8 @@ class InRoom:
             await send(message)
 
         try:
-            await self._app(scope, receive, sent)
+            with wait_budget(wait_seconds_of(request), spent=get_running_loop().time() - began):
+                await self._app(scope, receive, sent)
         finally:
             place.leave()
 

@@ -32,7 +32,9 @@ class Installation:
         self.settings = settings
         # The services work in the role of the API. Counting over tenants and removing a bench's logs is the owner's.
         self.engine = make_engine(settings.database_url, application_name="admit-bench")
-        self.owner = make_engine(settings.database_owner_url, application_name="admit-bench", pool_size=1)
+        self.owner = make_engine(
+            settings.database_owner_url, application_name="admit-bench", pool_size=1, statement_seconds=3_600
+        )
         require_current_schema(self.engine)
         self.signing = Signing.from_settings(settings)
         self.sealer = self.signing.sealer

@@ -31,7 +31,8 @@ def _refuse_newer(connection: Connection) -> None:
 
 def _migrate() -> None:
     url = context.config.attributes.get("url") or os.environ["ADMIT_DATABASE_OWNER_URL"]
-    engine = make_engine(url, pool_size=1, application_name="admit-migrate")
+    # Longer than PostgreSQL gives a statement of a migration.
+    engine = make_engine(url, pool_size=1, application_name="admit-migrate", statement_seconds=360)
     try:
         with engine.connect() as connection:
             connection.execute(_TIMEOUTS)

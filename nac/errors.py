@@ -144,11 +144,11 @@ class TookTooLong(Unavailable):
 class DatabaseUnavailable(Unavailable):
     """The database does not answer."""
 
+    retry_after_seconds = 5
+
 
 class ConnectionsInUse(DatabaseUnavailable):
     """All connections to the database are in use."""
-
-    retry_after_seconds = 5
 
 
 class NotLiveYet(Unavailable):

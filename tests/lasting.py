@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from sqlalchemy import Engine
 
 from nac.db import make_engine
+from nac.db.waiting import STATEMENT_SECONDS
 
 _engines: dict[tuple[object, ...], Engine] = {}
 
@@ -21,12 +22,14 @@ def lasting_engine(
     settings: Sequence[str] = (),
     wait_seconds: float = 30,
     keeps_all: bool = False,
+    statement_seconds: float = STATEMENT_SECONDS,
 ) -> Engine:
     """In place of `make_engine`: the same one for the same arguments; who disposes of it gives nothing up."""
-    key = url, pool_size, application_name, wait_seconds, keeps_all, *settings
+    key = url, pool_size, application_name, wait_seconds, keeps_all, statement_seconds, *settings
     if key not in _engines:
         given = {"pool_size": pool_size, "application_name": application_name, "settings": settings}
-        engine = make_engine(url, wait_seconds=wait_seconds, keeps_all=keeps_all, **given)
+        given |= {"keeps_all": keeps_all, "statement_seconds": statement_seconds}
+        engine = make_engine(url, wait_seconds=wait_seconds, **given)
         engine.dispose = lambda close=True: None
         _engines[key] = engine
     return _engines[key]

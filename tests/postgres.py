@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from psycopg import sql
 
 from nac.db import make_engine
 from nac.db.migrating import upgrade_schema
+from tests.frozen import frozen
 from tests.waiting import PATIENCE_SECONDS
 
 _DATABASE = "admit"
@@ -135,6 +137,11 @@ class Cluster:
                 if self._process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError((self.directory / "log").read_text()) from exc
                 time.sleep(0.05)
+
+    def frozen(self) -> AbstractContextManager[None]:
+        """All processes of the cluster stand still until the block ends."""
+        assert self._process is not None
+        return frozen(self._process.pid)
 
     def create_database(self, name: str = _DATABASE, *, migrated: bool = True) -> Database:
         if not migrated:

@@ -58,6 +58,10 @@ AT_START = (
 )
 
 
+# Less than a job's own time limit: a silent server is then one line in the log.
+_STATEMENT_SECONDS = 240
+
+
 def broker_url(redis_url: str) -> str:
     """Celery's spelling: "unix:///path" is "redis+socket:///path" there."""
     scheme, separator, rest = redis_url.partition("://")
@@ -186,7 +190,13 @@ def _own_engine(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
     """Each child has an engine of its own: connections do not survive a fork."""
     # What jobs work off is empty at one time and long at another: a plan of before is of no use.
     plans = ("plan_cache_mode=force_custom_plan",)
-    engine = make_engine(_settings.database_worker_url, pool_size=2, application_name="admit-worker", settings=plans)
+    engine = make_engine(
+        _settings.database_worker_url,
+        pool_size=2,
+        application_name="admit-worker",
+        settings=plans,
+        statement_seconds=_STATEMENT_SECONDS,
+    )
     use_engine(serve_last(engine))
 
 

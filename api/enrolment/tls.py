@@ -28,6 +28,7 @@ from nac.errors import AdmitError
 _log = logging.getLogger("admit.enrolment")
 # X509_V_FLAG_NO_CHECK_TIME (openssl/x509_vfy.h), which Python has no name for.
 _NO_CHECK_TIME = 0x200000
+_STATEMENT_SECONDS = 5.0
 _EXTENSION = "tls"
 _CHAIN = "client_cert_chain"
 
@@ -69,7 +70,9 @@ class ContextKeeper:
         self._context = context
         self._files = files
         self._loaded = self._stamp()
-        self._engine = make_engine(database_url, pool_size=1, application_name="admit-enrolment-trust")
+        self._engine = make_engine(
+            database_url, pool_size=1, application_name="admit-enrolment-trust", statement_seconds=_STATEMENT_SECONDS
+        )
         self._look_after = look_after
         self._interval_seconds = interval_seconds
         self._known: set[UUID] = set()

@@ -25,7 +25,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     signing = prepare_enrolling(app, settings)
     responder = Responder(app.state.engine, signing.sealer)
     app.state.beside.append((responder.start, responder.stop))
-    app.mount("/ocsp", OcspEndpoint(responder))
+    app.mount("/ocsp", OcspEndpoint(responder, wait_seconds=app.state.wait_seconds))
     app.add_middleware(
         RateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source
     )

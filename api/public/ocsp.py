@@ -10,15 +10,17 @@ import logging
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from functools import lru_cache
+from time import monotonic
 from uuid import UUID
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, fail_after, to_thread
 from starlette.types import Receive, Scope, Send
 
 from api.bodies import BodyTooLarge, BodyTooSlow, read_body
 from api.errors import problem
 from nac.certificates.responder import Answer, Responder, refused
 from nac.clock import utc_now
+from nac.db import wait_budget
 from nac.errors import AdmitError
 from pki.ocsp import REQUEST_BYTES_MOST
 
@@ -37,13 +39,17 @@ _BODY_SECONDS = 5.0
 _READERS = 6
 # Who asks when so many wait already is told to come again, instead of waiting too.
 _WAITING_MOST = 200
+# Until a reader begins.
+_WAITING_SECONDS_MOST = 5.0
 
 
 class OcspEndpoint:
     """To be mounted at /ocsp."""
 
-    def __init__(self, responder: Responder) -> None:
+    def __init__(self, responder: Responder, *, wait_seconds: float) -> None:
+        """`wait_seconds` is how long an answer may wait for PostgreSQL."""
         self._responder = responder
+        self._wait_seconds = wait_seconds
         self._readers = CapacityLimiter(_READERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,7 +84,12 @@ class OcspEndpoint:
                 return answer
             if self._readers.statistics().tasks_waiting >= _WAITING_MOST:
                 return refused("tryLater")
-            return await to_thread.run_sync(self._read, authority_id, request, now, limiter=self._readers)
+            with fail_after(_WAITING_SECONDS_MOST):
+                return await to_thread.run_sync(
+                    self._read, authority_id, request, now, monotonic(), limiter=self._readers
+                )
+        except TimeoutError:
+            return refused("tryLater")
         except AdmitError as exc:
             _log.warning("authority %s cannot answer: %s", authority_id, exc)
             return refused("tryLater")
@@ -86,8 +97,9 @@ class OcspEndpoint:
             _log.exception("authority %s cannot answer", authority_id)
             return refused("internalError")
 
-    def _read(self, authority_id: UUID, request: bytes, now: datetime) -> Answer:
-        return self._responder.answer(authority_id, request, now=now)
+    def _read(self, authority_id: UUID, request: bytes, now: datetime, came_at: float) -> Answer:
+        with wait_budget(self._wait_seconds, spent=monotonic() - came_at):
+            return self._responder.answer(authority_id, request, now=now)
 
 
 @lru_cache(maxsize=1024)

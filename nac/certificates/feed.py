@@ -12,12 +12,14 @@ from psycopg import sql
 from sqlalchemy import Engine
 
 from nac.certificates.status import CHANNEL
+from nac.db import connect
 
 _log = logging.getLogger("admit.status")
 
 # What was kept counts for so long after PostgreSQL was last heard: a connection that died in silence shows no change.
 _CURRENT_SECONDS = 1.0
 _POLL_SECONDS = 0.3
+_STATEMENT_SECONDS = 2.0
 _PAUSE_SECONDS = 0.5
 
 
@@ -59,8 +61,8 @@ class StatusFeed:
             self._stop.wait(_PAUSE_SECONDS)
 
     def _follow(self) -> None:
-        with psycopg.connect(
-            self._url, autocommit=True, application_name="admit-status", connect_timeout=5
+        with connect(
+            self._url, autocommit=True, application_name="admit-status", statement_seconds=_STATEMENT_SECONDS
         ) as connection:
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
             self._forget(None)

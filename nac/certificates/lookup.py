@@ -9,6 +9,7 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import Engine
 
+from nac.db import connect
 from nac.errors import DatabaseUnavailable
 
 # Prepared at its first use, on each connection. The function shows what the authority's scope would.
@@ -42,9 +43,7 @@ class StatusLookUp:
                 except psycopg.OperationalError:
                     # PostgreSQL was restarted since: so with the others, and then a new one tells.
                     continue
-            connection = psycopg.connect(
-                self._url, autocommit=True, application_name="admit-ocsp", connect_timeout=5, options=_TIMEOUT
-            )
+            connection = connect(self._url, autocommit=True, application_name="admit-ocsp", options=_TIMEOUT)
             return self._ask(connection, asked)
         except psycopg.Error as exc:
             raise DatabaseUnavailable(str(exc).partition("\n")[0], remedy="Is PostgreSQL up?") from exc

@@ -29,6 +29,7 @@ from nac.db.session import (
     session_scope,
     set_for_transaction,
 )
+from nac.db.waiting import BoundedConnection, connect, wait_budget
 
 # Of whoever works with the database. The usual 700 new objects are a hundredth of what one answer takes, and nothing of
 # what the next imports make is garbage: to look for some in it takes a fifth of a process's start.
@@ -37,6 +38,7 @@ gc.set_threshold(20_000)
 __all__ = [
     "CONNECTIONS_MOST",
     "AuthorityScope",
+    "BoundedConnection",
     "CellScope",
     "CredentialScope",
     "EnrolmentScope",
@@ -49,6 +51,7 @@ __all__ = [
     "by_order",
     "by_place",
     "commit_intent",
+    "connect",
     "driver_connection",
     "enter_msp",
     "enter_person",
@@ -62,4 +65,5 @@ __all__ = [
     "session_scope",
     "set_for_transaction",
     "use_engine",
+    "wait_budget",
 ]

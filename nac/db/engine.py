@@ -8,10 +8,12 @@ from typing import Any
 import psycopg
 from psycopg import Column
 from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy.engine import Dialect, ExceptionContext
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from nac.db.waiting import STATEMENT_SECONDS, BoundedConnection, BoundedPool, ServerSilent, connect
 from nac.errors import InvalidInput
 
 _USED_AT = "admit.used_at"
@@ -32,11 +34,13 @@ def make_engine(
     settings: Sequence[str] = (),
     wait_seconds: float = 30,
     keeps_all: bool = False,
+    statement_seconds: float = STATEMENT_SECONDS,
 ) -> Engine:
     """An engine for `url` ("postgresql://role@/database?host=/path/to/socket/directory"); nothing connects yet.
 
     `settings` of PostgreSQL ("name=value") hold for each connection. Twice `pool_size` may be open; where all of them
     are in use, one is waited for so long. Half of them are kept, or with `keeps_all` each that was ever opened.
+    A statement without an answer for `statement_seconds` fails, unless a `wait_budget` bounds it.
     """
     parsed = make_url(url)
     if parsed.get_backend_name() != "postgresql":
@@ -47,17 +51,18 @@ def make_engine(
         parsed.set(drivername="postgresql+psycopg"),
         pool_size=2 * pool_size if keeps_all else pool_size,
         max_overflow=0 if keeps_all else pool_size,
+        poolclass=BoundedPool,
         # What was used last knows statements and tables, and need not be asked whether it is still there.
         pool_use_lifo=True,
         pool_timeout=wait_seconds,
         native_inet_types=False,
         connect_args={
             "application_name": application_name,
-            "connect_timeout": 5,
             "options": _options(parsed, settings),
             "cursor_factory": _Cursor,
         },
     )
+    _bound_waiting(engine, statement_seconds)
     _ping_after_idling(engine)
     # Rows that are inserted together go in one statement for a thousand, and so do those that triggers add.
     engine.dialect.use_insertmanyvalues_wo_returning = True
@@ -83,6 +88,20 @@ class _Cursor(psycopg.Cursor[Any]):
                 _described.clear()
             _described[kinds] = found
         return found
+
+
+def _bound_waiting(engine: Engine, statement_seconds: float) -> None:
+    @event.listens_for(engine, "do_connect")
+    def open_bounded(
+        dialect: Dialect, record: ConnectionPoolEntry, arguments: list[Any], parameters: dict[str, Any]
+    ) -> BoundedConnection:
+        return connect(*arguments, statement_seconds=statement_seconds, **parameters)
+
+    @event.listens_for(engine, "handle_error")
+    def keep_others(context: ExceptionContext) -> None:
+        """One slow statement costs the others no connection. Those that are silent too are found by their ping."""
+        if isinstance(context.original_exception, ServerSilent):
+            context.invalidate_pool_on_disconnect = False
 
 
 def _ping_after_idling(engine: Engine) -> None:

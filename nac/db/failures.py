@@ -8,6 +8,7 @@ from psycopg import errors as pg
 from sqlalchemy.exc import DBAPIError
 
 from nac.db.constraints import HOLDERS, TAKEN, named_by
+from nac.db.waiting import ServerSilent
 from nac.errors import (
     AdmitError,
     AlreadyExists,
@@ -23,6 +24,7 @@ from nac.errors import (
 
 _log = logging.getLogger(__name__)
 _READ = "Read it again, and decide anew."
+_SILENT = "Try again in some seconds. A change may have been stored: reload before you repeat it."
 
 
 def translate(exc: DBAPIError) -> AdmitError:
@@ -43,6 +45,8 @@ def translate(exc: DBAPIError) -> AdmitError:
             return Overtaken(remedy="Try again.")
         case pg.QueryCanceled():
             return TookTooLong(remedy="Try again later, or ask for less at once.")
+        case ServerSilent():
+            return DatabaseUnavailable(str(cause), remedy=_SILENT)
         case pg.OperationalError():
             return DatabaseUnavailable(str(cause).splitlines()[0], remedy="Is PostgreSQL up?")
         case _:

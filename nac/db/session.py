@@ -7,8 +7,8 @@ from typing import Any, cast
 from uuid import UUID
 
 import psycopg
+from psycopg.generators import execute
 from psycopg.pq import Escaping, ExecStatus, TransactionStatus
-from psycopg.pq.abc import PGconn
 from sqlalchemy import Connection, Engine, Select, bindparam, column, event, func, select, table
 from sqlalchemy.exc import DBAPIError, InvalidRequestError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -55,19 +55,21 @@ def _set(connection: Connection, settings: Mapping[str, str | None]) -> None:
     begins = driver.pgconn.transaction_status == TransactionStatus.IDLE
     # SQLAlchemy sets the usual level back by its name where a transaction of the connection had another.
     is_usual = driver.isolation_level in (None, psycopg.IsolationLevel.READ_COMMITTED)
-    if (begins and not is_usual) or not _sent(driver.pgconn, settings, begins=begins):
+    if (begins and not is_usual) or not _sent(driver, settings, begins=begins):
         _apply(connection, settings)
 
 
-def _sent(connection: PGconn, settings: Mapping[str, str | None], *, begins: bool) -> bool:
+def _sent(connection: psycopg.Connection, settings: Mapping[str, str | None], *, begins: bool) -> bool:
     """False where it did not go: the next statement tells why, as SQLAlchemy understands it."""
-    escaping = Escaping(connection)
+    escaping = Escaping(connection.pgconn)
     commands = [b"BEGIN ISOLATION LEVEL READ COMMITTED"] if begins else []
     for name, value in settings.items():
         quoted = b"DEFAULT" if value is None else escaping.escape_literal(value.encode())
         commands.append(b"SET LOCAL %s = %s" % (name.encode(), quoted))
     try:
-        return connection.exec_(b"; ".join(commands)).status == ExecStatus.COMMAND_OK
+        connection.pgconn.send_query(b"; ".join(commands))
+        results = connection.wait(execute(connection.pgconn))
+        return all(result.status == ExecStatus.COMMAND_OK for result in results)
     except psycopg.OperationalError:
         return False
 

@@ -19,6 +19,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from nac.clock import epoch_seconds
+from nac.db import connect
 from nac.dictionary import Dictionary
 from nac.errors import AdmitError, Unavailable
 from nac.outbound.reach import USUAL, Reach
@@ -107,7 +108,7 @@ class CoaSender:
 
     def _follow(self, stop: threading.Event) -> None:
         url = self._engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
-        with psycopg.connect(url, autocommit=True, application_name="admit-coa-listen", connect_timeout=5) as listener:
+        with connect(url, autocommit=True, application_name="admit-coa-listen") as listener:
             listener.execute("LISTEN coa_requests")
             self._take_at = 0.0
             while not stop.is_set():

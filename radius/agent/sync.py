@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from nac.clock import epoch_microseconds, epoch_seconds
-from nac.db import CellScope, session_scope
+from nac.db import CellScope, connect, session_scope
 from nac.engine import ReplyDictionary
 from nac.errors import AdmitError, NotFound
 from nac.ids import CellId
@@ -180,7 +180,7 @@ class ReplicaSync:
 
     def _listen(self) -> psycopg.Connection:
         url = self._engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
-        return psycopg.connect(url, autocommit=True, application_name="admit-listen", connect_timeout=5)
+        return connect(url, autocommit=True, application_name="admit-listen")
 
     def _servers_have_changed(self, cursor: psycopg.Cursor) -> bool:
         """Whether time alone has brought another server certificate's turn; asked now and then."""

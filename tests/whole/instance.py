@@ -25,6 +25,7 @@ from cli.supervisor import State, Supervisor
 from loadtest.product import Installation
 from nac.settings import Settings, load_settings
 from radius.agent.paths import CellPaths
+from tests.frozen import frozen
 from tests.ports import free_row
 from tests.waiting import until
 
@@ -194,15 +195,8 @@ class Instance:
     @contextmanager
     def frozen(self, name: str) -> Iterator[None]:
         """The process and its children stand still (SIGSTOP): connections to it hang instead of failing."""
-        root = self.pid(name)
-        family = [root, *(process.pid for process in procfs.list_processes() if process.parent == root)]
-        for pid in family:
-            _signal(pid, signal.SIGSTOP)
-        try:
+        with frozen(self.pid(name)):
             yield
-        finally:
-            for pid in family:
-                _signal(pid, signal.SIGCONT)
 
     @contextmanager
     def stopped(self, name: str) -> Iterator[None]:
@@ -264,10 +258,3 @@ def _bears(pid: int, mark: bytes) -> bool:
         return os.fsencode(os.readlink(place / "cwd")).startswith(mark)
     except OSError:
         return False
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return

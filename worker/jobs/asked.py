@@ -6,12 +6,13 @@ from functools import cache
 from celery import shared_task
 from sqlalchemy import Engine
 
-from nac.db import PlatformScope, make_engine, session_scope
+from nac.db import PlatformScope, make_engine, session_scope, wait_budget
 from nac.errors import Unavailable
 from nac.jobs import running, service
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 from worker.handlers import HANDLERS
+from worker.names import LONG_SECONDS
 from worker.priority import serve_last
 
 # What is left then is gone on with a second later.
@@ -19,13 +20,14 @@ _SECONDS = 20
 
 
 # One job may take long where its handler is a single transaction: it renews its lease as it tells how far it is.
-@shared_task(name="jobs.run", ignore_result=True, soft_time_limit=3_600, time_limit=3_630)
+@shared_task(name="jobs.run", ignore_result=True, soft_time_limit=LONG_SECONDS, time_limit=LONG_SECONDS + 30)
 def run() -> None:
     """Do what waits, one after the other."""
     sealer = Sealer(MasterKeyFile(load_settings().master_key_file))
     deadline = time.monotonic() + _SECONDS
-    while running.run_next(HANDLERS, unseal=sealer.open, app_engine=_app_engine()) and time.monotonic() < deadline:
-        pass
+    with wait_budget(LONG_SECONDS):
+        while running.run_next(HANDLERS, unseal=sealer.open, app_engine=_app_engine()) and time.monotonic() < deadline:
+            pass
 
 
 @cache

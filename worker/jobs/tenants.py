@@ -5,12 +5,14 @@ from datetime import timedelta
 from celery import shared_task
 
 from nac.clock import utc_now
+from nac.db import wait_budget
 from nac.errors import Unavailable
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 from nac.tenant_files.asked import folder_of
 from nac.tenant_files.purging import forget_files, forget_last_files, purge_due
 from nac.tenants.purge import delete_logs as delete_logs_of_purged
+from worker.names import LONG_SECONDS
 
 # Below the soft time limit; what is left then goes an hour later.
 _SECONDS = 200
@@ -30,14 +32,15 @@ def delete_logs() -> None:
     autoretry_for=(Unavailable,),
     retry_backoff=True,
     max_retries=3,
-    soft_time_limit=3_600,
-    time_limit=3_630,
+    soft_time_limit=LONG_SECONDS,
+    time_limit=LONG_SECONDS + 30,
 )
 def purge() -> None:
     """Carry deletions out whose days are over, each after a file of all of it was written."""
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
     folder = settings.export_dir / "tenants"
-    purge_due(folder=folder, sealer=Sealer(MasterKeyFile(settings.master_key_file)), now=utc_now())
+    with wait_budget(LONG_SECONDS):
+        purge_due(folder=folder, sealer=Sealer(MasterKeyFile(settings.master_key_file)), now=utc_now())
     kept = timedelta(days=settings.export_kept_days)
     forget_last_files(folder, kept=kept)
     forget_files(folder_of(settings.export_dir), kept=kept)

@@ -1,0 +1,204 @@
+"""PostgreSQL stands still under 64 clients: every process answers in time, and works again once it goes on."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from http import HTTPStatus
+from itertools import count
+from pathlib import Path
+from threading import Event
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import httpx
+import psycopg
+import pytest
+from cryptography.x509.ocsp import OCSPResponseStatus, load_der_ocsp_response
+from fastapi import FastAPI
+from sqlalchemy import Engine
+
+from api.connections import HttpWithFiles
+from api.enrolment import main as enrolment
+from api.main import create_app
+from api.public import main as public
+from nac.db import CONNECTIONS_MOST
+from nac.ids import TenantId
+from nac.settings import Settings
+from tests.api.conftest import publish_all
+from tests.api.served import served, settings_of_public
+from tests.api.test_ocsp import question
+from tests.factories.certificates import Certified
+from tests.postgres import Cluster, Database
+from tests.waiting import until
+
+Ask = Callable[[httpx.Client, int], httpx.Response]
+
+_ENDPOINTS: Final = "/v1/tenants/alpha/endpoints"
+_CLIENTS: Final = 64
+_ANSWER_SECONDS, _READY_SECONDS = 10.0, 2.0
+_FROZEN_SECONDS: Final = 12.0
+_numbers = count()
+
+
+class Answer(NamedTuple):
+    status: int
+    seconds: float
+    text: str
+
+
+def timed(ask: Ask, client: httpx.Client, number: int) -> Answer:
+    began = time.monotonic()
+    answer = ask(client, number)
+    return Answer(answer.status_code, time.monotonic() - began, answer.text)
+
+
+@contextmanager
+def asking(client: httpx.Client, asks: Sequence[Ask]) -> Iterator[list[Answer]]:
+    """64 clients, each again and again until the block ends; the answers until then."""
+    answers: list[Answer] = []
+    stop = Event()
+
+    def repeat(number: int) -> None:
+        while not stop.is_set():
+            answers.append(timed(asks[number % len(asks)], client, number))
+
+    with ThreadPoolExecutor(_CLIENTS) as clients:
+        running = [clients.submit(repeat, number) for number in range(_CLIENTS)]
+        try:
+            yield answers
+        finally:
+            stop.set()
+        for each in running:
+            each.result()
+
+
+def freeze(cluster: Cluster, client: httpx.Client, asks: Sequence[Ask], *, is_warm: bool) -> list[Answer]:
+    """What comes while PostgreSQL stands still: in the middle of requests where `is_warm`, else when the first ones
+    open connections."""
+    with ExitStack() as stack:
+        if not is_warm:
+            stack.enter_context(cluster.frozen())
+        answers = stack.enter_context(asking(client, asks))
+        if is_warm:
+            until(lambda: len(answers) > 3 * _CLIENTS, "answers before the freeze")
+            stack.enter_context(cluster.frozen())
+            answers.clear()
+        moment, probes = time.monotonic() + _FROZEN_SECONDS, []
+        while time.monotonic() < moment:
+            probes.append(timed(lambda c, _: c.get("/readyz"), client, 0))
+            time.sleep(0.2)
+        during = list(answers)
+    assert {each.status for each in probes} == {503}
+    assert max(each.seconds for each in probes) < _READY_SECONDS
+    assert max(each.seconds for each in answers) < _ANSWER_SECONDS
+    assert len(during) >= _CLIENTS
+    return during
+
+
+def assert_recovered(client: httpx.Client, asks: Sequence[Ask], good: set[int]) -> None:
+    until(lambda: client.get("/readyz").status_code == 200, "ready again", seconds=5)
+    with ThreadPoolExecutor(_CLIENTS) as clients:
+        answers = list(clients.map(lambda number: timed(asks[number % len(asks)], client, number), range(_CLIENTS)))
+    assert {each.status for each in answers} <= good, [each for each in answers if each.status not in good]
+
+
+def add(client: httpx.Client, _: int) -> httpx.Response:
+    return client.post(_ENDPOINTS, json={"mac": f"0000{next(_numbers):08x}"})
+
+
+_API: Final[Sequence[Ask]] = (
+    lambda client, _: client.get(_ENDPOINTS),
+    lambda client, _: client.get("/v1/tenants/alpha/authorities/x/download"),
+    add,
+    lambda client, _: client.get("/sign-in/company?name=alpha"),
+)
+
+
+@pytest.mark.parametrize("is_warm", [True, False])
+def test_frozen_database_is_told_by_api_in_time(
+    database: Database, cluster: Cluster, tenant_id: TenantId, msp_token: str, tmp_path: Path, is_warm: bool
+) -> None:
+    app = create_app(settings_of_public(database, tmp_path))
+    with served(app, http=HttpWithFiles) as client:
+        client.headers["Authorization"] = f"Bearer {msp_token}"
+        answers = freeze(cluster, client, _API, is_warm=is_warm)
+        # What was answered before it was frozen may arrive late.
+        late = [each for each in answers if each.status != HTTPStatus.SERVICE_UNAVAILABLE]
+        assert len(late) < _CLIENTS if is_warm else not late, late
+        told = [each for each in answers if each.status == HTTPStatus.SERVICE_UNAVAILABLE]
+        assert all("atabase" in each.text or "PostgreSQL" in each.text for each in told), {each.text for each in told}
+        assert_recovered(client, _API, {200, 201, 404})
+
+
+def test_database_freezes_in_transactions_and_api_recovers(
+    database: Database, cluster: Cluster, tenant_id: TenantId, msp_token: str, tmp_path: Path
+) -> None:
+    """Each has changed something already, and waits for a lock."""
+    app = create_app(settings_of_public(database, tmp_path))
+    with served(app, http=HttpWithFiles) as client, ThreadPoolExecutor(CONNECTIONS_MOST) as clients:
+        client.headers["Authorization"] = f"Bearer {msp_token}"
+        assert add(client, 0).status_code == 201
+        with psycopg.connect(database.superuser_url, autocommit=True) as other:
+            other.execute("BEGIN; LOCK TABLE audit_log IN ACCESS EXCLUSIVE MODE")
+            asked = [clients.submit(timed, add, client, number) for number in range(CONNECTIONS_MOST)]
+            waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'audit_log'::regclass AND NOT granted"
+            until(lambda: other.execute(waiting).fetchone() == (CONNECTIONS_MOST,), "transactions that wait")
+            with cluster.frozen():
+                answers = [each.result() for each in asked]
+            other.execute("ROLLBACK")
+        assert {each.status for each in answers} == {503}
+        assert max(each.seconds for each in answers) < _ANSWER_SECONDS
+        assert_recovered(client, _API, {200, 201, 404})
+
+
+@pytest.mark.parametrize(
+    ("make", "path", "headers"),
+    [
+        pytest.param(public.create_app, f"/crl/{UUID(int=1)}.crl", {}, id="CRL"),
+        pytest.param(public.create_app, "/scep/alpha?operation=GetCACert", {}, id="SCEP"),
+        pytest.param(enrolment.create_app, "/.well-known/est/alpha/cacerts", {}, id="EST"),
+    ],
+)
+def test_frozen_database_is_told_to_devices_in_time(
+    database: Database,
+    cluster: Cluster,
+    alpha: Certified,
+    tmp_path: Path,
+    make: Callable[[Settings], FastAPI],
+    path: str,
+    headers: dict[str, str],
+) -> None:
+    settings = replace(settings_of_public(database, tmp_path), connections_per_source=0)
+    asks = (lambda client, _: client.get(path, headers=headers),)
+    with served(make(settings)) as client:
+        before = client.get(path).status_code
+        answers = freeze(cluster, client, asks, is_warm=True)
+        assert sum(each.status != HTTPStatus.SERVICE_UNAVAILABLE for each in answers) < _CLIENTS
+        assert_recovered(client, asks, {before})
+
+
+def test_frozen_database_makes_ocsp_try_later_in_time(
+    database: Database, cluster: Cluster, worker_engine: Engine, alpha: Certified, tmp_path: Path
+) -> None:
+    publish_all(worker_engine)
+    issuing = alpha.authorities.issuing
+
+    def ask(client: httpx.Client, number: int) -> httpx.Response:
+        # With a nonce it is answered by nothing that was kept.
+        asked = question(issuing, 1 + number, nonce=number.to_bytes(16))
+        return client.post(f"/ocsp/{issuing.id}", content=asked)
+
+    def status(client: httpx.Client) -> OCSPResponseStatus:
+        return load_der_ocsp_response(ask(client, 0).content).response_status
+
+    settings = replace(settings_of_public(database, tmp_path), connections_per_source=0)
+    with served(public.create_app(settings)) as client:
+        before = status(client)
+        assert before != OCSPResponseStatus.TRY_LATER
+        freeze(cluster, client, (ask,), is_warm=True)
+        with cluster.frozen():
+            assert status(client) == OCSPResponseStatus.TRY_LATER
+        assert_recovered(client, (ask,), {200})
+        assert status(client) == before

@@ -1,0 +1,148 @@
+"""PostgreSQL stands still: every wait for it ends, and the same engine works again once it goes on."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, text
+
+from nac.db import CredentialScope, connect, driver_connection, make_engine, session_scope, wait_budget
+from nac.db.waiting import CONNECT_SECONDS, ServerSilent
+from nac.errors import DatabaseUnavailable
+from tests.postgres import Cluster, Database
+from tests.waiting import until
+
+_NAME = "admit-frozen"
+_STATEMENT_SECONDS = 1.0
+# A busy machine is late.
+_MARGIN_SECONDS = 3.0
+
+
+@pytest.fixture
+def engine(database: Database) -> Iterator[Engine]:
+    engine = make_engine(database.app_url, pool_size=2, application_name=_NAME, statement_seconds=_STATEMENT_SECONDS)
+    yield engine
+    engine.dispose()
+
+
+@contextmanager
+def fails_within(seconds: float) -> Iterator[None]:
+    began = time.monotonic()
+    with pytest.raises(DatabaseUnavailable) as caught:
+        yield
+    assert time.monotonic() - began < seconds + _MARGIN_SECONDS
+    assert caught.value.retry_after_seconds
+
+
+def ask(engine: Engine) -> int:
+    with session_scope(CredentialScope(""), engine=engine) as session:
+        return session.scalar(text("SELECT 1"))
+
+
+def copy_out(engine: Engine) -> int:
+    with (
+        session_scope(CredentialScope(""), engine=engine) as session,
+        driver_connection(session).cursor().copy("COPY (SELECT 1) TO STDOUT") as copy,
+    ):
+        return len(list(copy))
+
+
+@pytest.mark.parametrize("work", [ask, copy_out])
+def test_frozen_server_fails_statement_and_recovers(
+    engine: Engine, cluster: Cluster, work: Callable[[Engine], int]
+) -> None:
+    assert work(engine) == 1
+    # The connection of before does not answer, nor does a new one.
+    with cluster.frozen(), fails_within(_STATEMENT_SECONDS + CONNECT_SECONDS):
+        work(engine)
+    assert work(engine) == 1
+
+
+@pytest.mark.parametrize("end", ["statement", "commit", "rollback"])
+def test_server_freezes_in_transaction_and_statement_fails(engine: Engine, cluster: Cluster, end: str) -> None:
+    def work(freezing: ExitStack) -> None:
+        with session_scope(CredentialScope(""), engine=engine) as session:
+            session.execute(text("SELECT 1"))
+            freezing.enter_context(cluster.frozen())
+            if end == "statement":
+                session.execute(text("SELECT 2"))
+            if end == "rollback":
+                session.rollback()
+
+    with ExitStack() as freezing, fails_within(_STATEMENT_SECONDS):
+        work(freezing)
+    assert ask(engine) == 1
+
+
+def test_frozen_while_connections_open_and_pool_recovers(engine: Engine, cluster: Cluster) -> None:
+    with cluster.frozen(), ThreadPoolExecutor(8) as threads:
+
+        def fail(_: int) -> float:
+            with wait_budget(3), fails_within(3 + 2 + 2):
+                ask(engine)
+            return True
+
+        assert all(threads.map(fail, range(8)))
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda _: ask(engine), range(8))) == [1] * 8
+
+
+def test_connections_not_made_in_time_are_closed(engine: Engine, cluster: Cluster, database: Database) -> None:
+    caught = []
+    with cluster.frozen():
+        for _ in range(3):
+            with wait_budget(2), pytest.raises(DatabaseUnavailable) as failed:
+                ask(engine)
+            # An error that is kept, in a log say, keeps no connection.
+            caught.append(failed.value)
+    with psycopg.connect(database.superuser_url, autocommit=True) as other:
+        count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+        until(lambda: other.execute(count, [_NAME]).fetchone() == (0,), "no session is left", seconds=5)
+
+
+def test_silent_statement_leaves_other_connections_open(engine: Engine, database: Database) -> None:
+    def backend() -> int:
+        with session_scope(CredentialScope(""), engine=engine) as session:
+            return session.scalar(text("SELECT pg_backend_pid()"))
+
+    with session_scope(CredentialScope(""), engine=engine) as session:
+        session.execute(text("SELECT 1"))
+        kept = backend()
+        with fails_within(_STATEMENT_SECONDS), session_scope(CredentialScope(""), engine=engine) as other:
+            other.execute(text("SELECT pg_sleep(60) WHERE pg_backend_pid() = :kept"), {"kept": kept})
+    assert backend() != kept
+
+
+def test_budget_is_restored_by_each_answer(engine: Engine) -> None:
+    with wait_budget(1.5):
+        for _ in range(4):
+            with session_scope(CredentialScope(""), engine=engine) as session:
+                session.execute(text("SELECT pg_sleep(0.5)"))
+
+
+def test_budget_overrides_deadline_of_engine(engine: Engine) -> None:
+    with wait_budget(30), session_scope(CredentialScope(""), engine=engine) as session:
+        session.execute(text("SELECT pg_sleep(1.5)"))
+
+
+def test_silent_server_is_not_waited_for_twice(engine: Engine, cluster: Cluster) -> None:
+    ask(engine)
+    with cluster.frozen(), wait_budget(1):
+        with fails_within(1):
+            ask(engine)
+        began = time.monotonic()
+        with pytest.raises(DatabaseUnavailable):
+            ask(engine)
+        assert time.monotonic() - began < 0.5
+
+
+def test_listener_waits_for_notifications_beyond_deadline(database: Database, cluster: Cluster) -> None:
+    with connect(database.app_url, autocommit=True, statement_seconds=0.2) as listener:
+        listener.execute("LISTEN changes")
+        assert list(listener.notifies(timeout=0.5)) == []
+        assert listener.execute("SELECT 1").fetchall() == [(1,)]
+        with cluster.frozen(), pytest.raises(ServerSilent):
+            listener.execute("SELECT 1")
