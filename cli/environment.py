@@ -20,8 +20,6 @@ _DEFAULTS = {
     "ADMIT_CELL_FIRST_PORT": "18120",
     "ADMIT_API_PORT": "8460",
     "ADMIT_DEMO": "yes",
-    # Anybody who reaches the API may sign up: docs/trial.md.
-    "ADMIT_TRIALS": "yes",
     # Visible in admit.env, to be added to: docs/outbound.md.
     "ADMIT_OUTBOUND_NETWORKS": "",
 }

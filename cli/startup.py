@@ -20,7 +20,7 @@ from nac.settings import Settings, SettingsError, load_settings
 
 _PATIENCE_SECONDS = 60
 _CRASHING_SECONDS = 15
-# Read by `up` alone: another value restarts nothing.
+# Another value restarts nothing, unless trials are offered because of it.
 _OF_UP = ("ADMIT_DEMO",)
 _REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_CELL_URL", "DATABASE_WORKER_URL", "REDIS_URL")
 
@@ -49,7 +49,7 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Starte
     settings = load_settings(values, required=_REQUIRED)
     environment.ensure_enrolment_certificate(layout, settings)
     configuration = supervisor.render(layout, programs(layout, settings))
-    stamp = _stamp(configuration, values)
+    stamp = _stamp(configuration, values, settings)
     running = Supervisor(layout).is_up()
     if running and _stored_stamp(layout) != stamp:
         # What cannot start must not end what runs.
@@ -173,10 +173,10 @@ def _stored_stamp(layout: Layout) -> str:
         return ""
 
 
-def _stamp(configuration: str, values: dict[str, str]) -> str:
+def _stamp(configuration: str, values: dict[str, str], settings: Settings) -> str:
     """Changes when the processes would be started otherwise: settings, their commands, or the code that they load."""
     read = sorted((name, value) for name, value in values.items() if name not in _OF_UP)
-    digest = hashlib.sha256(repr((configuration, read)).encode())
+    digest = hashlib.sha256(repr((configuration, read, settings.trials.offered)).encode())
     for package in ("nac", "pki", "radius", "api", "worker", "migrations"):
         for file in sorted((CHECKOUT / package).rglob("*")):
             if file.suffix != ".pyc" and file.is_file():

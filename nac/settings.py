@@ -322,6 +322,9 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
     cell_name = reader.text("CELL_NAME", "cell-1", r"[a-z0-9][a-z0-9-]{0,62}", "lower-case letters, digits and hyphens")
     api_port = reader.number("API_PORT", 8460, 1, 65532)
     listen_address = reader.address("LISTEN_ADDRESS", "127.0.0.1")
+    demo = reader.text("DEMO", "no", "yes|no", "'yes' or 'no'") == "yes"
+    # Behind a proxy the portal has an address of its own.
+    is_private = listen_address in _LOOPBACK and not reader.is_given("PORTAL_URL")
     settings = Settings(
         var_dir=var_dir,
         database_url=reader.url("DATABASE_URL", "postgresql"),
@@ -393,8 +396,8 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
             r"[^<>@\r\n]{0,80}<?[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9.-]{1,190}>?",
             "an address such as 'Admit <admit@example.com>'",
         ),
-        trials=_trials(reader),
-        demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
+        trials=_trials(reader, is_tried_out=demo and is_private),
+        demo=demo,
     )
     reader.refuse_unknown()
     reader.mistakes += _contradictions(settings)
@@ -409,9 +412,10 @@ def _mail_tls(reader: _Reader) -> Literal["none", "starttls", "tls"]:
     return cast(Literal["none", "starttls", "tls"], found)
 
 
-def _trials(reader: _Reader) -> Trials:
+def _trials(reader: _Reader, *, is_tried_out: bool) -> Trials:
+    usual = "yes" if is_tried_out else "no"
     return Trials(
-        offered=reader.text("TRIALS", "no", "yes|no", "'yes' or 'no'") == "yes",
+        offered=reader.text("TRIALS", usual, "yes|no", "'yes' or 'no'") == "yes",
         days=reader.number("TRIAL_DAYS", 14, 1, 365),
         grace_days=reader.number("TRIAL_GRACE_DAYS", 14, 1, 365),
         endpoints=reader.number("TRIAL_ENDPOINTS", 100, 1, 10_000_000),

@@ -19,6 +19,25 @@ def test_outbound_networks_are_read_as_written():
     assert str(settings.outbound_reach) == "127.0.0.1/32 !10.0.0.0/8"
 
 
+@pytest.mark.parametrize(
+    ("given", "are_offered"),
+    [
+        ({}, False),
+        ({"DEMO": "yes"}, True),
+        ({"DEMO": "yes", "LISTEN_ADDRESS": "::1"}, True),
+        ({"DEMO": "no"}, False),
+        ({"DEMO": "yes", "LISTEN_ADDRESS": "198.51.100.1"}, False),
+        ({"DEMO": "yes", "LISTEN_ADDRESS": "192.0.2.1"}, False),
+        ({"DEMO": "yes", "PORTAL_URL": "https://admit.example"}, False),
+        ({"DEMO": "yes", "TRIALS": "no"}, False),
+        ({"DEMO": "no", "LISTEN_ADDRESS": "198.51.100.1", "TRIALS": "yes"}, True),
+    ],
+)
+def test_trials_are_offered_with_private_demo_only(given: dict[str, str], are_offered: bool):
+    variables = {f"ADMIT_{name}": value for name, value in given.items()}
+    assert load_settings({"ADMIT_VAR_DIR": "/x"} | variables).trials.offered is are_offered
+
+
 def test_every_mistake_is_reported_at_once():
     with pytest.raises(SettingsError) as caught:
         load_settings(
