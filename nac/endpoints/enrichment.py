@@ -4,15 +4,17 @@ Only what changed is looked at (nac.endpoints.work), in bounded batches; rows th
 that no cell hears of them.
 """
 
+import json
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, type_coerce
+from sqlalchemy import ColumnElement, delete, func, insert, literal_column, select, text, type_coerce
 from sqlalchemy.dialects.postgresql import insert as insert_or_skip
 from sqlalchemy.orm import Session
+from sqlalchemy.orm.attributes import set_committed_value
 from sqlalchemy.types import NullType
 
 from nac.endpoints import work
@@ -27,7 +29,8 @@ from nac.profiling.oui import registry
 
 _log = logging.getLogger(__name__)
 
-BATCH = 1_000
+# Rows that one transaction locks: whoever wants to change one of them waits for all of them.
+BATCH = 100
 # Of one tenant, waiting for a decision. Half of them may have made their address up: a flood of those leaves room.
 MAX_DISCOVERED = 50_000
 MAX_DISCOVERED_RANDOM = MAX_DISCOVERED // 2
@@ -43,6 +46,17 @@ def is_random(mac: Any) -> ColumnElement[bool]:  # noqa: ANN401 -- a mapped colu
 
 
 IS_RANDOM = is_random(Endpoint.mac)
+_STORE = text(
+    """
+    UPDATE endpoints e SET first_seen_at = f.first_seen_at, vendor = f.vendor, found_profile = f.found_profile,
+        found_confidence = f.found_confidence, found_why = f.found_why, os = f.os, model = f.model, updated_at = now()
+    FROM jsonb_to_recordset(CAST(:found AS jsonb)) f (
+        id uuid, first_seen_at timestamptz, vendor text, found_profile text, found_confidence int, found_why jsonb,
+        os text, model text
+    )
+    WHERE e.tenant_id = :tenant AND e.id = f.id
+    """
+)
 
 
 def enrich(session: Session, *, tenant_id: TenantId) -> int:
@@ -130,16 +144,25 @@ def _profile(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint
         )
     }
     vendors, profiles = registry(), packaged_profiles()
+    changed: list[dict[str, Any]] = []
     for endpoint in endpoints:
-        endpoint.first_seen_at = endpoint.first_seen_at or seen.get(endpoint.mac)
-        endpoint.vendor = vendors.vendor(endpoint.mac)
-        found = profiles.classify(mac=endpoint.mac, vendor=endpoint.vendor, evidence=evidence[endpoint.mac])
-        endpoint.found_profile, endpoint.found_confidence = found.profile, found.confidence
-        endpoint.os, endpoint.model = found.os, found.model
-        why = [reason._asdict() for reason in found.why]
-        if endpoint.found_why != why:
-            endpoint.found_why = why
-    session.flush()
+        vendor = vendors.vendor(endpoint.mac)
+        found = profiles.classify(mac=endpoint.mac, vendor=vendor, evidence=evidence[endpoint.mac])
+        values = {
+            "first_seen_at": endpoint.first_seen_at or seen.get(endpoint.mac),
+            "vendor": vendor,
+            "found_profile": found.profile,
+            "found_confidence": found.confidence,
+            "found_why": [reason._asdict() for reason in found.why],
+            "os": found.os,
+            "model": found.model,
+        }
+        if any(getattr(endpoint, name) != value for name, value in values.items()):
+            changed.append({"id": endpoint.id, **values})
+            for name, value in values.items():
+                set_committed_value(endpoint, name, value)
+    if changed:
+        session.execute(_STORE, {"tenant": tenant_id, "found": json.dumps(changed, default=str)})
 
 
 def _rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:

@@ -1,0 +1,90 @@
+"""After a bulk import people go on to change its rows: enrichment holds few of them at a time, and not for long."""
+
+import time
+from collections.abc import Iterator
+from threading import Thread
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, text
+
+from nac.db import TenantScope, session_scope, use_engine
+from nac.endpoints import group_rules
+from nac.endpoints import service as endpoints
+from nac.endpoints import work as waiting
+from nac.endpoints.enrichment import enrich
+from nac.groups import ENDPOINT_GROUPS
+from nac.ids import TenantId
+from tests.factories.tenancy import ACTOR
+from tests.statements import counted
+from worker.jobs import endpoints as jobs
+
+_MACS = [f"001ba9{number:06x}" for number in range(5_000)]
+_HELD_MOST = 100
+_ADD = text(
+    "INSERT INTO endpoints (id, tenant_id, mac) SELECT gen_random_uuid(), :tenant, unnest(CAST(:macs AS macaddr[]))"
+)
+
+
+@pytest.fixture
+def imported(app_engine: Engine, tenant_id: TenantId) -> None:
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        session.execute(_ADD, {"tenant": tenant_id, "macs": _MACS})
+        waiting.enqueue(session, tenant_id=tenant_id, macs=_MACS)
+
+
+@pytest.fixture
+def process_engine(worker_engine: Engine) -> Iterator[Engine]:
+    use_engine(worker_engine)
+    yield worker_engine
+    use_engine(None)
+
+
+def free(owner: psycopg.Connection) -> int:
+    """Rows that somebody else could change now."""
+    with owner.transaction(force_rollback=True):
+        return len(owner.execute("SELECT id FROM endpoints FOR UPDATE SKIP LOCKED").fetchall())
+
+
+def test_batch_locks_few_rows_and_stores_them_at_once(
+    worker_engine: Engine, tenant_id: TenantId, imported: None, owner: psycopg.Connection
+) -> None:
+    with (
+        session_scope(TenantScope(tenant_id), engine=worker_engine) as session,
+        counted(worker_engine) as statements,
+    ):
+        assert enrich(session, tenant_id=tenant_id) == _HELD_MOST
+        assert free(owner) == len(_MACS) - _HELD_MOST
+    assert len([each for each in statements if "UPDATE endpoints" in each]) == 1
+    stored = owner.execute("SELECT count(*) FROM endpoints WHERE vendor <> '' AND found_profile = 'printer'")
+    assert stored.fetchone() == (_HELD_MOST,)
+
+
+def test_new_rule_locks_few_rows(change, worker_engine, tenant_id, imported, owner, work) -> None:
+    work()
+    change(ENDPOINT_GROUPS.create, name="brothers")
+    rule = {"attribute": "endpoint.vendor", "operator": "starts_with", "value": "Brother"}
+    change(group_rules.set_rule, name="brothers", rule=rule)
+    with session_scope(TenantScope(tenant_id), engine=worker_engine) as session:
+        assert enrich(session, tenant_id=tenant_id) == _HELD_MOST
+        assert free(owner) == len(_MACS) - _HELD_MOST
+
+
+def test_row_changes_within_a_second_during_enrichment(
+    app_engine: Engine, process_engine: Engine, tenant_id: TenantId, imported: None, owner: psycopg.Connection
+) -> None:
+    worker = Thread(target=jobs.enrich)
+    worker.start()
+    seconds = []
+    while worker.is_alive():
+        mac = _MACS[len(seconds) * 997 % len(_MACS)]
+        began = time.monotonic()
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            endpoints.set_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=mac, notes=f"{len(seconds)}")
+        seconds.append(time.monotonic() - began)
+    worker.join()
+    assert max(seconds) < 1, sorted(seconds)[-3:]
+    assert owner.execute("SELECT count(*) FROM endpoints WHERE vendor = ''").fetchone() == (0,)
+    # Whatever people wrote meanwhile has stayed.
+    noted = owner.execute("SELECT count(*) FROM endpoints WHERE notes <> ''").fetchone()
+    assert noted == (min(len(seconds), len(_MACS)),)
