@@ -56,7 +56,7 @@ class _Bearer(HTTPBearer):
         return await super().__call__(request)
 
 
-_bearer = _Bearer(auto_error=False, scheme_name="HTTPBearer", description="An API token: admit_<id>_<secret>.")
+bearer = _Bearer(auto_error=False, scheme_name="HTTPBearer", description="An API token: admit_<id>_<secret>.")
 
 
 class NotSignedIn(AdmitError):
@@ -208,7 +208,7 @@ def _places(session: Session, request: Request) -> tuple[TenantPlace | None, Msp
 
 
 def asks_who(
-    request: Request, response: Response, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+    request: Request, response: Response, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Asked:
     asked = asked_of(request, response, shown)
     require_known_query(request)

@@ -48,7 +48,11 @@ def retry_headers(exc: AdmitError) -> dict[str, str]:
 
 
 def render(exc: AdmitError) -> JSONResponse:
-    return problem(status=exc.status, headers=retry_headers(exc), **told_by_the_api(problem_of(exc)))
+    headers = retry_headers(exc)
+    if exc.status == HTTPStatus.UNAUTHORIZED:
+        # RFC 6750 3.
+        headers["WWW-Authenticate"] = 'Bearer realm="admit"'
+    return problem(status=exc.status, headers=headers, **told_by_the_api(problem_of(exc)))
 
 
 def told(request: Request, exc: AdmitError) -> AdmitError:
@@ -71,11 +75,7 @@ def told(request: Request, exc: AdmitError) -> AdmitError:
 # that there is none.
 async def _ours(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, AdmitError)
-    answer = render(told(request, exc))
-    if exc.status == HTTPStatus.UNAUTHORIZED:
-        # RFC 6750 3.
-        answer.headers["WWW-Authenticate"] = 'Bearer realm="admit"'
-    return answer
+    return render(told(request, exc))
 
 
 async def _driver(request: Request, exc: Exception) -> JSONResponse:

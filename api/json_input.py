@@ -1,12 +1,13 @@
 """What is read of a request before a route sees it: bounded in bytes, time and depth, and of the form that it says.
 
-A route takes JSON of at most 1 MiB. Where it takes more, or another form, it says so in `openapi_extra`.
+A route takes JSON of at most 1 MiB, or 16 KiB where anyone may call it. Where it takes more, or another form, it says
+so in `openapi_extra`. Where a route needs a caller, nothing is read until that caller is authenticated.
 """
 
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +22,7 @@ from api.route_index import RouteIndex
 from nac.errors import AdmitError, InvalidInput
 
 MOST_BYTES = 1024 * 1024
+MOST_OF_STRANGERS: Final = 16 * 1024
 _MOST = "x-most-bytes"
 _DRAINED_BYTES = 24 * 1024 * 1024
 _DRAINED_SECONDS = 5.0
@@ -101,6 +103,10 @@ def exceptions(routes: Iterable[object], *, prefix: str = "") -> Iterator[Takes]
                 yield Takes(method, prefix, route.path_regex, most, "application/json" in content)
 
 
+async def _trust(scope: Scope) -> None:
+    return
+
+
 class JsonInput:
     """Answers with 408, 413, 415 or 422 itself; else passes on what it has read."""
 
@@ -112,14 +118,21 @@ class JsonInput:
         routes: Iterable[BaseRoute] = (),
         pages: Iterable[BaseRoute] = (),
         on_page: Callable[[AdmitError, str], ASGIApp] = lambda exc, path: render(exc),
+        needs_caller: Callable[[APIRoute], bool] = lambda route: False,
+        authenticate: Callable[[Scope], Awaitable[None]] = _trust,
     ) -> None:
         """`routes` refuse a body where they read none; others may read any. What is wrong is told on a page where one
-        of `pages` was asked for, which `on_page` makes for its path."""
+        of `pages` was asked for, which `on_page` makes for its path. `authenticate` raises for an unknown caller of a
+        route that `needs_caller`."""
         self._app = app
         self._excepted = tuple(excepted)
-        self._index = RouteIndex(routes)
+        known = tuple(routes)
+        self._has_routes = bool(known)
+        self._index = RouteIndex(known)
+        self._of_callers = {id(route) for route in known if isinstance(route, APIRoute) and needs_caller(route)}
         self._pages = RouteIndex(pages)
         self._on_page = on_page
+        self._authenticate = authenticate
         self._checkers = CapacityLimiter(_CHECKERS)
         self._held = Held(of_source=_HELD_OF_SOURCE, in_all=_HELD_IN_ALL)
 
@@ -147,16 +160,19 @@ class JsonInput:
 
     async def _body(self, scope: Scope, receive: Receive, held: ExitStack) -> bytes:
         """Held as long as `held`."""
-        takes = self._takes(scope)
+        found = self._index.routes_of(scope["path"])
+        asked = [route for route in found if scope["method"] in (route.methods or ())]
+        is_open = not any(id(route) in self._of_callers for route in asked)
+        if not is_open and _tells_of_a_body(scope):
+            await self._require_caller(scope, receive)
+        takes = self._takes(scope, of_strangers=bool(asked) and is_open)
         _require_plain_body(scope)
         size = _said_size(scope, most=takes.most_bytes)
         if size > _AT_ONCE_BYTES:
             held.enter_context(self._held.holding((scope.get("client") or ("",))[0], size))
         body = await read_body(scope, receive, most_octets=takes.most_bytes, seconds=PATIENCE_SECONDS)
-        there = self._index.routes_of(scope["path"])
-        asked = [route for route in there if scope["method"] in (route.methods or ())]
-        if there and not asked:
-            # Whatever is in it: that there is no such method is told behind this.
+        if self._has_routes and not asked and takes.json:
+            # Whatever is in it: that there is no such method or address is told behind this.
             return body
         if body and asked and not any(map(_reads_body, asked)):
             if body.strip() not in _SAYS_NOTHING:
@@ -172,12 +188,19 @@ class JsonInput:
                 await to_thread.run_sync(check_json, body, limiter=self._checkers)
         return body
 
-    def _takes(self, scope: Scope) -> Takes:
+    async def _require_caller(self, scope: Scope, receive: Receive) -> None:
+        try:
+            await self._authenticate(scope)
+        except AdmitError:
+            await drain(receive, most_octets=_DRAINED_BYTES, seconds=_DRAINED_SECONDS)
+            raise
+
+    def _takes(self, scope: Scope, *, of_strangers: bool) -> Takes:
         for takes in self._excepted:
             path: str = scope["path"]
             if takes.method == scope["method"] and takes.path.match(path.removeprefix(takes.prefix)):
                 return takes
-        return _USUAL
+        return _OF_STRANGERS if of_strangers else _USUAL
 
 
 def _tells_of_a_body(scope: Scope) -> bool:
@@ -201,6 +224,7 @@ def _may_leave_out(route: BaseRoute) -> bool:
 
 
 _USUAL = Takes("", "", re.compile(""), MOST_BYTES, json=True)
+_OF_STRANGERS = _USUAL._replace(most_bytes=MOST_OF_STRANGERS)
 
 
 def check_json(body: bytes) -> None:

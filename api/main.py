@@ -8,12 +8,14 @@ from fastapi import FastAPI, Request, Response
 from api import browser_pages, description_route, errors, form_pages
 from api.answer_headers import AnswerHeaders
 from api.application import make_application
+from api.authentication import authenticate
 from api.change import DoneBefore, NotModified, answer_again, answer_unchanged
 from api.deprecation import DeprecationHeaders
 from api.description import describe
 from api.head import HeadAsGet
 from api.json_input import JsonInput, exceptions
 from api.new_password import routes as new_password_pages
+from api.quick_reads import asks
 from api.rates import Rates
 from api.request_ids import RequestIds
 from api.route_index import RouteIndex
@@ -62,7 +64,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     excepted = [taken for router in V1 for taken in exceptions(router.routes, prefix="/v1")]
     excepted += exceptions(PAGES)
     on_page = partial(start_pages.refused, trials=settings.trials.offered)
-    app.add_middleware(JsonInput, excepted=excepted, routes=ROUTES, pages=PAGES, on_page=on_page)
+    app.add_middleware(
+        JsonInput,
+        excepted=excepted,
+        routes=ROUTES,
+        pages=PAGES,
+        on_page=on_page,
+        needs_caller=asks,
+        authenticate=authenticate,
+    )
     app.add_middleware(
         Rates,
         requests_per_minute=settings.api_requests_per_minute,

@@ -111,8 +111,9 @@ class Shown:
 
     def note(self, good: Good) -> None:
         """Raises TooManyRequests: what was shown in a way that was not known has not been counted for its owner yet."""
+        is_counted = any(each is not None and each.owner == good.owner for each in (self.known, self.good))
         self.good = good
-        if self._owners is None or (self.known is not None and self.known.owner == good.owner):
+        if self._owners is None or is_counted:
             return
         left = self._owners.take(good.owner)
         self.taken.append((Bucket("owner", self._owners, good.owner), left))
@@ -135,6 +136,12 @@ def note_good(scope: Scope, public_id: str, owner: object) -> None:
     shown: Shown | None = scope.get("admit.shown")
     if shown is not None:
         shown.note(Good(public_id, owner))
+
+
+def is_known(scope: Scope) -> bool:
+    """Whether the credential was good the last time that it was shown."""
+    shown: Shown | None = scope.get("admit.shown")
+    return shown is not None and shown.known is not None
 
 
 class Rates:
