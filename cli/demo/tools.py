@@ -218,6 +218,9 @@ def ask_without_message_authenticator(
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as sender:
         sender.settimeout(timeout_seconds)
+        if own := from_own_address(server):
+            # Nobody is to look for a switch that does not sign.
+            sender.bind((own["Packet-Src-IP-Address"], 0))
         sender.connect((server.host, server.auth_port))
         sender.send(request)
         try:

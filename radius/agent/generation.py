@@ -126,6 +126,11 @@ class Generations:
             )
         looked_up = tuple(slot.number for slot in slots if slot.looks_up)
         ports = tuple(port for slot in slots for port in (slot.auth_port, slot.acct_port))
+        exempt = {
+            slot.number: tuple(nas.address for nas in slot.nas_clients if not nas.require_message_authenticator)
+            for slot in slots
+            if not slot.looks_up
+        }
         probe_secret = secrets.token_urlsafe(24)
         status = Endpoint(status_port, secrets.token_urlsafe(24))
         config = CellConfig(
@@ -144,6 +149,7 @@ class Generations:
                 status_port=status.port,
                 status_secret=status.secret,
                 max_conversations=self._max_sessions,
+                exempt=exempt,
             ),
             slots=rendered,
             verifier=Verifier(self._settings.verifier_port, verifier_secret(self._paths)),

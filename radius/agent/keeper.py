@@ -20,6 +20,7 @@ from radius.agent import process
 from radius.agent.alarms import Alarms
 from radius.agent.baking import Baking
 from radius.agent.directory import Directory, SlotRow
+from radius.agent.dropped_sources import UNSIGNED, WRONG_SECRET, DroppedSources
 from radius.agent.generation import Generations
 from radius.agent.hang import HangWatch
 from radius.agent.log import LogFollower
@@ -34,7 +35,6 @@ from radius.agent.rotation_alarms import tell_of_rotations
 from radius.agent.session_store import SessionStore
 from radius.agent.status import leave, report, status_document, write_status
 from radius.agent.waiting import WaitingEndpoints
-from radius.agent.wrong_secrets import WrongSecrets
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,10 @@ class Keeper:
         self._replica_checked_at = float("-inf")
         self._log_counts: Counter[str] = Counter()
         self._follower = LogFollower(paths.radiusd_log, self._log_counts)
-        self._wrong_secrets = WrongSecrets(engine, cell_id, alarms, self._follower.take_wrong)
+        self._dropped = (
+            DroppedSources(engine, cell_id, alarms, WRONG_SECRET, self._follower.take_wrong),
+            DroppedSources(engine, cell_id, alarms, UNSIGNED, self._follower.take_unsigned),
+        )
         self._counters: Counter[str] = Counter()
         # Whether the last report arrived, and since when the database is being asked something.
         # Whether radiusd answered last time it was asked.
@@ -344,7 +347,8 @@ class Keeper:
             with self._asking():
                 self._waiting.look()
                 tell_of_redecisions(self._engine, self._cell_id, self._alarms)
-                self._wrong_secrets.tell()
+                for each in self._dropped:
+                    each.tell()
                 tell_of_rotations(self._engine, self._cell_id, self._alarms)
                 shipped = self._shipped_until()
                 alarms = self._alarms.to_report()

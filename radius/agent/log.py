@@ -12,7 +12,8 @@ MAX_LINES = 100
 # Texts of FreeRADIUS 3.2.7/3.2.8: src/lib/radius.c (rad_verify), src/main/listen.c, src/main/process.c. radiusd prints
 # each at most once a second: these tell why, its statistics (radius/agent/probe.py) tell how many.
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("missing_message_authenticator", re.compile(r"does not contain required Message-Authenticator")),
+    # radius/module/unsigned.py: radiusd itself logs nothing of these. Each address once a minute.
+    ("missing_message_authenticator", re.compile(r"admit: unsigned")),
     ("bad_message_authenticator", re.compile(r"invalid Message-Authenticator")),
     ("bad_request_authenticator", re.compile(r"invalid Request Authenticator")),
     ("unknown_client", re.compile(r"from unknown client")),
@@ -23,8 +24,9 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 # rad_verify, and radius/module/secret_lookup.py.
 _WRONG_SECRET = re.compile(r"packet from ([0-9A-Fa-f.:]+?):? .*Shared secret is incorrect.*\(from client slot-(\d+)")
-# Sources that are kept until they are told: of a flood of forged ones, these.
-_MOST_WRONG = 100
+_UNSIGNED = re.compile(r"admit: unsigned slot=(\d+) source=([0-9A-Fa-f.:]+)")
+# Sources that are kept until they are told, of each cause: of a flood of forged ones, these.
+_MOST_SOURCES = 100
 
 
 class LogFollower:
@@ -35,13 +37,19 @@ class LogFollower:
         self._counters = counters
         self._offset = path.stat().st_size if path.exists() else 0
         self._partial = b""
-        # Slot and address of who has a wrong secret, until `take_wrong`.
+        # Slot and address of who has a wrong secret, until `take_wrong`, and of who does not sign.
         self._wrong: set[tuple[int, str]] = set()
+        self._unsigned: set[tuple[int, str]] = set()
 
     def take_wrong(self) -> set[tuple[int, str]]:
         """Slots, and addresses that asked there with a wrong secret, since the last call. In any thread."""
         wrong, self._wrong = self._wrong, set()
         return set(wrong)
+
+    def take_unsigned(self) -> set[tuple[int, str]]:
+        """As `take_wrong`, of requests without Message-Authenticator."""
+        unsigned, self._unsigned = self._unsigned, set()
+        return set(unsigned)
 
     def poll(self) -> list[str]:
         """Count the new lines; returns those of the module (without radiusd's prefix) for the agent's log."""
@@ -73,9 +81,13 @@ class LogFollower:
             if pattern.search(line):
                 self._counters[name] += 1
                 break
-        if "Shared secret" in line and len(self._wrong) < _MOST_WRONG and (found := _WRONG_SECRET.search(line)):
+        if "Shared secret" in line and len(self._wrong) < _MOST_SOURCES and (found := _WRONG_SECRET.search(line)):
             self._wrong.add((int(found[2]), found[1]))
-        if "admit: " in line and len(ours) < MAX_LINES:
+        if "admit: unsigned" in line:
+            # The agent logs it with the tenant and the remedy.
+            if len(self._unsigned) < _MOST_SOURCES and (found := _UNSIGNED.search(line)):
+                self._unsigned.add((int(found[1]), found[2]))
+        elif "admit: " in line and len(ours) < MAX_LINES:
             ours.append(line.partition("admit: ")[2])
 
     def _start_over(self) -> None:

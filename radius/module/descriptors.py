@@ -8,21 +8,51 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
+
+from radius.module.settings import ModuleSettings
 
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
-def udp_sockets() -> Iterator[tuple[int, int]]:
-    """File descriptor and port of each."""
+class UdpSocket(NamedTuple):
+    descriptor: int
+    family: int
+    port: int
+
+
+class Listeners:
+    """The listeners of this very process, by family and port. One that has taken the ports of another
+    (radius/module/ports.py) calls them by those that it was started on."""
+
+    def __init__(self, settings: ModuleSettings) -> None:
+        self._found: dict[tuple[int, int], socket.socket] = {}
+        self._taken = dict(zip(settings.started_on, settings.ports, strict=False))
+
+    def get(self, source: str, port: int) -> socket.socket | None:
+        """The one that gets packets from the address `source` at `port`."""
+        family = socket.AF_INET6 if ":" in source else socket.AF_INET
+        taken = self._taken.get(port, port)
+        return self._found.get((family, taken)) or self._find(family, taken) or self._find(family, port)
+
+    def _find(self, family: int, port: int) -> socket.socket | None:
+        for each in udp_sockets():
+            if (each.family, each.port) == (family, port):
+                found = self._found[family, port] = socket_of(each.descriptor)
+                return found
+        return None
+
+
+def udp_sockets() -> Iterator[UdpSocket]:
     for name in os.listdir("/proc/self/fd"):
         descriptor = int(name)
         with suppress(OSError):
             if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                 with socket_of(descriptor) as each:
-                    found = each.type == socket.SOCK_DGRAM and each.family in FAMILIES
-                    port = each.getsockname()[1] if found else 0
-                if found:
-                    yield descriptor, port
+                    if each.type != socket.SOCK_DGRAM or each.family not in FAMILIES:
+                        continue
+                    found = UdpSocket(descriptor, each.family, each.getsockname()[1])
+                yield found
 
 
 def socket_of(descriptor: int) -> socket.socket:

@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Iterable
 from contextlib import ExitStack
+from itertools import chain
 
 from radius.module import auth
 from radius.module import radiusd_api as radiusd
@@ -46,12 +47,15 @@ def authorize(pairs: radiusd.Pairs) -> radiusd.Answer:
     return radiusd.OK
 
 
-def listeners(ports: Iterable[int]) -> dict[int, int]:
-    """File descriptors of this very process, by the port they are bound to. Raises LookupError where one is not."""
-    wanted = set(ports)
-    found = {port: descriptor for descriptor, port in udp_sockets() if port in wanted}
-    if wanted - found.keys():
-        raise LookupError(f"no socket is bound to {sorted(wanted - found.keys())}")
+def listeners(ports: Iterable[int]) -> dict[int, list[int]]:
+    """File descriptors of this very process, by the port they are bound to: one for each family. Raises LookupError
+    where there is none."""
+    found: dict[int, list[int]] = {port: [] for port in ports}
+    for each in udp_sockets():
+        if each.port in found:
+            found[each.port].append(each.descriptor)
+    if missing := sorted(port for port, descriptors in found.items() if not descriptors):
+        raise LookupError(f"no socket is bound to {missing}")
     return found
 
 
@@ -61,7 +65,7 @@ def _share() -> None:
 
 
 def _set_shared(ports: Iterable[int], *, shared: bool) -> None:
-    for descriptor in listeners(ports).values():
+    for descriptor in chain.from_iterable(listeners(ports).values()):
         with socket_of(descriptor) as each:
             each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, shared)
 
@@ -79,8 +83,8 @@ def _bind_some(which: slice) -> None:
     with ExitStack() as undone:
         bound = {}
         for before, port in zip(temporary, ports, strict=True):
-            made = _bound_like(descriptors[before], port)
-            bound[descriptors[before]] = undone.enter_context(made)
+            for descriptor in descriptors[before]:
+                bound[descriptor] = undone.enter_context(_bound_like(descriptor, port))
         undone.pop_all()
     _bound.update(bound)
 

@@ -17,41 +17,15 @@ from radius import wire
 from radius.module import radiusd_api as radiusd
 from radius.module.addresses import packed_address
 from radius.module.cell import Cell, log_exception, the_cell
-from radius.module.descriptors import socket_of, udp_sockets
-from radius.module.secret_proof import Known, Marks, proves, tells_nothing
-from radius.module.settings import ModuleSettings
+from radius.module.descriptors import Listeners
+from radius.module.secret_proof import Known, Marks, lacks_signature, proves, tells_nothing
+from radius.module.settings import UNSIGNED
+from radius.module.unsigned import log_unsigned
 
 _SLOT_PREFIX = len("slot-")
 _MOST_OPENED = 4096
 # In the order of a record's secrets.
 _NAMES = ("old", "new")
-
-
-class Sockets:
-    """The listeners of this very process, by port. One that has taken the ports of another (radius/module/ports.py)
-    calls them by those that it was started on."""
-
-    def __init__(self, settings: ModuleSettings) -> None:
-        self._by_port: dict[int, socket.socket] = {}
-        self._taken = dict(zip(settings.started_on, settings.ports, strict=False))
-
-    def peek(self, port: int) -> bytes:
-        """The packet that radiusd is about to read; b"" where it cannot be seen."""
-        taken = self._taken.get(port, port)
-        listener = self._by_port.get(taken) or self._find(taken) or self._find(port)
-        if listener is None:
-            return b""
-        try:
-            return listener.recv(wire.MOST, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except OSError:
-            return b""
-
-    def _find(self, wanted: int) -> socket.socket | None:
-        for descriptor, port in udp_sockets():
-            if port == wanted:
-                self._by_port[port] = socket_of(descriptor)
-                return self._by_port[port]
-        return None
 
 
 class Secrets:
@@ -85,15 +59,15 @@ class Secrets:
 
 
 _cell: Cell
-_sockets: Sockets
+_listeners: Listeners
 _secrets: Secrets
 _marks: Marks
 
 
 def instantiate(_: object) -> int:
-    global _cell, _sockets, _secrets, _marks
+    global _cell, _listeners, _secrets, _marks
     _cell = the_cell()
-    _sockets = Sockets(_cell.settings)
+    _listeners = Listeners(_cell.settings)
     _secrets = Secrets(_cell.settings.cell_key_file)
     _marks = Marks(Path(_cell.settings.replica_directory).parent / "changed-over")
     return radiusd.OK
@@ -111,7 +85,7 @@ def authorize(pairs: radiusd.Pairs) -> radiusd.Answer:
 
 
 def _find(slot: int, source: str, port: int) -> radiusd.Answer:
-    datagram = _sockets.peek(port)
+    datagram = _peek(source, port)
     if not datagram:
         return radiusd.NOOP
     packet = wire.parse(datagram)
@@ -121,6 +95,9 @@ def _find(slot: int, source: str, port: int) -> radiusd.Answer:
     with _cell.replica.begin() as view:
         known = _secrets.of(view, slot, source)
     if known is None or not known.secrets:
+        return radiusd.NOOP
+    if lacks_signature(packet, known):
+        log_unsigned(slot, source)
         return radiusd.NOOP
     place = (slot, source)
     name = f"slot-{slot}"
@@ -137,6 +114,17 @@ def _find(slot: int, source: str, port: int) -> radiusd.Answer:
     return _client(source, known.secrets[proven], name, signs=known.signs)
 
 
+def _peek(source: str, port: int) -> bytes:
+    """The packet that radiusd is about to read; b"" where it cannot be seen."""
+    listener = _listeners.get(source, port)
+    if listener is None:
+        return b""
+    try:
+        return listener.recv(wire.MOST, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except OSError:
+        return b""
+
+
 _said_wrong = 0
 
 
@@ -151,11 +139,12 @@ def _say_wrong(slot: int, source: str) -> None:
 
 def _client(source: str, secret: bytes, name: str, *, signs: bool) -> radiusd.Answer:
     is_six = ":" in source
+    shortname = name if signs else f"{name}{UNSIGNED}"
     return radiusd.UPDATED, {
         "config": (
             (f"FreeRADIUS-Client-{'IPv6' if is_six else 'IP'}-Address", ":=", source),
             ("FreeRADIUS-Client-Secret", ":=", secret.decode()),
-            ("FreeRADIUS-Client-Shortname", ":=", name),
+            ("FreeRADIUS-Client-Shortname", ":=", shortname),
             ("FreeRADIUS-Client-Require-MA", ":=", "yes" if signs else "no"),
         )
     }

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from radius import wire
 
 _ACCESS_REQUEST, _ACCOUNTING_REQUEST = 1, 4
-_USER_PASSWORD = 2
+_USER_PASSWORD, _PROXY_STATE = 2, 33
 _BLOCK = 16
 # Beyond these the oldest are forgotten.
 _MOST_MARKS = 20_000
@@ -48,10 +48,23 @@ def _is_of(packet: wire.Packet, secret: bytes, *, signs: bool) -> bool:
     return packet.code == _ACCESS_REQUEST and _has_password_of(packet, secret)
 
 
+def lacks_signature(packet: wire.Packet, known: Known) -> bool:
+    """Whether it has no Message-Authenticator and must have one (radius/raddb/policy.d/admit_signed)."""
+    numbers = _unsigned_numbers(packet)
+    return numbers is not None and (known.signs or _PROXY_STATE in numbers)
+
+
 def tells_nothing(packet: wire.Packet) -> bool:
     """Whether no secret went into it: an Access-Request without signature and password (CHAP, say)."""
+    numbers = _unsigned_numbers(packet)
+    return numbers is not None and _USER_PASSWORD not in numbers
+
+
+def _unsigned_numbers(packet: wire.Packet) -> set[int] | None:
+    """Of the attributes of an Access-Request without Message-Authenticator; None for other packets."""
     numbers = {each.number for each in packet.attributes}
-    return packet.code == _ACCESS_REQUEST and not numbers & {wire.MESSAGE_AUTHENTICATOR, _USER_PASSWORD}
+    is_unsigned = packet.code == _ACCESS_REQUEST and wire.MESSAGE_AUTHENTICATOR not in numbers
+    return numbers if is_unsigned else None
 
 
 def _has_password_of(packet: wire.Packet, secret: bytes) -> bool:

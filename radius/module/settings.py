@@ -10,6 +10,8 @@ import msgspec
 CANARY_NAS, CANARY_MAC = "admit-canary", "00005e005300"
 # Of radiusd.conf: the realm whose home server is the agent's verifier.
 VERIFIER_REALM = "admit_verifier"
+# Ends the shortname of clients that may leave out the Message-Authenticator (policy.d/admit_signed).
+UNSIGNED = ":unsigned"
 
 
 class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,6 +28,8 @@ class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     claims_directory: str = ""
     # The agent's own at slots whose secrets are looked up; "" for none.
     probe_secret: str = ""
+    # Addresses that need send no Message-Authenticator, by slot; without the slots whose secrets are looked up.
+    exempt: dict[int, tuple[str, ...]] = {}
     # UDP ports that radiusd listens on, that for status first, and those that it is started on where it is to take
     # these of another.
     ports: tuple[int, ...] = ()

@@ -104,6 +104,7 @@ def test_old_nas_sends_a_valid_request_but_for_message_authenticator(listener: L
         )
 
     assert not ask()
+    assert listener.senders == {str(OWN_TRIALS)}
     (request,) = listener.requests
     sent = dict(packet.attributes_of(request))
     assert int.from_bytes(request[2:4]) == len(request)

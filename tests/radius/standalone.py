@@ -261,6 +261,7 @@ def _config(
             status_port=status_port,
             status_secret=STATUS_SECRET,
             max_conversations=plan.max_conversations,
+            exempt={slot.number: (OLD_NAS,) for slot in slots if not slot.looks_up},
         ),
         slots,
         verifier,

@@ -13,9 +13,7 @@ LINES = {
     b"Message-Authenticator!  (Shared secret is incorrect.) (from client slot-0)": "bad_message_authenticator",
     b"Dropping packet without response because of error: Received Accounting-Request packet from client 127.0.0.1 "
     b"with invalid Request Authenticator!  (Shared secret is incorrect.)": "bad_request_authenticator",
-    b"Insecure packet from host 127.0.0.1: Packet does not contain required Message-Authenticator attribute": (
-        "missing_message_authenticator"
-    ),
+    b"admit: unsigned slot=0 source=192.0.2.7": "missing_message_authenticator",
     b"Ignoring request to auth address 127.0.0.1 port 1812 from unknown client 192.0.2.1 port 9": "unknown_client",
     b"Ignoring duplicate packet from client slot-0 port 9 - ID: 7 due to unfinished request": "duplicate_in_progress",
     b"admit: journal-refused stream=acct: no room": "journal_refused",
@@ -40,7 +38,19 @@ def test_line_of_radiusd_is_counted(path, counters, line, name):
     path.write_bytes(STAMP + line + b"\n" + STAMP + b"Ready to process requests\n")
     heard = follower.poll()
     assert counters == {name: 1}
-    assert heard == ([line.removeprefix(b"admit: ").decode()] if line.startswith(b"admit: ") else [])
+    is_ours = line.startswith(b"admit: ") and name != "missing_message_authenticator"
+    assert heard == ([line.removeprefix(b"admit: ").decode()] if is_ours else [])
+
+
+def test_unsigned_sources_are_taken_once_and_within_bounds(path, counters):
+    follower = LogFollower(path, counters)
+    path.write_bytes(STAMP + b"admit: unsigned slot=3 source=2001:db8::7\n")
+    follower.poll()
+    assert follower.take_unsigned() == {(3, "2001:db8::7")}
+    assert follower.take_unsigned() == follower.take_wrong() == set()
+    append(path, b"".join(b"admit: unsigned slot=0 source=10.0.0.%d\n" % last for last in range(255)))
+    follower.poll()
+    assert len(follower.take_unsigned()) == 100
 
 
 def test_what_was_there_before_is_not_counted_again(path, counters):

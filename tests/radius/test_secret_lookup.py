@@ -63,7 +63,9 @@ def is_answered(cell: StandaloneCell, address: str, secret: str, *, tenant=None)
     return reply is not None and reply[0] == ACCESS_ACCEPT and packet.reply_fault(reply, authenticator, key) == ""
 
 
-def unsigned(cell: StandaloneCell, secret: str, more: bytes = b"", *, hidden: bool = True) -> bytes | None:
+def unsigned(
+    cell: StandaloneCell, secret: str, more: bytes = b"", *, hidden: bool = True, address: str = LEGACY
+) -> bytes | None:
     attributes, password = mab(cell.alpha.mac(PRINTER))
     authenticator, key = os.urandom(16), packet.Secret(secret.encode())
     signed = packet.access_request(1, authenticator, attributes + more, key, password if hidden else None)
@@ -73,7 +75,7 @@ def unsigned(cell: StandaloneCell, secret: str, more: bytes = b"", *, hidden: bo
             bare += signed[at : at + signed[at + 1]]
         at += signed[at + 1]
     bare[2:4] = len(bare).to_bytes(2)
-    reply = Nas(cell.alpha, LEGACY, secret).exchange(bytes(bare), seconds=2)
+    reply = Nas(cell.alpha, address, secret).exchange(bytes(bare), seconds=2)
     return reply if reply and packet.reply_fault(reply, authenticator, key) == "" else None
 
 
@@ -161,6 +163,21 @@ def test_request_without_signature_shows_its_secret_by_its_password(cell):
     # CHAP tells nothing: it is answered with the secret that was shown last.
     chap = packet.attribute(CHAP_PASSWORD, bytes(17)) + packet.attribute(CHAP_CHALLENGE, bytes(16))
     assert unsigned(cell, NEW, chap, hidden=False)[0] == ACCESS_REJECT
+
+
+def test_unsigned_request_is_not_called_a_wrong_secret(cell):
+    follower = LogFollower(cell.paths.radiusd_log, Counter())
+    assert unsigned(cell, cell.alpha.secret, address="127.0.0.27") is None
+    follower.poll()
+    assert follower.take_unsigned() == {(cell.alpha.slot, "127.0.0.27")}
+    assert follower.take_wrong() == set()
+
+
+def test_exemption_in_a_rotation_does_not_cover_proxy_state(cell):
+    follower = LogFollower(cell.paths.radiusd_log, Counter())
+    assert unsigned(cell, cell.alpha.secret, packet.attribute(33, b"of an attacker")) is None
+    follower.poll()
+    assert follower.take_unsigned() == {(cell.alpha.slot, LEGACY)}
 
 
 def test_after_the_rotation_one_secret_is_left(cell):

@@ -63,7 +63,7 @@ def bad_packets(wire: Wire) -> list[Bad]:
         Bad("a Message-Authenticator of 3 octets", framed(1, b"\x50\x05abc"), "auth_malformed"),
         Bad("more attributes than any NAS sends", framed(1, b"\x01\x03a" * 300), "auth_malformed"),
         Bad("noise", bytes(300), "auth_malformed"),
-        Bad("no Message-Authenticator", unsigned(wire), "auth_malformed"),
+        Bad("no Message-Authenticator", unsigned(wire), "auth_dropped"),
         Bad("an unknown code", framed(99, b""), "auth_unknown_types"),
         Bad("an answer", framed(2, b""), "auth_unknown_types"),
         Bad("accounting where devices authenticate", record, "auth_unknown_types"),

@@ -1,7 +1,9 @@
-"""NASes that ask with a secret that is none of their tenant's: they get no answer, and nobody else would tell why."""
+"""NASes whose requests radiusd drops without an answer: an alarm and a log line name them and the remedy."""
 
+import logging
 import time
 from collections.abc import Callable, Set
+from dataclasses import dataclass
 from datetime import timedelta
 
 from sqlalchemy import Engine, and_, or_, select
@@ -13,32 +15,70 @@ from nac.models import SelfTest, Slot, Tenant
 from nac.sources import OWN_TRIALS
 from radius.agent.alarms import Alarms
 
+log = logging.getLogger(__name__)
+
 # An alarm stands for so long after the last such packet.
 STANDS_SECONDS = 600.0
+# The pause between two log lines about one address.
+LOG_SECONDS = 60.0
 # Addresses in a sentence, and that are kept of a slot.
 _MOST_NAMED, _MOST_KEPT = 3, 100
 # Of all slots, while the database does not answer.
 _MOST_WAITING = 1_000
-_CODE = "wrong-secret:"
 # A self-test asks with a wrong secret, too, and radiusd may tell of it late. Others ask again.
 _AFTER_SELF_TESTS = timedelta(minutes=1)
 
 
-class WrongSecrets:
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why requests are dropped."""
+
+    # Of the alarm, before the tenant's slug.
+    code: str
+    # With `named` for addresses and `slug` for the tenant.
+    detail: str
+
+
+WRONG_SECRET = Cause(
+    "wrong-secret:",
+    "Packets from {named} to tenant {slug} are hidden with another RADIUS secret than it has, and are not "
+    "answered. Enter its secret there anew: POST /v1/tenants/"
+    "{slug}/radius-secret/reveal, while one changes over ./admit secret-rotation reveal -t {slug}",
+)
+UNSIGNED = Cause(
+    "unsigned-requests:",
+    "Access-Requests from {named} to tenant {slug} carry no Message-Authenticator and are not answered. Turn it on "
+    "there or upgrade the device (what its vendor needs: ./admit snippet show SNIPPET -t {slug}). If it cannot send "
+    "it, exempt its address: ./admit nas add NAME -t {slug} --address ADDRESS --without-message-authenticator "
+    "(a registered one: ./admit nas set), or require_message_authenticator: false in /v1/tenants/{slug}/nases. An "
+    "exempt device is open to forgery (BlastRADIUS). No exemption covers requests with Proxy-State: the proxy must "
+    "send Message-Authenticator.",
+)
+
+
+@dataclass(slots=True)
+class _Source:
+    heard_at: float
+    logged_at: float = float("-inf")
+
+
+class DroppedSources:
     def __init__(
         self,
         engine: Engine,
         cell_id: CellId,
         alarms: Alarms,
+        cause: Cause,
         take: Callable[[], Set[tuple[int, str]]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`take` gives slots and addresses, each once."""
+        """`take` returns slots and addresses since its last call."""
         self._engine, self._cell_id, self._alarms = engine, cell_id, alarms
+        self._cause = cause
         self._take = take
         self._clock = clock
-        # When last, by address.
-        self._seen: dict[int, dict[str, float]] = {}
+        # By slot and address.
+        self._seen: dict[int, dict[str, _Source]] = {}
         self._heard: set[tuple[int, str]] = set()
 
     def tell(self) -> None:
@@ -54,15 +94,17 @@ class WrongSecrets:
             if slot in tested:
                 continue
             seen = self._seen.setdefault(slot, {})
-            if address in seen or len(seen) < _MOST_KEPT:
-                seen[address] = now
+            if address in seen:
+                seen[address].heard_at = now
+            elif len(seen) < _MOST_KEPT:
+                seen[address] = _Source(now)
         for slot, seen in list(self._seen.items()):
-            self._seen[slot] = {address: at for address, at in seen.items() if now - at < STANDS_SECONDS}
+            self._seen[slot] = {address: each for address, each in seen.items() if now - each.heard_at < STANDS_SECONDS}
             if not self._seen[slot]:
                 del self._seen[slot]
-        told = self._tell_of_tenants() if self._seen else set()
+        told = self._tell_of_tenants(now) if self._seen else set()
         for alarm in self._alarms.standing():
-            if alarm.code.startswith(_CODE) and alarm.code not in told:
+            if alarm.code.startswith(self._cause.code) and alarm.code not in told:
                 self._alarms.clear(alarm.code)
 
     def _slots_under_test(self) -> set[int]:
@@ -75,7 +117,7 @@ class WrongSecrets:
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             return set(session.scalars(query.where(Slot.cell_id == self._cell_id, is_near)))
 
-    def _tell_of_tenants(self) -> set[str]:
+    def _tell_of_tenants(self, now: float) -> set[str]:
         query = (
             select(Slot.number, Tenant.slug, Tenant.number)
             .join(Tenant, Tenant.id == Slot.tenant_id)
@@ -88,14 +130,18 @@ class WrongSecrets:
             if slot not in tenants:
                 continue
             slug, number = tenants[slot]
-            code = f"{_CODE}{slug}"
+            code = f"{self._cause.code}{slug}"
             told.add(code)
             named = ", ".join(sorted(seen)[:_MOST_NAMED]) + (" and others" if len(seen) > _MOST_NAMED else "")
-            self._alarms.tell_of_row(
-                code,
-                f"Packets from {named} to tenant {slug} are hidden with another RADIUS secret than it has, and are not "
-                "answered. Enter its secret there anew: POST /v1/tenants/"
-                f"{slug}/radius-secret/reveal, while one changes over ./admit secret-rotation reveal -t {slug}",
-                tenant=number,
-            )
+            self._alarms.tell_of_row(code, self._detail(named, slug), tenant=number)
+            self._log(seen, slug, now)
         return told
+
+    def _log(self, seen: dict[str, _Source], slug: str, now: float) -> None:
+        for address, source in sorted(seen.items()):
+            if source.heard_at == now and now - source.logged_at >= LOG_SECONDS:
+                source.logged_at = now
+                log.warning("%s", self._detail(address, slug))
+
+    def _detail(self, named: str, slug: str) -> str:
+        return self._cause.detail.format(named=named, slug=slug)

@@ -1,4 +1,4 @@
-"""NASes with a secret that is none of their tenant's, or left behind by a rotation: alarms that name the remedy."""
+"""NASes whose requests are dropped, or left behind by a rotation: alarms that name the remedy."""
 
 from datetime import timedelta
 
@@ -8,8 +8,8 @@ from nac.clock import utc_now
 from nac.errors import DatabaseUnavailable
 from nac.sources import OWN_TRIALS
 from radius.agent.alarms import Alarms
+from radius.agent.dropped_sources import LOG_SECONDS, STANDS_SECONDS, UNSIGNED, WRONG_SECRET, DroppedSources
 from radius.agent.rotation_alarms import tell_of_rotations
-from radius.agent.wrong_secrets import STANDS_SECONDS, WrongSecrets
 
 
 def test_who_asks_with_a_wrong_secret_is_told_until_it_is_over(cell_engine, platform, alpha):
@@ -27,7 +27,7 @@ def test_who_asks_with_a_wrong_secret_is_told_until_it_is_over(cell_engine, plat
         heard.clear()
         return taken
 
-    told = WrongSecrets(cell_engine, platform.cell_id, alarms, take, lambda: now)
+    told = DroppedSources(cell_engine, platform.cell_id, alarms, WRONG_SECRET, take, lambda: now)
     told.tell()
     [alarm] = alarms.standing()
     assert (alarm.code, alarm.tenant) == ("wrong-secret:alpha", alpha.number)
@@ -47,7 +47,9 @@ def test_who_asks_with_a_wrong_secret_is_told_until_it_is_over(cell_engine, plat
 def test_wrong_secret_of_a_self_test_is_no_alarm(owner, cell_engine, platform, alpha, bravo):
     """What comes at the same time from elsewhere comes again."""
     alarms = Alarms()
-    told = WrongSecrets(cell_engine, platform.cell_id, alarms, lambda: {(0, "192.0.2.1"), (1, "192.0.2.2")})
+    told = DroppedSources(
+        cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: {(0, "192.0.2.1"), (1, "192.0.2.2")}
+    )
     owner.execute(
         "INSERT INTO self_tests (tenant_id, asked_by, state) VALUES (%s, 't', 'running'), (%s, 't', 'queued')",
         (alpha.id, bravo.tenant_id),
@@ -65,14 +67,14 @@ def test_wrong_secret_of_a_self_test_is_no_alarm(owner, cell_engine, platform, a
 def test_wrong_secret_that_we_try_ourselves_is_no_alarm_and_hides_none(cell_engine, platform, alpha, bravo):
     alarms = Alarms()
     heard = {(0, str(OWN_TRIALS)), (1, str(OWN_TRIALS)), (1, "127.0.0.1")}
-    WrongSecrets(cell_engine, platform.cell_id, alarms, lambda: heard).tell()
+    DroppedSources(cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: heard).tell()
     [alarm] = alarms.standing()
     assert (alarm.code, alarm.detail.split(" to tenant")[0]) == ("wrong-secret:bravo", "Packets from 127.0.0.1")
 
 
 def test_self_test_that_nobody_does_any_more_silences_nothing(owner, cell_engine, platform, alpha):
     alarms = Alarms()
-    told = WrongSecrets(cell_engine, platform.cell_id, alarms, lambda: {(0, "192.0.2.1")})
+    told = DroppedSources(cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: {(0, "192.0.2.1")})
     owner.execute(
         "INSERT INTO self_tests (tenant_id, asked_by, state, due_at)"
         " VALUES (%s, 't', 'running', now() - interval '1 hour')",
@@ -84,7 +86,7 @@ def test_self_test_that_nobody_does_any_more_silences_nothing(owner, cell_engine
 
 def test_what_was_heard_while_the_database_was_away_is_told_afterwards(cell_engine, platform, alpha, monkeypatch):
     alarms, heard = Alarms(), [{(0, "192.0.2.1")}, set()]
-    told = WrongSecrets(cell_engine, platform.cell_id, alarms, lambda: heard.pop(0))
+    told = DroppedSources(cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: heard.pop(0))
 
     def away() -> set[int]:
         raise DatabaseUnavailable
@@ -95,6 +97,43 @@ def test_what_was_heard_while_the_database_was_away_is_told_afterwards(cell_engi
             told.tell()
     told.tell()
     assert [alarm.code for alarm in alarms.standing()] == ["wrong-secret:alpha"]
+
+
+def test_unsigned_requests_raise_an_alarm_with_the_remedy(cell_engine, platform, alpha, bravo):
+    alarms = Alarms()
+    heard = {(0, "192.0.2.1"), (0, str(OWN_TRIALS)), (1, str(OWN_TRIALS)), (7, "192.0.2.9")}
+    DroppedSources(cell_engine, platform.cell_id, alarms, UNSIGNED, lambda: heard).tell()
+    [alarm] = alarms.standing()
+    assert (alarm.code, alarm.tenant) == ("unsigned-requests:alpha", alpha.number)
+    assert alarm.detail.startswith("Access-Requests from 192.0.2.1 to tenant alpha carry no Message-Authenticator")
+    assert "./admit nas add NAME -t alpha --address ADDRESS --without-message-authenticator" in alarm.detail
+
+
+def test_each_dropped_source_is_logged_once_a_minute(cell_engine, platform, alpha, caplog):
+    now, heard = 0.0, {(0, "192.0.2.1"), (0, "192.0.2.2")}
+    dropped = DroppedSources(cell_engine, platform.cell_id, Alarms(), UNSIGNED, lambda: heard, lambda: now)
+
+    def lines() -> list[str]:
+        caplog.clear()
+        dropped.tell()
+        return [record.getMessage().partition(" carry no")[0] for record in caplog.records]
+
+    assert lines() == [f"Access-Requests from 192.0.2.{last} to tenant alpha" for last in (1, 2)]
+    now += LOG_SECONDS - 1
+    assert lines() == []
+    now += 1
+    heard.remove((0, "192.0.2.1"))
+    assert lines() == ["Access-Requests from 192.0.2.2 to tenant alpha"]
+
+
+def test_flood_of_forged_sources_is_bounded(cell_engine, platform, alpha, bravo, caplog):
+    heard = {(0, f"10.0.{n // 250}.{n % 250}") for n in range(5_000)}
+    alarms = Alarms()
+    DroppedSources(cell_engine, platform.cell_id, alarms, UNSIGNED, lambda: heard).tell()
+    assert len(caplog.records) == 100
+    [alarm] = alarms.standing()
+    assert " and others to tenant alpha" in alarm.detail
+    assert len(alarm.detail) < 1_000
 
 
 def test_rotation_that_leaves_nases_behind_names_the_commands(owner, cell_engine, platform, alpha):

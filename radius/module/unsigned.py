@@ -1,0 +1,117 @@
+"""Requests that are dropped because they carry no Message-Authenticator: their addresses are logged, floods kept away.
+
+radiusd calls this for each dropped request (policy.d/admit_signed). The agent reads the log lines and raises an alarm.
+"""
+
+import socket
+from collections import Counter
+from collections.abc import Mapping
+
+from nac import clock
+from radius.module import radiusd_api as radiusd
+from radius.module import unsigned_filter
+from radius.module.cell import log_exception, the_cell
+from radius.module.descriptors import Listeners
+from radius.module.request import SLOT_PREFIX
+
+PERIOD_SECONDS = 60
+# Addresses of one slot in a period. Source addresses can be forged: a flood must not fill the memory or the log.
+MOST_SOURCES = 50
+# Requests of one slot in a period. The kernel drops more (radius/module/unsigned_filter.py).
+MOST_REQUESTS = 200
+
+
+class Sources:
+    """The addresses that were logged in this period, by slot. At most MOST_SOURCES of each."""
+
+    def __init__(self) -> None:
+        self._period = 0
+        self._logged: dict[int, set[str]] = {}
+
+    def add(self, slot: int, source: str, now_seconds: int) -> bool:
+        """Returns whether this address is to be logged now."""
+        period = now_seconds // PERIOD_SECONDS
+        if period != self._period:
+            self._period = period
+            self._logged.clear()
+        logged = self._logged.setdefault(slot, set())
+        if source in logged or len(logged) >= MOST_SOURCES:
+            return False
+        logged.add(source)
+        return True
+
+
+class Shield:
+    """Makes the kernel drop unsigned requests of a listener for the rest of the period in which they were too many."""
+
+    def __init__(self, listeners: Listeners, exempt: Mapping[int, tuple[str, ...]]) -> None:
+        """`exempt` has the addresses that need not sign, by slot. A slot that is not in it gets no filter."""
+        self._listeners = listeners
+        self._exempt = exempt
+        self._period = 0
+        self._requests: Counter[int] = Counter()
+        self._filtered: set[socket.socket] = set()
+
+    def count(self, slot: int, source: str, port: int, now_seconds: int) -> None:
+        """Raises OSError where the kernel refuses the filter."""
+        self.lift(now_seconds)
+        self._requests[slot] += 1
+        if self._requests[slot] <= MOST_REQUESTS or slot not in self._exempt:
+            return
+        listener = self._listeners.get(source, port)
+        if listener is None or listener in self._filtered:
+            return
+        try:
+            unsigned_filter.attach(listener, self._exempt[slot])
+        except unsigned_filter.TooManyExempt:
+            return
+        self._filtered.add(listener)
+
+    def lift(self, now_seconds: int) -> None:
+        """Take away the filters of an earlier period."""
+        period = now_seconds // PERIOD_SECONDS
+        if period == self._period:
+            return
+        self._period = period
+        self._requests.clear()
+        while self._filtered:
+            unsigned_filter.detach(self._filtered.pop())
+
+    @property
+    def is_up(self) -> bool:
+        return bool(self._filtered)
+
+
+_sources = Sources()
+_shield: Shield | None = None
+
+
+def instantiate(_: object) -> int:
+    global _shield
+    settings = the_cell().settings
+    _shield = Shield(Listeners(settings), settings.exempt)
+    return radiusd.OK
+
+
+def authorize(pairs: radiusd.Pairs) -> radiusd.Answer:
+    try:
+        given = dict(pairs)
+        slot, source = int(given["Admit-Slot"][SLOT_PREFIX:]), given["Admit-Source"]
+        log_unsigned(slot, source)
+        if _shield is not None:
+            _shield.count(slot, source, int(given["Admit-Port"]), clock.epoch_seconds())
+    except Exception:  # house-rule: the edge of our code; the request is dropped all the same
+        log_exception("unsigned")
+    return radiusd.NOOP
+
+
+def log_unsigned(slot: int, source: str) -> None:
+    """At most once a minute for each address."""
+    if _sources.add(slot, source, clock.epoch_seconds()):
+        radiusd.log_error(f"admit: unsigned slot={slot} source={source}")
+
+
+def lift_filters() -> None:
+    """To be called now and then: what the kernel drops calls nothing here."""
+    if _shield is not None and _shield.is_up:
+        _shield.lift(clock.epoch_seconds())

@@ -1,0 +1,143 @@
+"""Requests without Message-Authenticator: dropped, logged with the address, answered only where the NAS is exempt."""
+
+import os
+import re
+import socket
+
+import pytest
+
+from loadtest import packet
+from loadtest.packet import CALLING_STATION_ID, SERVICE_TYPE, USER_NAME, attribute
+from radius.module.unsigned import MOST_REQUESTS, MOST_SOURCES, Shield, Sources
+from tests.radius.nas import SILENCE_SECONDS, Nas
+from tests.radius.standalone import OLD_NAS
+from tests.radius.tenants import PRINTER
+from tests.waiting import until
+
+CALLED_STATION_ID, STATE, PROXY_STATE = 30, 24, 33
+CALL_CHECK = attribute(USER_NAME, PRINTER) + attribute(CALLING_STATION_ID, PRINTER) + attribute(SERVICE_TYPE, 10)
+
+
+def unsigned(nas: Nas, attributes: bytes = CALL_CHECK) -> bytes:
+    """A PAP request as old switches send it."""
+    signed = packet.access_request(
+        os.urandom(1)[0], os.urandom(16), attributes, nas.key, PRINTER.encode(), code=packet.ACCESS_REQUEST
+    )
+    return signed[:2] + (len(signed) - 18).to_bytes(2) + signed[4:20] + signed[38:]
+
+
+def logged(cell, address: str) -> list[str]:
+    return re.findall(rf"admit: unsigned slot=(\d+) source={re.escape(address)}$", cell.log(), re.MULTILINE)
+
+
+def is_silent(nas: Nas, attributes: bytes = CALL_CHECK) -> bool:
+    return nas.exchange(unsigned(nas, attributes), seconds=SILENCE_SECONDS) is None
+
+
+def test_unsigned_request_is_dropped_and_its_address_logged_once(cell):
+    nas = Nas(cell.bravo, "127.0.0.91")
+    for _ in range(3):
+        assert is_silent(nas)
+    until(lambda: logged(cell, nas.address), "a line in the log")
+    assert logged(cell, nas.address) == [str(cell.bravo.slot)]
+    assert cell.decisions() == []
+    assert nas.ask(CALL_CHECK, password=PRINTER.encode())[0] == packet.ACCESS_REJECT
+
+
+def test_unsigned_request_with_text_that_is_not_utf8_is_logged(cell):
+    assert is_silent(Nas(cell.alpha, "127.0.0.92"), CALL_CHECK + attribute(CALLED_STATION_ID, b"\xff\xfe\xfd"))
+    until(lambda: logged(cell, "127.0.0.92"), "a line in the log")
+    assert cell.decisions() == []
+
+
+def test_exempt_nas_with_proxy_state_is_dropped_and_logged(cell):
+    """BlastRADIUS hides its prefix in Proxy-State."""
+    nas = Nas(cell.alpha, OLD_NAS)
+    assert is_silent(nas, CALL_CHECK + attribute(PROXY_STATE, b"chosen by an attacker"))
+    until(lambda: logged(cell, OLD_NAS), "a line in the log")
+    reply = nas.exchange(unsigned(nas))
+    assert reply is not None
+    assert reply[0] == packet.ACCESS_ACCEPT
+
+
+def test_signed_request_with_proxy_state_is_answered(cell):
+    attributes = CALL_CHECK + attribute(PROXY_STATE, b"of a proxy")
+    assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == packet.ACCESS_ACCEPT
+
+
+@pytest.mark.parametrize("address", ["127.0.0.66", "127.0.0.93"])
+def test_state_of_another_conversation_admits_nothing_unsigned(cell, address):
+    """Later packets of a conversation skip the module, and must not skip this check."""
+    with_state = CALL_CHECK + attribute(STATE, os.urandom(16)) + attribute(PROXY_STATE, b"x")
+    assert is_silent(Nas(cell.alpha, address), with_state)
+
+
+def test_flood_of_unsigned_requests_is_kept_away_from_radiusd(cell):
+    """Signed requests and those of exempt NASes are answered meanwhile. The last test of this cell's filters."""
+    before = cell.statistics()["access_requests"]
+    for sent in range(10):
+        with Nas(cell.alpha, f"127.0.3.{sent}").socket() as sending:
+            for _ in range(500):
+                sending.send(unsigned(Nas(cell.alpha)))
+        cell.statistics()
+    assert cell.statistics()["access_requests"] - before < 2_000
+    reply = Nas(cell.alpha, OLD_NAS).exchange(unsigned(Nas(cell.alpha, OLD_NAS)))
+    assert reply is not None
+    assert reply[0] == packet.ACCESS_ACCEPT
+    assert Nas(cell.alpha).ask(CALL_CHECK, password=PRINTER.encode())[0] == packet.ACCESS_ACCEPT
+
+
+def test_each_address_is_logged_once_a_minute():
+    sources = Sources()
+    assert sources.add(0, "192.0.2.1", 600)
+    assert not sources.add(0, "192.0.2.1", 659)
+    assert sources.add(1, "192.0.2.1", 659)
+    assert sources.add(0, "192.0.2.1", 660)
+
+
+def test_flood_of_forged_addresses_is_bounded_and_hides_no_other_tenant():
+    sources = Sources()
+    assert sum(sources.add(0, f"10.0.{n // 250}.{n % 250}", 600) for n in range(10_000)) == MOST_SOURCES
+    assert sources.add(1, "192.0.2.1", 600)
+
+
+class Bound:
+    """A listener of this process, and what sends to it."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+
+    def get(self, source: str, port: int) -> socket.socket:
+        return self._listener
+
+    def gets(self, datagram: bytes) -> bool:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(datagram, self._listener.getsockname())
+        try:
+            return bool(self._listener.recv(4096))
+        except BlockingIOError:
+            return False
+
+
+def test_filter_is_up_for_the_rest_of_the_minute(cell):
+    request = unsigned(Nas(cell.alpha))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.setblocking(False)
+        bound = Bound(listener)
+        shield = Shield(bound, {0: ()})
+        for _ in range(MOST_REQUESTS):
+            shield.count(0, "192.0.2.1", 1, 600)
+            shield.count(1, "192.0.2.1", 1, 600)
+        assert bound.gets(request)
+        # Slot 1 has no filter: its exemptions may change at any time.
+        shield.count(1, "192.0.2.1", 1, 659)
+        assert bound.gets(request)
+        shield.count(0, "192.0.2.1", 1, 659)
+        assert shield.is_up
+        assert not bound.gets(request)
+        shield.lift(659)
+        assert not bound.gets(request)
+        shield.lift(660)
+        assert not shield.is_up
+        assert bound.gets(request)
