@@ -1,4 +1,4 @@
-"""The API's application, as uvicorn starts it: `uvicorn --factory api.main:create_app`."""
+"""The API's application, which api/__main__.py serves."""
 
 from functools import partial
 from typing import Final

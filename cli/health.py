@@ -8,6 +8,7 @@ import json
 import re
 import socket
 import ssl
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from cli import cluster
 from cli.layout import Layout
 from nac.clock import epoch_microseconds
+from nac.listening import bound_addresses, local_address
 from nac.settings import Settings
 from nac.sources import Networks
 from worker.names import ALARMS_KEY, HEARTBEAT_INTERVAL_SECONDS, HEARTBEAT_KEY
@@ -114,19 +116,23 @@ class _TlsConnection(http.client.HTTPConnection):
 
 
 def _enrolment(settings: Settings) -> str:
-    connection = _TlsConnection(_host(settings.listen_address), settings.enrolment_port, timeout=3)
-    if connection.host in Networks(settings.enrolment_proxies):
-        connection.announcement = b"PROXY UNKNOWN\r\n"
-    return _asked(connection)
+    def connection(host: str) -> http.client.HTTPConnection:
+        made = _TlsConnection(host, settings.enrolment_port, timeout=3)
+        if host in Networks(settings.enrolment_proxies):
+            made.announcement = b"PROXY UNKNOWN\r\n"
+        return made
+
+    return _at_each(settings.listen_address, connection)
 
 
 def _http(address: str, port: int) -> str:
-    return _asked(http.client.HTTPConnection(_host(address), port, timeout=3))
+    return _at_each(address, lambda host: http.client.HTTPConnection(host, port, timeout=3))
 
 
-def _host(listened: str) -> str:
-    unspecified = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked up, not bound
-    return unspecified.get(listened, listened)
+def _at_each(listen_address: str, connection: Callable[[str], http.client.HTTPConnection]) -> str:
+    """The first complaint, where it listens on several addresses."""
+    hosts = [local_address(address) for address in bound_addresses(listen_address)]
+    return next(filter(None, (_asked(connection(host)) for host in hosts)), "")
 
 
 def _asked(connection: http.client.HTTPConnection) -> str:

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterable
 
 from cli.fail import Refused
+from nac.listening import bind, bound_addresses
 from nac.settings import Settings
 
 
@@ -35,18 +36,15 @@ def require_free_ports(settings: Settings, *, running: Settings | None = None) -
 
 def first_taken(address: str, ports: Iterable[int], kind: socket.SocketKind) -> int | None:
     """The first of `ports` that cannot be bound. Raises Refused where `address` is none of this machine's."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     for port in ports:
-        with socket.socket(family, kind) as probe:
-            if kind == socket.SOCK_STREAM:
-                # As uvicorn does: connections that linger in TIME_WAIT take nothing.
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for each in bound_addresses(address):
             try:
-                probe.bind((address, port))
+                # As api/listening.py does: connections that linger in TIME_WAIT take nothing.
+                bind(each, port, kind, reuses=kind == socket.SOCK_STREAM).close()
             except OSError as exc:
                 if exc.errno == errno.EADDRINUSE:
                     return port
                 if exc.errno == errno.EADDRNOTAVAIL:
-                    raise Refused(f"This machine has no address {address} to listen on.") from exc
-                raise Refused(f"Port {port} of {address} cannot be used: {exc.strerror}.") from exc
+                    raise Refused(f"This machine has no address {each} to listen on.") from exc
+                raise Refused(f"Port {port} of {each} cannot be used: {exc.strerror}.") from exc
     return None

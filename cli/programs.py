@@ -64,13 +64,7 @@ def programs(layout: Layout, settings: Settings) -> list[Program]:
         Program("agent", (*python, "radius.agent"), CHECKOUT, layout.account, priority=30),
         Program(
             "api",
-            (
-                *(*python, "uvicorn", "--factory", "api.main:create_app", "--http=api.connections:HttpWithFiles"),
-                *("--no-access-log", "--no-server-header"),
-                *(f"--host={settings.listen_address}", f"--port={settings.api_port}"),
-                f"--workers={settings.api_processes}",
-                f"--forwarded-allow-ips={settings.trusted_proxies}",
-            ),
+            (*python, "api"),
             CHECKOUT,
             layout.account,
             priority=40,

@@ -49,11 +49,14 @@ _START_SECONDS = 20
 class BareCell:
     """Runs for the length of a `with`. Tenant number n holds slot n - 1; further slots stay free."""
 
-    def __init__(self, folder: Path, tenants: Sequence[BenchTenant], *, slots: int) -> None:
+    def __init__(
+        self, folder: Path, tenants: Sequence[BenchTenant], *, slots: int, listen_address: str = LOOPBACK
+    ) -> None:
         """`folder` must exist and be ours alone."""
         self._paths = CellPaths(folder / "cell")
         self._tenants = tenants
-        settings = load_settings({"ADMIT_VAR_DIR": str(folder), "ADMIT_CELL_DIR": str(self._paths.root)})
+        variables = {"VAR_DIR": str(folder), "CELL_DIR": str(self._paths.root), "LISTEN_ADDRESS": listen_address}
+        settings = load_settings({f"ADMIT_{name}": value for name, value in variables.items()})
         self._generations = Generations(settings, self._paths)
         self._materials = Materials(self._paths)
         self._authorities = [_authority(folder, tenant.slug) for tenant in tenants]

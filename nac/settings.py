@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Literal, cast
 from urllib.parse import urlsplit
 
+from nac.listening import bound_addresses, local_address
 from nac.outbound.reach import USUAL, Reach
 
 PREFIX = "ADMIT_"
 # Variables of the processes' own.
 _NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR", "API_TOKEN", "API_URL")
-_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked up, not bound
+# With a socket of each family: of the 1,024 descriptors that radiusd can watch, five for each slot (RadSec included).
+_SLOTS_OF_BOTH = 190
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -142,7 +144,7 @@ class Settings:
     @property
     def local_address(self) -> str:
         """Where what listens on `listen_address` is found from this machine."""
-        return _HERE.get(self.listen_address, self.listen_address)
+        return local_address(self.listen_address)
 
     @property
     def api_url(self) -> str:
@@ -335,7 +337,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         master_key_file=reader.folder("MASTER_KEY_FILE", var_dir / "keys" / "master.key"),
         listen_address=listen_address,
         radius_host=reader.text("RADIUS_HOST", "", r"[A-Za-z0-9.:-]{1,253}", "a host name or an address")
-        or _HERE.get(listen_address, listen_address),
+        or local_address(listen_address),
         cell_name=cell_name,
         # radiusd watches at most 1,024 descriptors with select(); a slot takes three (two UDP, RadSec).
         cell_slots=reader.number("CELL_SLOTS", 32, 1, 300),
@@ -439,6 +441,11 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield (
             f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.verifier_port},"
             " but the last port is 65535"
+        )
+    if settings.cell_slots > _SLOTS_OF_BOTH and len(bound_addresses(settings.listen_address)) > 1:
+        yield (
+            f"{PREFIX}LISTEN_ADDRESS '::' takes two sockets for each port: {PREFIX}CELL_SLOTS may be at most"
+            f" {_SLOTS_OF_BOTH} with it"
         )
     if bool(settings.mail_user) != bool(settings.mail_password_file):
         yield f"{PREFIX}MAIL_USER and {PREFIX}MAIL_PASSWORD_FILE go together"

@@ -97,6 +97,13 @@ def test_value_at_the_limit_passes_and_its_neighbour_does_not(name: str, good: s
         load_settings({"ADMIT_VAR_DIR": "/x", f"ADMIT_{name}": bad})
 
 
+def test_slots_of_both_families_are_bounded_by_radiusds_descriptors():
+    variables = {"ADMIT_VAR_DIR": "/x", "ADMIT_LISTEN_ADDRESS": "::"}
+    assert load_settings(variables | {"ADMIT_CELL_SLOTS": "190"}).cell_slots == 190
+    with pytest.raises(SettingsError, match="at most 190"):
+        load_settings(variables | {"ADMIT_CELL_SLOTS": "191"})
+
+
 def test_slots_that_do_not_fit_above_the_first_port_are_refused():
     load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_CELL_FIRST_PORT": "65470"})
     with pytest.raises(SettingsError, match="ports up to 65537"):

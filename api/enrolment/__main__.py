@@ -1,7 +1,6 @@
 """Serves the enrolment application over TLS: `python -m api.enrolment`."""
 
 import asyncio
-import logging
 import socket
 import ssl
 import sys
@@ -15,11 +14,11 @@ from api.enrolment.listening import Listener
 from api.enrolment.main import REQUIRED, create_app
 from api.enrolment.tls import ContextKeeper, PeerCertificateProtocol, ServerFiles, make_context
 from api.limits import TokenBuckets
+from api.listening import open_listeners
 from api.places import Place, Places
 from nac.settings import Settings, load_settings
 from nac.sources import Networks
 
-_log = logging.getLogger("admit.enrolment")
 # Each holds a thread while it signs; more wait no longer than a device does, and are told 503.
 _MOST_CONNECTIONS = 500
 # Those of the handshake included: beyond that nobody is told anything.
@@ -40,17 +39,16 @@ class EnrolmentServer(uvicorn.Server):
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             sys.exit(STARTUP_FAILURE)
-        host, port = self.config.host, self.config.port
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            listening = socket.create_server((host, port), family=family, backlog=self.config.backlog)
-        except OSError as exc:
-            _log.error("nothing can listen on %s, port %d: %s", host, port, exc)
+            listeners = open_listeners(self.config.host, self.config.port)
+        except SystemExit:
             await self.lifespan.shutdown()
-            sys.exit(STARTUP_FAILURE)
-        listening.setblocking(False)
+            raise
+        for each in listeners:
+            each.listen(self.config.backlog)
+            each.setblocking(False)
         listener = Listener(
-            [listening],
+            listeners,
             context=self._context,
             make_protocol=self._make_protocol,
             places=self._places,

@@ -4,6 +4,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from api.connections import BoundedHttp
+from api.listening import open_listeners
 from api.places import Places
 from api.public.main import REQUIRED, create_app
 from nac.settings import Settings, load_settings
@@ -18,8 +19,6 @@ def make_server(app: FastAPI, settings: Settings) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            host=settings.listen_address,
-            port=settings.public_port,
             http=BoundedHttp.sharing(places, proxies=Networks(settings.trusted_proxies)),
             access_log=False,
             server_header=False,
@@ -32,7 +31,8 @@ def make_server(app: FastAPI, settings: Settings) -> uvicorn.Server:
 
 def main() -> None:
     settings = load_settings(required=REQUIRED)
-    make_server(create_app(settings), settings).run()
+    listeners = open_listeners(settings.listen_address, settings.public_port)
+    make_server(create_app(settings), settings).run(sockets=listeners)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,11 @@ from nac.settings import url_host
 
 
 @click.command()
-@click.option("--listen", metavar="ADDRESS", help="Address that RADIUS and the API listen on [127.0.0.1 at first].")
+@click.option(
+    "--listen",
+    metavar="ADDRESS",
+    help="Address that RADIUS and the API listen on; :: for IPv6 and IPv4 [127.0.0.1 at first].",
+)
 @click.option("--first-port", metavar="PORT", help="First of the cell's UDP ports [18120 at first].")
 @click.option("--api-port", metavar="PORT", help="First of the API's three TCP ports [8460 at first].")
 @click.option("--no-install", is_flag=True, help="Only name the packages that are missing.")

@@ -8,12 +8,14 @@ import secrets
 import shutil
 import socket
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import msgspec
 
+from nac.listening import bind, bound_addresses
 from nac.settings import Settings
 from radius.agent import memory, process
 from radius.agent.directory import SlotRow
@@ -316,26 +318,26 @@ def verifier_secret(paths: CellPaths) -> str:
 
 def free_ports(address: str, count: int) -> list[int]:
     """Ports that the kernel gives out, all held until the last is known so that none comes twice."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    first, *others = bound_addresses(address)
+    found: list[int] = []
     with ExitStack() as held:
-        found = []
-        for _ in range(count):
-            trial = held.enter_context(socket.socket(family, socket.SOCK_DGRAM))
-            trial.bind((address, 0))
-            found.append(trial.getsockname()[1])
-        return found
+        while len(found) < count:
+            port = held.enter_context(bind(first, 0, socket.SOCK_DGRAM)).getsockname()[1]
+            # Held meanwhile: the next one is another.
+            with suppress(OSError):
+                for other in others:
+                    held.enter_context(bind(other, port, socket.SOCK_DGRAM))
+                found.append(port)
+    return found
 
 
 def require_free_ports(facts: Facts) -> None:
     """Raises PortTaken: radiusd -C does not bind, and one port that is taken would end radiusd for all tenants."""
-    family = socket.AF_INET6 if ":" in facts.listen_address else socket.AF_INET
-    places = [(family, facts.listen_address, port) for port in facts.ports]
-    for family, address, port in [*places, (socket.AF_INET, "127.0.0.1", facts.status.port)]:
-        with socket.socket(family, socket.SOCK_DGRAM) as trial:
-            try:
-                trial.bind((address, port))
-            except OSError as exc:
-                raise PortTaken(
-                    f"UDP port {port} of {address} is taken ({exc.strerror}); "
-                    "free it, or choose others with --first-port"
-                ) from exc
+    places = product(bound_addresses(facts.listen_address), facts.ports)
+    for address, port in [*places, ("127.0.0.1", facts.status.port)]:
+        try:
+            bind(address, port, socket.SOCK_DGRAM).close()
+        except OSError as exc:
+            raise PortTaken(
+                f"UDP port {port} of {address} is taken ({exc.strerror}); free it, or choose others with --first-port"
+            ) from exc

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from nac.listening import bound_addresses, local_address
 from radius.agent import process
 from radius.agent.directory import SlotRow
 from radius.agent.generation import Generation, Generations, require_free_ports
@@ -232,15 +233,22 @@ class Radiusd:
     def _answers(running: Running, generation: Generation) -> bool:
         """Status-Server, and a decision at the last slot (the last to be taken by a tenant)."""
         facts = generation.facts
-        address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(facts.listen_address, facts.listen_address)  # noqa: S104
         last = facts.endpoints[-1]
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if not process.alive(running):
                 return False
             if serves("127.0.0.1", facts.status.port, facts.status.secret, seconds=0.5):
-                left = deadline - time.monotonic()
-                return decides(address, last.port, last.secret, seconds=left, alive=lambda: process.alive(running))
+                return all(
+                    decides(
+                        local_address(address),
+                        last.port,
+                        last.secret,
+                        seconds=deadline - time.monotonic(),
+                        alive=lambda: process.alive(running),
+                    )
+                    for address in bound_addresses(facts.listen_address)
+                )
         return False
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from nac.listening import bound_addresses
 from nac.methods import DEFAULT_TLS_VERSIONS
 from nac.validation import RADIUS_SECRET
 from radius.agent.memory import MOST_SESSIONS
@@ -24,6 +25,7 @@ _RENDERED = ("radiusd.conf",)
 VERIFIER_WINDOW_SECONDS = 10
 # What was found holds for the rest of the second: radiusd knows no shorter time, and none per packet.
 _LOOKUP = "\t\tdynamic_clients = admit_secret\n\t\tlifetime = 1\n\t\trate_limit = no\n"
+_LISTENER = re.compile(r"^\tlisten \{\n.*?^\t\}\n", re.MULTILINE | re.DOTALL)
 _PLACEHOLDER = re.compile(r"@\{(\w+)\}")
 
 
@@ -112,7 +114,29 @@ def render(config: CellConfig, target: Path) -> None:
     (target / "slots").mkdir(mode=0o700)
     for template, name in (("eap", "eap"), ("slot", "servers"), ("end", "end")):
         text = (RADDB / "templates" / template).read_text()
+        text = _with_listeners(text, bound_addresses(config.listen_address)[1:])
         _write(target / "slots" / name, "\n".join(fill(text, _slot_values(config, slot)) for slot in config.slots))
+
+
+def _with_listeners(template: str, more: Sequence[str]) -> str:
+    """With each listener once more for each of these addresses."""
+
+    def copies(found: re.Match[str]) -> str:
+        placed = (fill(found[0], _Kept(address_family=_family(each), listen_address=each)) for each in more)
+        return "\n".join((found[0], *placed))
+
+    return _LISTENER.sub(copies, template)
+
+
+class _Kept(dict[str, str]):
+    """What it does not have stays a placeholder."""
+
+    def __missing__(self, name: str) -> str:
+        return f"@{{{name}}}"
+
+
+def _family(address: str) -> str:
+    return "ipv6addr" if ":" in address else "ipaddr"
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
@@ -127,7 +151,7 @@ def _slot_values(config: CellConfig, slot: Slot) -> dict[str, str]:
         "secret": _checked_secret(slot.secret, f"slot {slot.number}"),
         "auth_port": str(slot.auth_port),
         "acct_port": str(slot.acct_port),
-        "address_family": "ipv6addr" if ipaddress.ip_address(config.listen_address).version == 6 else "ipaddr",
+        "address_family": _family(config.listen_address),
         "listen_address": config.listen_address,
         "server_certificate": str(slot.server_certificate),
         "ca_directory": str(config.tls_directory / name / "ca"),
@@ -154,7 +178,7 @@ def _nas_client(slot: Slot, number: int, client: NasClient) -> str:
     exempt = "" if client.require_message_authenticator else UNSIGNED
     return (
         f"\tclient {slot.number}_nas{number} {{\n"
-        f"\t\t{'ipv6addr' if address.version == 6 else 'ipaddr'} = {address}\n"
+        f"\t\t{_family(str(address))} = {address}\n"
         f'\t\tsecret = "{_checked_secret(client.secret, f"NAS {client.name!r}")}"\n'
         f"\t\tshortname = slot-{slot.number}{exempt}\n"
         "\t\trequire_message_authenticator = no\n"

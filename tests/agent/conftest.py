@@ -1,7 +1,9 @@
 """A cell with tenants, and an owner's connection that changes rows as the services would."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -129,9 +131,16 @@ def fresh_replica(platform: Platform, cell_engine: Engine, tmp_path):
 
 @pytest.fixture
 def radiusd(tmp_path) -> Iterator[Radiusd]:
+    with adopted_radiusd(tmp_path) as radiusd:
+        yield radiusd
+
+
+@contextmanager
+def adopted_radiusd(folder: Path, listen_address: str = "127.0.0.1") -> Iterator[Radiusd]:
     """A real one with a tenant in the first of two slots, as an agent takes it over."""
-    with BareCell(tmp_path, make_tenants((2,)), slots=2) as cell:
-        settings = load_settings({"ADMIT_VAR_DIR": str(tmp_path), "ADMIT_CELL_DIR": str(tmp_path / "cell")})
+    with BareCell(folder, make_tenants((2,)), slots=2, listen_address=listen_address) as cell:
+        variables = {"VAR_DIR": str(folder), "CELL_DIR": str(folder / "cell"), "LISTEN_ADDRESS": listen_address}
+        settings = load_settings({f"ADMIT_{name}": value for name, value in variables.items()})
         paths = CellPaths(settings.cell_dir)
         generations = Generations(settings, paths)
         directory = generations.newest().directory

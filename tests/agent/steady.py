@@ -48,8 +48,9 @@ class _Nas:
     identifier: int = 0
 
     def __post_init__(self) -> None:
-        self.channel = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.channel.bind((f"127.0.1.{self.number}", 0))
+        is_six = ":" in self.server.host
+        self.channel = socket.socket(socket.AF_INET6 if is_six else socket.AF_INET, socket.SOCK_DGRAM)
+        self.channel.bind(("::1" if is_six else f"127.0.1.{self.number}", 0))
         self.channel.setblocking(False)
 
     def send(self, now: float) -> None:

@@ -31,6 +31,7 @@ def parent(database: Database, tmp_path: Path) -> Iterator[tuple[int, str]]:
         "ADMIT_DATABASE_URL": database.app_url,
         "ADMIT_REDIS_URL": "unix:///nonexistent",
         "ADMIT_MASTER_KEY_FILE": str(write_master_key(tmp_path)),
+        "ADMIT_LISTEN_ADDRESS": "::",
         "ADMIT_API_PORT": str(port),
         "ADMIT_API_PROCESSES": "2",
     }
@@ -64,5 +65,6 @@ def test_killed_process_comes_back_and_the_others_answer_meanwhile(parent: tuple
     killed = min(first)
     os.kill(killed, signal.SIGKILL)
     until(lambda: _is_well(url), "answers by the other")
+    assert _is_well(url.replace("127.0.0.1", "[::1]")), "over IPv6 as well"
     until(lambda: len(_serving(pid)) == 2 and killed not in _serving(pid), "two processes again")
     assert first & _serving(pid), "the other one went on"

@@ -44,6 +44,14 @@ def test_port_is_free_again_once_its_holder_has_gone():
     assert first_taken("127.0.0.1", [port], socket.SOCK_DGRAM) is None
 
 
+def test_port_that_is_taken_in_one_family_is_taken_for_both():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
+        holder.bind(("127.0.0.1", 0))
+        port = holder.getsockname()[1]
+        assert first_taken("::", [port], socket.SOCK_DGRAM) == port
+    assert first_taken("::", [port], socket.SOCK_DGRAM) is None
+
+
 def test_address_of_another_machine_is_refused():
     # RFC 5737: documentation, on no machine.
     with pytest.raises(Refused, match=r"no address 192\.0\.2\.1"):

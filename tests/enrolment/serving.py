@@ -66,7 +66,8 @@ def make_settings(database: Database, folder: Path) -> Settings:
 
 
 @contextmanager
-def serving(settings: Settings, folder: Path) -> Iterator[Est]:
+def serving(settings: Settings, folder: Path, *, port: int = 0) -> Iterator[Est]:
+    """On any free port, where none is given."""
     keys = settings.enrolment_key_file.parent
     assert ensure_certificate(keys, settings, owner=None)
     app = create_app(settings)
@@ -75,8 +76,7 @@ def serving(settings: Settings, folder: Path) -> Iterator[Est]:
     caretaker = Caretaker(settings)
     keeper = ContextKeeper(context, files, settings.database_url, look_after=caretaker.look, interval_seconds=0.05)
     server = make_server(app, settings, context)
-    # Any free port.
-    server.config.port = 0
+    server.config.port = port
     server.config.log_level = "critical"
     keeper.refresh()
     keeper.start()

@@ -21,6 +21,7 @@ from nac.settings import Settings
 from tests.api.test_proxy_protocol import binary
 from tests.enrolment.serving import Est, make_settings, serving
 from tests.factories.certificates import Certified
+from tests.ports import free_row
 from tests.postgres import Database
 from tests.waiting import until
 
@@ -144,6 +145,15 @@ def test_port_that_is_taken_is_named(limited: Settings, caplog: pytest.LogCaptur
         with pytest.raises(SystemExit):
             server.run()
     assert f"nothing can listen on 127.0.0.1, port {port}: " in caplog.text
+
+
+def test_enrolment_listens_on_both_families(limited: Settings, tmp_path: Path) -> None:
+    settings = replace(limited, api_port=free_row(udp=0, tcp=4), listen_address="::")
+    with serving(settings, tmp_path, port=settings.enrolment_port):
+        for host in ("127.0.0.1", "::1"):
+            with socket.create_connection((host, settings.enrolment_port), 10) as connection:
+                assert connection.getpeername()[0] == host
+        assert health._enrolment(settings) == ""
 
 
 @pytest.mark.parametrize("proxies", ["", "127.0.0.0/8"])

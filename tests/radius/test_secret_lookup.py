@@ -218,3 +218,11 @@ def test_who_has_neither_secret_is_named(cell):
     follower.poll()
     assert follower.take_wrong() == {(cell.alpha.slot, "127.0.0.31"), (cell.bravo.slot, "127.0.0.32")}
     assert not follower.take_wrong()
+
+
+def test_cell_that_listens_on_both_families_looks_up_each():
+    with running_cell(Plan(listen_address="::", looking_up=("alpha",))) as cell:
+        rotate(cell, cell.alpha.secret, NEW, rotation="both")
+        for address, secret in (("127.0.0.1", NEW), ("::1", cell.alpha.secret)):
+            assert is_answered(cell, address, secret)
+        assert not is_answered(cell, "::1", WRONG)

@@ -1,0 +1,61 @@
+"""HTTP processes that listen on `::` take IPv4 as well."""
+
+import http.client
+import socket
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from api.listening import open_listeners
+from api.public.__main__ import make_server
+from api.public.main import create_app
+from cli import health
+from nac.settings import Settings
+from tests.api.served import settings_of_public
+from tests.ports import free_row
+from tests.postgres import Database
+from tests.waiting import until
+
+
+@pytest.fixture
+def settings(database: Database, tmp_path: Path) -> Settings:
+    settings = settings_of_public(database, tmp_path, ADMIT_LISTEN_ADDRESS="::")
+    return replace(settings, api_port=free_row(udp=0, tcp=4))
+
+
+def status_of(host: str, port: int) -> int:
+    connection = http.client.HTTPConnection(host, port, timeout=10)
+    connection.request("GET", "/healthz")
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_public_process_answers_over_both_families(settings: Settings) -> None:
+    listeners = open_listeners(settings.listen_address, settings.public_port)
+    server = make_server(create_app(settings), settings)
+    thread = threading.Thread(target=server.run, args=(listeners,))
+    thread.start()
+    try:
+        until(lambda: server.started, "it is started")
+        assert [status_of(host, settings.public_port) for host in ("127.0.0.1", "::1")] == [200, 200]
+        assert health._http("::", settings.public_port) == ""
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def test_one_address_is_one_listener(settings: Settings) -> None:
+    [listener] = open_listeners("127.0.0.1", settings.public_port)
+    with listener:
+        assert listener.getsockname() == ("127.0.0.1", settings.public_port)
+
+
+def test_port_that_is_taken_over_ipv4_ends_the_process(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SystemExit):
+            open_listeners("::", port)
+    assert f"nothing can listen on 0.0.0.0, port {port}: " in caplog.text
