@@ -1,5 +1,6 @@
 """NASes of a tenant: switches, access points, controllers."""
 
+from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from nac.nases import service as nases
 from nac.nases.mab import MabPassword
 from nac.nases.notes import notes_of
 from nac.nases.repository import ORDERS
+from nac.nases.signatures import Signing, find_signing, get_signing
 from nac.sites import service as sites
 from nac.vendors import Vendor as VendorFile
 from nac.vendors import all_vendors
@@ -35,6 +37,15 @@ _Secret = Annotated[str, Field(max_length=128)]
 _MabText = Annotated[str, Field(max_length=128, examples=["NOPASSWORD"])]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *OF_NASES))]
+
+
+class NasSigning(BaseModel):
+    last_unsigned_at: datetime | None
+    # The first signed request after the last unsigned one.
+    signs_since: datetime | None
+    last_signed_at: datetime | None
+    # It has signed each request for a week.
+    safe_to_enforce: bool
 
 
 class Nas(BaseModel):
@@ -58,6 +69,8 @@ class Nas(BaseModel):
     mab_password: MabPassword
     # False: requests without Calling-Station-Id and Service-Type name no device, for a person may have typed the name.
     mab_by_name: bool
+    # Of one that is exempt and was heard.
+    signing: NasSigning | None
 
 
 class NasDetail(Nas, Observed):
@@ -65,8 +78,8 @@ class NasDetail(Nas, Observed):
     notes: list[str]
 
     def observed(self) -> set[str]:
-        """It follows from what is in force at its site."""
-        return {"notes"}
+        """It follows from what is in force at its site, and from what was seen of it."""
+        return {"notes", "signing"}
 
 
 class NewNas(Input):
@@ -136,7 +149,8 @@ def list_nases(
     with access.read() as session:
         slugs = {row.id: row.slug for row in sites.list_sites(session, tenant_id=access.tenant_id)}
         rows = nases.list_nas_page(session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span)
-        return paging.ordered(rows, lambda row: Nas(**_values(row, slugs[row.site_id])))
+        signing = find_signing(session, tenant_id=access.tenant_id, nases=rows)
+        return paging.ordered(rows, lambda row: Nas(**_values(row, slugs[row.site_id], signing.get(row.id))))
 
 
 @router.post("", status_code=201, operation_id="addNas")
@@ -215,13 +229,23 @@ def _find_site(session: Session, access: Access, slug: str | None) -> Site:
 
 def _detail(session: Session, row: NasRow) -> NasDetail:
     site = session.get_one(Site, row.site_id)
-    return NasDetail(**_values(row, site.slug), notes=notes_of(session, nas=row, site=site))
+    signing = get_signing(session, row)
+    notes = notes_of(session, nas=row, site=site, signing=signing)
+    return NasDetail(**_values(row, site.slug, signing), notes=notes)
 
 
-def _values(row: NasRow, site: str) -> dict[str, Any]:
+def _values(row: NasRow, site: str, seen: Signing | None) -> dict[str, Any]:
     shown = nases.describe(row)
     del shown["site_id"]
-    return {**shown, "id": row.id, "site": site}
+    signing = None
+    if seen and not row.require_message_authenticator:
+        signing = NasSigning(
+            last_unsigned_at=seen.last_unsigned_at,
+            signs_since=seen.signs_since,
+            last_signed_at=seen.last_signed_at,
+            safe_to_enforce=seen.is_safe,
+        )
+    return {**shown, "id": row.id, "site": site, "signing": signing}
 
 
 def _vendor(vendor: VendorFile) -> Vendor:

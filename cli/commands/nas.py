@@ -11,6 +11,7 @@ from nac.models import Nas, Site
 from nac.nases import service as nases
 from nac.nases.mab import FORMS
 from nac.nases.notes import notes_of
+from nac.nases.signatures import Signing, find_signing, get_signing
 from nac.sites import service as sites
 from nac.vendors import Vendor, all_vendors
 
@@ -101,8 +102,7 @@ def add(
             mab_password_text=mab_text,
             mab_by_name=mab_by_name,
         )
-        row = _row(nas, place.slug)
-        told = notes_of(session, nas=nas, site=place)
+        row, told = _one(session, nas, place)
     _show(row, told, as_json=as_json)
 
 
@@ -127,10 +127,17 @@ def _vendor_row(vendor: Vendor, *, as_json: bool) -> Row:
     return named | {"cannot": [key for key, form in vendor.forms.items() if form.cannot]}
 
 
-def _row(nas: Nas, site: str) -> Row:
+def _row(nas: Nas, site: str, signing: Signing | None) -> Row:
     row = nases.describe(nas)
     del row["site_id"]
-    return {"name": row.pop("name"), "site": site} | row
+    seen = "" if signing is None or nas.require_message_authenticator else str(signing)
+    return {"name": row.pop("name"), "site": site} | row | {"signing": seen}
+
+
+def _one(session: Session, nas: Nas, site: Site) -> tuple[Row, list[str]]:
+    """With its notes."""
+    signing = get_signing(session, nas)
+    return _row(nas, site.slug, signing), notes_of(session, nas=nas, site=site, signing=signing)
 
 
 def _find_site(session: Session, tenant_id: TenantId, slug: str | None) -> Site:
@@ -214,8 +221,7 @@ def set_(
             mab_by_name=mab_by_name,
         )
         place = session.get_one(Site, nas.site_id)
-        row = _row(nas, place.slug)
-        told = notes_of(session, nas=nas, site=place)
+        row, told = _one(session, nas, place)
     _show(row, told, as_json=as_json)
 
 
@@ -240,8 +246,10 @@ add_verb(
 @tenant_option
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
-    """List the NASes."""
+    """List the NASes. `signing`: whether one that is exempt from Message-Authenticator has begun to send it."""
     with Domain().tenant(tenant) as (session, tenant_id):
         slugs = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
-        rows = [_row(nas, slugs[nas.site_id]) for nas in nases.list_nases(session, tenant_id=tenant_id)]
+        found = nases.list_nases(session, tenant_id=tenant_id)
+        signing = find_signing(session, tenant_id=tenant_id, nases=found)
+        rows = [_row(nas, slugs[nas.site_id], signing.get(nas.id)) for nas in found]
     show_list(rows, as_json=as_json)

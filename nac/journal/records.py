@@ -67,6 +67,9 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     addresses: tuple[tuple[str, int, int], ...] = ()
     # While a secret changes over: the rotation's id, which the NAS has ("old" or "new"), and the address it sent from.
     proof: tuple[str, ...] = ()
+    # Of a NAS that is exempt from Message-Authenticator, without EAP: "signed" or "unsigned", and the address it sent
+    # from.
+    signature: tuple[str, ...] = ()
 
     @property
     def request(self) -> dict[str, Values]:

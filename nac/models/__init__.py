@@ -33,7 +33,7 @@ from nac.models.job import Job
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.mail import Mail
 from nac.models.msp import Msp
-from nac.models.nas import Nas
+from nac.models.nas import Nas, NasSignature
 from nac.models.policy import Policy, PolicyHits, PolicyVersion
 from nac.models.pool import Pool, PoolAddress
 from nac.models.redecision import (
@@ -126,6 +126,7 @@ __all__ = [
     "Msp",
     "Nas",
     "NasRestart",
+    "NasSignature",
     "OcspSignerRow",
     "Passkey",
     "PasswordLink",

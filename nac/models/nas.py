@@ -1,6 +1,7 @@
+from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ForeignKeyConstraint, UniqueConstraint, text
+from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, TenantOwned, UuidKey
@@ -36,3 +37,19 @@ class Nas(UuidKey, TenantOwned, Base):
     mab_password_sealed: Mapped[bytes | None]
     # A request without Calling-Station-Id and Service-Type is of the device whose MAC address is its name.
     mab_by_name: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+
+
+class NasSignature(TenantOwned, Base):
+    """Whether a NAS that is exempt from Message-Authenticator sends it."""
+
+    __tablename__ = "nas_signatures"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "nas_id"], ["nases.tenant_id", "nases.id"], ondelete="CASCADE"),
+        Index("ix_nas_signatures_tenant_id", "tenant_id"),
+    )
+
+    nas_id: Mapped[UUID] = mapped_column(primary_key=True)
+    last_unsigned_at: Mapped[datetime | None]
+    # The first signed request after the last unsigned one.
+    signs_since: Mapped[datetime | None]
+    last_signed_at: Mapped[datetime | None]

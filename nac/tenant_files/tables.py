@@ -27,7 +27,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
         ("sessions", "nas_restarts", "endpoint_sightings", "endpoint_evidence", "endpoint_work", "policy_hits"),
         "what was seen on the network is seen again",
     ),
-    "secret_sightings": "what was seen on the network is seen again",
+    **dict.fromkeys(("secret_sightings", "nas_signatures"), "what was seen on the network is seen again"),
     **dict.fromkeys(("external_certificates", "external_statuses"), "asked of its authority again"),
     **dict.fromkeys(("memberships", "membership_tenants", "custom_roles", "api_tokens"), "people are no tenant's"),
     **dict.fromkeys(("sign_in_rules", "sign_ons", "mails", "account_mails"), "people are no tenant's"),

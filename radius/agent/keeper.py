@@ -21,6 +21,7 @@ from radius.agent.alarms import Alarms
 from radius.agent.baking import Baking
 from radius.agent.directory import Directory, SlotRow
 from radius.agent.dropped_sources import UNSIGNED, WRONG_SECRET, DroppedSources
+from radius.agent.exemption_alarms import tell_of_exemptions
 from radius.agent.generation import Generations
 from radius.agent.hang import HangWatch
 from radius.agent.log import LogFollower
@@ -350,6 +351,7 @@ class Keeper:
                 for each in self._dropped:
                     each.tell()
                 tell_of_rotations(self._engine, self._cell_id, self._alarms)
+                tell_of_exemptions(self._engine, self._cell_id, self._alarms)
                 shipped = self._shipped_until()
                 alarms = self._alarms.to_report()
                 report(self._engine, self._cell_id, self._counters, alarms, shipped_until=shipped)

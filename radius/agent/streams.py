@@ -25,6 +25,7 @@ from radius.agent import (
     session_recall,
     session_refusals,
     sightings,
+    signature_sightings,
     usage,
 )
 from radius.agent.conversations import Conversations
@@ -37,6 +38,7 @@ from radius.agent.session_counts import count_keys
 from radius.agent.session_ends import Named
 from radius.agent.session_keeping import Keeping
 from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS, QUIET_MICROSECONDS, SightingBatch, Sightings
+from radius.agent.signature_sightings import SignatureSightings
 from radius.agent.stays import SessionBatch
 from radius.agent.usage import Usage, accounting_line, accounting_record, read_usage
 
@@ -104,6 +106,7 @@ class AuthStream(_Told):
         sightings.EVIDENCE_TABLE,
         hits.HITS_TABLE,
         secret_sightings.TABLE,
+        signature_sightings.TABLE,
     )
 
     def __init__(self, live: LiveFeed | None = None) -> None:
@@ -149,6 +152,7 @@ class AuthWork:
         self._hits = Hits()
         self._external = ExternalCertificates()
         self._secrets = SecretSightings()
+        self._signatures = SignatureSightings()
         self._given: list[pool_leases.Given] = []
         # Addresses that went out while they were another device's.
         self.given_twice = 0
@@ -180,6 +184,7 @@ class AuthWork:
         self._hits.add(record)
         self._external.add(record)
         self._secrets.add(record, record.nas_identifier)
+        self._signatures.add(record)
         for pool_id, number, _ in record.addresses:
             self._given.append(pool_leases.Given(record.tenant_id, pool_id, number, record.mac, record.at))
         self.sightings.add_authentication(record)
@@ -203,6 +208,7 @@ class AuthWork:
             cursor.execute(hits.HITS_MERGE)
         self._external.write(cursor)
         self._secrets.write(cursor)
+        self._signatures.write(cursor)
         self.given_twice = pool_leases.give(cursor, cell_id, self._given)
 
     def open_conversations(self) -> str:

@@ -9,6 +9,7 @@ from nac.packet_values import Pairs, values_of
 from nac.replica.records import NasRecord
 from nac.replica.store import ReplicaView
 from radius.module.addresses import packed_address
+from radius.module.settings import UNSIGNED
 
 # What radiusd keeps of a request with text that is not UTF-8; all else is gone then, whether it was there or not.
 _RADDB = Path(__file__).parent.parent / "raddb"
@@ -94,6 +95,14 @@ class AccessRequest:
         """As nac.journal.records has it: which secret the NAS has, as radius.module.secret_lookup has named it."""
         _, which, rotation = (*self.attributes.get("Admit-Secret", "").split(":"), "", "", "")[:3]
         return (rotation, which, self.source) if rotation else ()
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """As nac.journal.records has it: whether an exempt NAS sent a Message-Authenticator that it may leave out."""
+        attributes = self.attributes
+        if not attributes.get("Admit-Secret", "").endswith(UNSIGNED) or "EAP-Message" in attributes:
+            return ()
+        return ("signed" if "Message-Authenticator" in attributes else "unsigned", self.source)
 
     def is_nak(self) -> bool:
         """Whether the device refuses the EAP type that it was asked for and lists others (RFC 3748 5.3.1)."""

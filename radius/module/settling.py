@@ -186,4 +186,5 @@ def _record(case: Case, outcome: Outcome, spent_microseconds: int, suppressed: i
         case.certificate_der if case.external_authority else b"",
         outcome.addresses,
         request.proof,
+        signature=request.signature,
     )

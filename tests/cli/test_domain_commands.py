@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, select, update
+from sqlalchemy import Engine, select, text, update
 from sqlalchemy.orm import Session
 
 from nac.db import PlatformScope, session_scope
@@ -148,6 +148,7 @@ def test_nas_added_listed_changed_and_removed(alpha: Admit) -> None:
             "signs_coa_answers": False,
             "mab_password": "mac",
             "mab_by_name": False,
+            "signing": "",
         }
     ]
     changed = alpha.json(
@@ -168,6 +169,30 @@ def test_nas_added_listed_changed_and_removed(alpha: Admit) -> None:
     assert alpha.run(*mab, "fixed", "--json").exit_code == 2
     alpha.json("nas", "remove", "192.0.2.7", "-t", "alpha")
     assert alpha.run("nas", "list", "-t", "alpha").stdout == "none\n"
+
+
+def test_exempt_nas_shows_that_it_signs_until_it_is_enforced(alpha: Admit, owner_engine: Engine) -> None:
+    nas = ("192.0.2.7", "-t", "alpha")
+    alpha.json("nas", "add", "core-1", "-t", "alpha", "--address", nas[0], "--without-message-authenticator")
+    assert alpha.json("nas", "list", "-t", "alpha")[0]["signing"] == ""
+    with owner_engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO nas_signatures SELECT id, tenant_id, now() - interval '6 days', '2026-01-01 10:00Z',"
+                " '2026-01-08 10:00Z' FROM nases"
+            )
+        )
+    [listed] = alpha.json("nas", "list", "-t", "alpha")
+    assert listed["signing"] == "signs since 2026-01-01 10:00 UTC, safe to enforce"
+    enforced = alpha.run("nas", "set", *nas, "--with-message-authenticator")
+    assert "Note: it sent a request without Message-Authenticator at " in enforced.stderr
+    assert alpha.json("nas", "list", "-t", "alpha")[0] == listed | {
+        "require_message_authenticator": True,
+        "signing": "",
+    }
+    with owner_engine.begin() as connection:
+        connection.execute(text("UPDATE nas_signatures SET last_unsigned_at = now() - interval '8 days'"))
+    assert "Message-Authenticator" not in alpha.run("nas", "set", *nas, "--reachable").stderr
 
 
 def test_endpoint_with_groups_blocked_unblocked_and_removed(alpha: Admit) -> None:

@@ -35,6 +35,7 @@ _NOT_ASKED_FOR = {
     "pk_log_measures",
     "pk_log_sizes",
     "pk_nas_restarts",
+    "pk_nas_signatures",
     "pk_platform_alarms",
     "pk_policy_hits",
     "pk_purged_tenants",

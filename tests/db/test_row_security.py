@@ -42,7 +42,7 @@ LOGS = {
     "policy_hits",
     "external_certificates",
     *("nas_restarts", "session_history", "usage_hours"),
-    "secret_sightings",
+    *("secret_sightings", "nas_signatures"),
 }
 # No cell's business.
 NOT_FOR_CELLS = {
@@ -131,10 +131,12 @@ def test_tenant_scope_cannot_insert_rows_of_another(
 
 def _referred(owner_engine: Engine, name: str, tenant_id: TenantId) -> dict[str, UUID]:
     """What a cell's row refers to and others have written."""
-    if name != "secret_sightings":
+    referred = {"secret_sightings": ("rotation_id", "secret_rotations"), "nas_signatures": ("nas_id", "nases")}
+    if name not in referred:
         return {}
+    column, table = referred[name]
     with Session(owner_engine) as session, session.begin():
-        return {"rotation_id": make_row(session, _TENANT_TABLES["secret_rotations"], tenant_id)["id"]}
+        return {column: make_row(session, _TENANT_TABLES[table], tenant_id)["id"]}
 
 
 @pytest.mark.parametrize("name", sorted(LOGS))

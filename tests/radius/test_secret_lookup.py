@@ -157,6 +157,8 @@ def test_request_without_signature_shows_its_secret_by_its_password(cell):
     assert unsigned(cell, cell.alpha.secret)[0] == ACCESS_ACCEPT
     next_second()
     assert unsigned(cell, NEW)[0] == ACCESS_ACCEPT
+    assert [record.signature for record in cell.decisions()] == [("unsigned", LEGACY)] * 2
+    assert [record.proof[1] for record in cell.decisions()] == ["old", "new"]
     next_second()
     assert unsigned(cell, WRONG) is None
     next_second()

@@ -87,6 +87,18 @@ def test_flood_of_unsigned_requests_is_kept_away_from_radiusd(cell):
     assert Nas(cell.alpha).ask(CALL_CHECK, password=PRINTER.encode())[0] == packet.ACCESS_ACCEPT
 
 
+def test_decision_says_whether_an_exempt_nas_signed(cell):
+    old = Nas(cell.alpha, OLD_NAS)
+    assert old.exchange(unsigned(old)) is not None
+    assert old.ask(CALL_CHECK, password=PRINTER.encode()) is not None
+    assert [record.signature for record in cell.decisions()] == [("unsigned", OLD_NAS), ("signed", OLD_NAS)]
+    cell.forget_records()
+    # EAP is always signed, and most NASes must sign: both prove nothing.
+    old.ask(attribute(USER_NAME, "x") + packet.eap_message(b"\x02\x01\x00\x05\x00"))
+    Nas(cell.alpha).ask(CALL_CHECK, password=PRINTER.encode())
+    assert [record.signature for record in cell.decisions()] == [(), ()]
+
+
 def test_each_address_is_logged_once_a_minute():
     sources = Sources()
     assert sources.add(0, "192.0.2.1", 600)

@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+from sqlalchemy import Engine, text
 
 NASES = "/v1/tenants/alpha/nases"
 SECRET = "a-secret-of-its-own-1"
@@ -136,3 +137,29 @@ def test_address_of_one_link_names_no_nas(api: httpx.Client) -> None:
     for ask in (api.get, api.delete):
         answer = ask(f"{NASES}/fe80::1%25eth0")
         assert (answer.status_code, answer.json()["code"]) == (404, "nas-not-found"), answer.text
+
+
+def test_exempt_nas_shows_what_was_seen_until_it_is_enforced(api: httpx.Client, owner_engine: Engine) -> None:
+    made = add(api, "Old", address="192.0.2.7", require_message_authenticator=False)
+    address = f"{NASES}/{made['id']}"
+    assert (made["signing"], made["notes"]) == (None, [])
+    before = api.get(address).headers["etag"]
+    with owner_engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO nas_signatures SELECT id, tenant_id, now() - interval '1 hour', now() - interval '8 days',"
+                " now() FROM nases"
+            )
+        )
+    shown = api.get(address).json()
+    assert shown["signing"]["safe_to_enforce"] is True
+    assert shown["notes"][0].startswith("it has sent Message-Authenticator with every request since ")
+    [listed] = api.get(NASES).json()["items"]
+    assert listed["signing"] == shown["signing"]
+    # What was seen meanwhile stands in nobody's way.
+    enforced = api.patch(address, json={"require_message_authenticator": True}, headers={"If-Match": before})
+    assert enforced.status_code == 200, enforced.text
+    assert enforced.json()["signing"] is None
+    assert enforced.json()["notes"][0].startswith("it sent a request without Message-Authenticator at ")
+    again = api.patch(address, json={"require_message_authenticator": False}).json()
+    assert (again["signing"], again["notes"]) == (None, [])

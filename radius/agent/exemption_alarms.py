@@ -1,0 +1,44 @@
+"""NASes that need their exemption from Message-Authenticator no more: they have signed every request for days."""
+
+from itertools import groupby
+
+from sqlalchemy import Engine, select
+
+from nac.db import CellScope, session_scope
+from nac.ids import CellId
+from nac.models import Nas, NasSignature, Slot, Tenant
+from nac.nases.signatures import SAFE_AFTER, is_safe_to_enforce
+from radius.agent.alarms import Alarms
+
+_CODE = "exemption-unneeded:"
+_MOST_NAMED = 3
+
+
+def tell_of_exemptions(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
+    """Raises AdmitError where the database does not answer."""
+    query = (
+        select(Tenant.slug, Tenant.number, Nas.name)
+        .join(Slot, Slot.tenant_id == Tenant.id)
+        .join(Nas, Nas.tenant_id == Tenant.id)
+        .join(NasSignature, NasSignature.nas_id == Nas.id)
+        .where(Slot.cell_id == cell_id, Nas.require_message_authenticator.is_(False), is_safe_to_enforce())
+        .order_by(Tenant.slug, Nas.name)
+    )
+    with session_scope(CellScope(cell_id), engine=engine) as session:
+        rows = session.execute(query).all()
+    told = set()
+    for (slug, number), group in groupby(rows, key=lambda row: (row.slug, row.number)):
+        names = [row.name for row in group]
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        code = f"{_CODE}{slug}"
+        told.add(code)
+        alarms.tell_of_row(
+            code,
+            f"{', '.join(names[:_MOST_NAMED])}{more} of tenant {slug} need send no Message-Authenticator, but have "
+            f"sent it with every request for {SAFE_AFTER.days} days. Turn the exemption off: "
+            f"./admit nas set NAS -t {slug} --with-message-authenticator (all of them: ./admit nas list -t {slug})",
+            tenant=number,
+        )
+    for alarm in alarms.standing():
+        if alarm.code.startswith(_CODE) and alarm.code not in told:
+            alarms.clear(alarm.code)
