@@ -1,9 +1,10 @@
 """Which account the processes run under.
 
-Root hands them to a system user of their own, and PostgreSQL refuses root anyway. A caller who is not root runs them as
-himself.
+Root gives each process a system user of its own (`cli.rights`), and PostgreSQL refuses root anyway. A caller who is not
+root runs all of them under the caller's own account.
 """
 
+import grp
 import os
 import pwd
 import subprocess
@@ -13,8 +14,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from cli.fail import Refused
-
-SERVICE_USER = "admit"
+from cli.rights import RIGHTS
 
 # Imports from checkout and environment, and enters var/: what every process of ours must be able to do.
 _PROBE = "import os, sys, msgspec, nac.settings; sys.exit(not os.access(sys.argv[1], os.R_OK | os.X_OK))"
@@ -37,6 +37,9 @@ class Account:
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
 
+ROOT = Account("root", 0, 0)
+
+
 def is_root() -> bool:
     return os.geteuid() == 0
 
@@ -46,18 +49,45 @@ def find_account(name: str) -> Account:
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
-def require_service_account() -> Account:
-    """The system user, made where it is missing."""
+def find_group(name: str) -> int | None:
+    """Its id; None where it does not exist."""
     try:
-        return find_account(SERVICE_USER)
+        return grp.getgrnam(name).gr_gid
     except KeyError:
-        command = ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
-        made = subprocess.run(
-            [*command, "--shell", "/usr/sbin/nologin", SERVICE_USER], capture_output=True, text=True, check=False
+        return None
+
+
+def require_group(name: str) -> int:
+    found = find_group(name)
+    if found is None:
+        _create(["groupadd", "--system", name], name)
+        found = grp.getgrnam(name).gr_gid
+    return found
+
+
+def require_account(process: str) -> Account:
+    """The system user of a process, created where it is missing, in its groups."""
+    rights = RIGHTS[process]
+    groups = {require_group(name): name for name in rights.groups}
+    try:
+        account = find_account(rights.account)
+    except KeyError:
+        options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
+        options += ["--groups", ",".join(rights.groups)] if rights.groups else []
+        _create(["useradd", *options, "--shell", "/usr/sbin/nologin", rights.account], rights.account)
+        return find_account(rights.account)
+    missing = groups.keys() - set(os.getgrouplist(account.name, account.gid))
+    if missing:
+        _create(
+            ["usermod", "--append", "--groups", ",".join(groups[gid] for gid in missing), account.name], account.name
         )
-        if made.returncode:
-            raise Refused(f"The system user {SERVICE_USER} cannot be made: {made.stderr.strip()}") from None
-        return find_account(SERVICE_USER)
+    return account
+
+
+def _create(command: list[str], name: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Refused(f"The system user or group {name} cannot be set up: {done.stderr.strip()}")
 
 
 def may_run(account: Account, var: Path) -> bool:

@@ -1,10 +1,13 @@
 """The checkout's private PostgreSQL cluster: made, configured, asked how it is."""
 
+import os
+import pwd
 import shutil
 import subprocess
 from pathlib import Path
 
 from cli.fail import Refused
+from cli.files import make_folder
 from cli.layout import Layout
 from nac.db.tuning import tuning
 from nac.files import write_private
@@ -14,12 +17,14 @@ BINARIES = Path("/usr/lib/postgresql/15/bin")
 SUPERUSER = "postgres"
 DATABASE = "admit"
 
-# No TCP, no password: whoever may enter the socket's folder (0700, the service account's) is trusted with every role.
+# No TCP. The socket's folder has the group of those who may connect.
 _CONFIGURATION = """\
 listen_addresses = ''
 unix_socket_directories = '{run}'
-unix_socket_permissions = 0700
+unix_socket_permissions = 0770
+password_encryption = scram-sha-256
 hba_file = '{data}/admit_hba.conf'
+ident_file = '{data}/admit_ident.conf'
 max_connections = 100
 {tuning}
 jit = off
@@ -33,8 +38,20 @@ idle_in_transaction_session_timeout = '5min'
 """
 
 
-def url(layout: Layout, role: str) -> str:
-    return f"postgresql://{role}@/{DATABASE}?host={layout.run}"
+# Every role needs its password; the superuser has none and is the operating-system user that runs `up`.
+_ACCESS = f"""\
+local all {SUPERUSER} peer map=operator
+local all all scram-sha-256
+"""
+
+
+def url(layout: Layout, role: str, password: str) -> str:
+    return f"postgresql://{role}:{password}@/{DATABASE}?host={layout.postgres_run}"
+
+
+def superuser_url(layout: Layout, database: str = DATABASE) -> str:
+    """Of whoever runs `up`; PostgreSQL asks the kernel who connects."""
+    return f"postgresql://{SUPERUSER}@/{database}?host={layout.postgres_run}"
 
 
 def exists(layout: Layout) -> bool:
@@ -47,11 +64,13 @@ def create(layout: Layout) -> None:
     unfinished = layout.postgres.with_name("postgres.unfinished")
     if unfinished.exists():
         shutil.rmtree(unfinished)
+    make_folder(unfinished, owner=layout.database_account, mode=0o700)
     command = [
         str(BINARIES / "initdb"),
         f"--pgdata={unfinished}",
         f"--username={SUPERUSER}",
-        "--auth=trust",
+        "--auth-local=peer",
+        "--auth-host=reject",
         "--encoding=UTF8",
         "--locale=C.UTF-8",
         "--data-checksums",
@@ -71,15 +90,17 @@ def configure(layout: Layout) -> None:
     text = main.read_text(encoding="utf-8")
     if include not in text:
         write_private(main, text + include, owner=owner)
-    write_private(layout.postgres / "admit_hba.conf", "local all all trust\n", owner=owner)
+    write_private(layout.postgres / "admit_hba.conf", _ACCESS, owner=owner)
+    operator = f'operator "{pwd.getpwuid(os.geteuid()).pw_name}" {SUPERUSER}\n'
+    write_private(layout.postgres / "admit_ident.conf", operator, owner=owner)
     sized = "\n".join(f"{name} = {value}" for name, value in tuning(available_bytes()).items())
-    settings = _CONFIGURATION.format(run=layout.run, data=layout.postgres, tuning=sized)
+    settings = _CONFIGURATION.format(run=layout.postgres_run, data=layout.postgres, tuning=sized)
     write_private(layout.postgres / "admit.conf", settings, owner=owner)
 
 
 def accepts_connections(layout: Layout) -> str:
     """Empty when it does, else what it says."""
-    command = [str(BINARIES / "pg_isready"), "--quiet", f"--host={layout.run}", "--timeout=3"]
+    command = [str(BINARIES / "pg_isready"), "--quiet", f"--host={layout.postgres_run}", "--timeout=3"]
     # A role that exists: the attempt is logged otherwise.
     asked = subprocess.run([*command, f"--username={SUPERUSER}", "--dbname=postgres"], check=False, cwd="/")
     # pg_isready(1): 1 is "rejecting connections", 2 "no response".

@@ -142,15 +142,21 @@ def _ports(settings: Settings) -> Iterator[Diagnosis]:
 
 
 def _permissions(layout: Layout) -> Iterator[Diagnosis]:
-    for path in (layout.master_key, layout.env_file):
-        if path.exists() and path.stat().st_mode & 0o077:
-            yield Diagnosis("fail", "permissions", f"{path} can be read by others", f"chmod 600 {path}")
-    if layout.run.exists() and layout.run.stat().st_mode & 0o077:
-        yield Diagnosis("fail", "permissions", f"{layout.run} is open to others", f"chmod 700 {layout.run}")
+    # Where each process has a system user, the master key has a group.
+    most = {layout.master_key: 0o640 if layout.is_separated else 0o600, layout.env_file: 0o600, layout.passwords: 0o600}
+    for path, mode in most.items():
+        if path.exists() and path.stat().st_mode & 0o777 & ~mode:
+            yield Diagnosis("fail", "permissions", f"{path} can be read by others", f"chmod {mode:o} {path}")
+    for folder in (layout.postgres_run, layout.redis_run):
+        if folder.exists() and folder.stat().st_mode & 0o007:
+            yield Diagnosis("fail", "permissions", f"{folder} is open to others", f"chmod o= {folder}")
     if not is_root() and layout.var.stat().st_uid != os.getuid():
         yield Diagnosis("warn", "permissions", f"{layout.var} belongs to another account", "Use the one that ran 'up'.")
-    else:
+    elif layout.is_separated:
         yield Diagnosis("ok", "accounts", layout.describe())
+    else:
+        remedy = "Run ./admit up as root, in a checkout that other users can enter, such as /srv: docs/processes.md."
+        yield Diagnosis("warn", "accounts", f"{layout.describe()}: any of them can read what the others can", remedy)
 
 
 def _enrolment_certificate(settings: Settings) -> Iterator[Diagnosis]:

@@ -1,19 +1,15 @@
 """The ADMIT_* environment: composed by `up`, loaded by every other command."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from cli import cluster, envfile
 from cli.layout import Layout, require_layout
+from cli.ownership import give_master_key
+from cli.passwords import Passwords
+from cli.rights import OPERATOR, Rights
 from nac.settings import Settings, load_settings
 
-# Where things lie follows from the checkout; all else in admit.env is a person's to change.
-_ROLES = {
-    "DATABASE_URL": "admit_app",
-    "DATABASE_OWNER_URL": "admit_owner",
-    "DATABASE_CELL_URL": "admit_cell",
-    "DATABASE_WORKER_URL": "admit_worker",
-}
 _DEFAULTS = {
     "ADMIT_LISTEN_ADDRESS": "127.0.0.1",
     "ADMIT_CELL_NAME": "cell-1",
@@ -25,15 +21,34 @@ _DEFAULTS = {
 }
 
 
-def compose(layout: Layout, choices: dict[str, str]) -> dict[str, str]:
-    """What the processes get: what follows from the layout, then `choices`, the caller's environment, admit.env."""
+def compose(layout: Layout, choices: dict[str, str], passwords: Passwords) -> dict[str, str]:
+    """What admit.env holds: what follows from the layout, then `choices`, the caller's environment, admit.env before.
+
+    Where things lie and the credentials follow from the checkout; a person may change the rest.
+    """
     kept = _DEFAULTS | envfile.read(layout.env_file)
-    fixed = {f"ADMIT_{name}": cluster.url(layout, role) for name, role in _ROLES.items()} | {
+    fixed = credentials(layout, "operator", OPERATOR, passwords) | {
         "ADMIT_VAR_DIR": str(layout.var),
-        "ADMIT_REDIS_URL": f"unix://{layout.redis_socket}",
         "ADMIT_MASTER_KEY_FILE": str(layout.master_key),
     }
     return envfile.with_process_environment(kept) | choices | fixed
+
+
+def credentials(layout: Layout, name: str, rights: Rights, passwords: Passwords) -> dict[str, str]:
+    """Settings with the URLs that hold a password, of the Redis user `name`."""
+    urls = {
+        f"ADMIT_{setting}": cluster.url(layout, role, passwords.get("postgresql", role))
+        for setting, role in rights.databases.items()
+    }
+    if rights.redis:
+        urls["ADMIT_REDIS_URL"] = f"unix://{name}:{passwords.get('redis', name)}@{layout.redis_socket}"
+    return urls
+
+
+def without_credentials(values: Mapping[str, str]) -> dict[str, str]:
+    """What every process gets."""
+    secret = {"ADMIT_REDIS_URL", *(f"ADMIT_{setting}" for setting in OPERATOR.databases)}
+    return {name: value for name, value in values.items() if name not in secret}
 
 
 def ensure_master_key(layout: Layout) -> None:
@@ -42,14 +57,13 @@ def ensure_master_key(layout: Layout) -> None:
 
     if not layout.master_key.exists():
         MasterKeyFile.create(layout.master_key)
-    if layout.account:
-        os.chown(layout.master_key, layout.account.uid, layout.account.gid, follow_symlinks=False)
+    give_master_key(layout)
 
 
 def ensure_enrolment_certificate(layout: Layout, settings: Settings) -> None:
     from api.enrolment.certificate import ensure_certificate
 
-    ensure_certificate(layout.master_key.parent, settings, owner=layout.account)
+    ensure_certificate(settings.enrolment_dir, settings, owner=layout.account("enrolment"))
 
 
 def load_into_process(required: Collection[str] = ()) -> Settings:

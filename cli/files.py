@@ -1,18 +1,31 @@
-"""Making folders where another account may own the place."""
+"""Folders and files where another account may own the place. No link is followed."""
 
 import os
+import stat
 from pathlib import Path
 
 from cli.account import Account
 
 
 def make_folder(path: Path, *, owner: Account | None, mode: int) -> None:
-    """Create `path` or correct its owner and mode; refuses a link in its place."""
-    path.mkdir(mode=mode, parents=True, exist_ok=True)
+    """Create `path` or correct its owner (None: the caller) and mode; refuses a link in its place."""
+    path.mkdir(mode=mode & 0o777, parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
+        os.fchown(handle, owner.uid if owner else os.geteuid(), owner.gid if owner else os.getegid())
         os.fchmod(handle, mode)
-        if owner:
-            os.fchown(handle, owner.uid, owner.gid)
     finally:
         os.close(handle)
+
+
+def give_tree(folder: Path, owner: Account, *, group_reads: bool = False) -> None:
+    """Make `owner` the owner of everything in `folder`; with `group_reads` new files get the group too."""
+    for _, _, names, handle in os.fwalk(folder):
+        os.fchown(handle, owner.uid, owner.gid)
+        if group_reads:
+            os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) | stat.S_ISGID | 0o050)
+        for name in names:
+            os.chown(name, owner.uid, owner.gid, dir_fd=handle, follow_symlinks=False)
+            found = os.stat(name, dir_fd=handle, follow_symlinks=False)
+            if group_reads and stat.S_ISREG(found.st_mode):
+                os.chmod(name, stat.S_IMODE(found.st_mode) | 0o040, dir_fd=handle)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cli import cluster
 from cli.layout import Layout
@@ -33,7 +34,7 @@ def complaint(name: str, layout: Layout, settings: Settings, *, started_at: floa
         case "postgres":
             return cluster.accepts_connections(layout)
         case "redis":
-            return _redis(layout)
+            return _redis(settings)
         case "agent":
             return _agent(settings.cell_dir, started_at)
         case "api":
@@ -45,30 +46,39 @@ def complaint(name: str, layout: Layout, settings: Settings, *, started_at: floa
         case "mailbox":
             return _mailbox(settings)
         case "worker":
-            return _worker(layout, started_at)
+            return _worker(settings, started_at)
     raise ValueError(name)
 
 
-def platform_alarms(layout: Layout) -> list[dict[str, str]]:
+def platform_alarms(settings: Settings) -> list[dict[str, str]]:
     """What the worker told last; none where Redis does not answer, which is told in its own place."""
     try:
-        told = json.loads(_ask_redis(layout, f"GET {ALARMS_KEY}"))
+        told = json.loads(_ask_redis(settings, f"GET {ALARMS_KEY}"))
     except (OSError, ValueError):
         return []
     return told if isinstance(told, list) else []
 
 
-def _ask_redis(layout: Layout, command: str) -> str:
+def _ask_redis(settings: Settings, command: str) -> str:
     """The first line of the reply, or of a bulk string's content (redis.io: RESP); raises OSError."""
+    place = urlsplit(settings.redis_url)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(2)
-        connection.connect(str(layout.redis_socket))
-        connection.sendall(f"{command}\r\n".encode())
-        reply = connection.recv(_REPLY_BYTES)
-        length = re.match(rb"\$(\d+)\r\n", reply)
-        whole = length.end() + int(length[1]) if length else len(reply)
-        while len(reply) < min(whole, _REPLY_BYTES) and (more := connection.recv(_REPLY_BYTES)):
-            reply += more
+        connection.connect(place.path)
+        if place.password:
+            reply = _exchange(connection, f"AUTH {place.username} {place.password}")
+            if reply != "+OK":
+                return reply
+        return _exchange(connection, command)
+
+
+def _exchange(connection: socket.socket, command: str) -> str:
+    connection.sendall(f"{command}\r\n".encode())
+    reply = connection.recv(_REPLY_BYTES)
+    length = re.match(rb"\$(\d+)\r\n", reply)
+    whole = length.end() + int(length[1]) if length else len(reply)
+    while len(reply) < min(whole, _REPLY_BYTES) and (more := connection.recv(_REPLY_BYTES)):
+        reply += more
     lines = reply.decode("utf-8", "replace").split("\r\n")
     return lines[1] if lines[0].startswith("$") and lines[0] != "$-1" else lines[0]
 
@@ -83,17 +93,17 @@ def _mailbox(settings: Settings) -> str:
     return "" if greeting.startswith(b"220") else "answers, but not as a mail server does"
 
 
-def _redis(layout: Layout) -> str:
+def _redis(settings: Settings) -> str:
     try:
-        reply = _ask_redis(layout, "PING")
+        reply = _ask_redis(settings, "PING")
     except OSError as exc:
         return f"does not answer ({exc.strerror or exc})"
     return "" if reply == "+PONG" else f"answers {reply!r}"
 
 
-def _worker(layout: Layout, started_at: float) -> str:
+def _worker(settings: Settings, started_at: float) -> str:
     try:
-        reply = _ask_redis(layout, f"GET {HEARTBEAT_KEY}")
+        reply = _ask_redis(settings, f"GET {HEARTBEAT_KEY}")
     except OSError:
         return "cannot be asked: Redis does not answer"
     if not reply.isdigit() or int(reply) < int(started_at):

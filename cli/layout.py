@@ -2,9 +2,10 @@
 
 Three arrangements:
 * caller is not root: everything runs as the caller, below `var/`;
-* root, and the service account can reach the checkout: everything runs as the service account, below `var/`;
-* root, checkout closed to others (below /root, a `mktemp -d`): PostgreSQL alone runs as the service account with its
-  data in /var/lib/admit/<hash>, because it refuses root; the other processes run as root.
+* root, and system users can reach the checkout: each process runs as a system user of its own (`cli.rights`), below
+  `var/`, and root's supervisor starts them;
+* root, checkout closed to others (below /root, a `mktemp -d`): PostgreSQL alone runs as a system user with its data in
+  /var/lib/admit/<hash>, because it refuses root; the other processes run as root.
 """
 
 import hashlib
@@ -14,9 +15,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.account import Account, find_account, is_root, may_run, require_service_account
+from cli.account import Account, find_account, is_root, may_run, require_account
 from cli.fail import Refused
 from cli.files import make_folder
+from cli.rights import RIGHTS
 from nac.clock import utc_now
 from nac.files import write_private
 
@@ -37,7 +39,14 @@ class Layout:
     postgres: Path
     # None: as the caller.
     database_account: Account | None
-    account: Account | None
+    # Whether each process has a system user of its own; otherwise all but PostgreSQL run as the caller.
+    is_separated: bool
+
+    def account(self, process: str) -> Account | None:
+        """Whom the process runs as; None for the caller."""
+        if process == "postgres":
+            return self.database_account
+        return find_account(RIGHTS[process].account) if self.is_separated else None
 
     @property
     def env_file(self) -> Path:
@@ -48,20 +57,38 @@ class Layout:
         return self.var / "log"
 
     @property
+    def postgres_run(self) -> Path:
+        """The folder of PostgreSQL's socket."""
+        return self.run / "postgres"
+
+    @property
+    def redis_run(self) -> Path:
+        return self.run / "redis"
+
+    @property
     def redis_socket(self) -> Path:
-        return self.run / "redis.sock"
+        return self.redis_run / "redis.sock"
 
     @property
     def supervisor_socket(self) -> Path:
         return self.run / "supervisor.sock"
 
     @property
+    def keys(self) -> Path:
+        return self.var / "keys"
+
+    @property
     def master_key(self) -> Path:
-        return self.var / "keys" / "master.key"
+        return self.keys / "master.key"
+
+    @property
+    def passwords(self) -> Path:
+        """The seed of all passwords (`cli.passwords`)."""
+        return self.keys / "passwords.seed"
 
     def describe(self) -> str:
-        if self.account:
-            return f"processes run as the system user {self.account.name}"
+        if self.is_separated:
+            return "each process runs as a system user of its own (docs/processes.md)"
         if self.database_account:
             return (
                 f"this checkout is closed to other users, so PostgreSQL alone runs as the system user "
@@ -102,7 +129,8 @@ def find_arrangement() -> Layout | None:
             run=Path(stored["run"]),
             postgres=Path(stored["postgres"]),
             database_account=find_account(stored["database_account"]) if stored["database_account"] else None,
-            account=find_account(stored["account"]) if stored["account"] else None,
+            # Earlier versions had one system user for all, and kept its name.
+            is_separated=stored.get("is_separated", bool(stored.get("account"))),
         )
     except FileNotFoundError:
         return None
@@ -146,11 +174,14 @@ def make_layout() -> Layout:
     if layout is None:
         layout = _decide(var_dir())
         _set_aside_orphan(layout)
-    elif layout.account and not may_run(layout.account, layout.var):
+    elif layout.is_separated and layout.database_account and not may_run(layout.database_account, layout.var):
         raise Refused(
-            f"The system user {layout.account.name}, which the processes run as, can no longer read {CHECKOUT}.",
+            f"The system users that the processes run as can no longer read {CHECKOUT}.",
             remedy="Open the folders above it for others (chmod o+x), or start over with ./admit down --purge.",
         )
+    if layout.is_separated and is_root():
+        for process in RIGHTS:
+            require_account(process)
     try:
         _make_folders(layout)
     except PermissionError as exc:
@@ -161,12 +192,12 @@ def make_layout() -> Layout:
 def _decide(var: Path) -> Layout:
     name = hashlib.sha256(os.fsencode(var)).hexdigest()[:12]
     if not is_root():
-        return Layout(var, _socket_folder(var, Path(f"/tmp/admit-{os.getuid()}-{name}")), var / "postgres", None, None)  # noqa: S108 -- made 0700, and refused where somebody else owns it
-    service = require_service_account()
+        return Layout(var, _socket_folder(var, Path(f"/tmp/admit-{os.getuid()}-{name}")), var / "postgres", None, False)  # noqa: S108 -- made 0700, and refused where somebody else owns it
+    service = require_account("postgres")
     # Root's short folders: /run is emptied at boot and made anew by `up`.
     if may_run(service, var):
-        return Layout(var, _socket_folder(var, Path(f"/run/admit-{name}")), var / "postgres", service, service)
-    return Layout(var, Path(f"/run/admit-{name}"), Path(f"/var/lib/admit/{name}/postgres"), service, None)
+        return Layout(var, _socket_folder(var, Path(f"/run/admit-{name}")), var / "postgres", service, True)
+    return Layout(var, Path(f"/run/admit-{name}"), Path(f"/var/lib/admit/{name}/postgres"), service, False)
 
 
 def _socket_folder(var: Path, short: Path) -> Path:
@@ -183,29 +214,27 @@ def _set_aside_orphan(layout: Layout) -> None:
 
 
 def _make_folders(layout: Layout) -> None:
-    owner, database_owner = layout.account, layout.database_account
-    make_folder(layout.var, owner=owner, mode=0o755)
-    for name in ("cells", "log", "redis", "supervisor"):
-        make_folder(layout.var / name, owner=owner, mode=0o750)
-    make_folder(layout.var / "keys", owner=owner, mode=0o700)
+    """What `up` itself needs. `cli.ownership` sets up the rest when no process of an earlier arrangement runs."""
+    make_folder(layout.var, owner=None, mode=0o755)
+    for folder in (layout.log, layout.keys):
+        folder.mkdir(mode=0o700, exist_ok=True)
     if not layout.postgres.is_relative_to(layout.var):
         make_folder(layout.postgres.parent.parent, owner=None, mode=0o755)
-        make_folder(layout.postgres.parent, owner=database_owner, mode=0o700)
-    _make_socket_folder(layout)
+        make_folder(layout.postgres.parent, owner=layout.database_account, mode=0o700)
+    _make_run_folder(layout)
     stored = {
         "run": str(layout.run),
         "postgres": str(layout.postgres),
-        "database_account": database_owner.name if database_owner else None,
-        "account": owner.name if owner else None,
+        "database_account": layout.database_account.name if layout.database_account else None,
+        "is_separated": layout.is_separated,
     }
     write_private(layout.var / "layout.json", json.dumps(stored, indent=1) + "\n", mode=0o644)
 
 
-def _make_socket_folder(layout: Layout) -> None:
-    """Whoever may enter this folder may act as any database role: it is its owner's alone."""
-    owner = layout.database_account
+def _make_run_folder(layout: Layout) -> None:
+    """Root's can be entered by the accounts of the processes; each socket in it is protected by its own mode."""
     layout.run.mkdir(mode=0o700, exist_ok=True)
     found = layout.run.lstat()
     if not is_root() and found.st_uid != os.getuid():
         raise Refused(f"{layout.run} belongs to somebody else.", remedy="Move the checkout to a shorter path.")
-    make_folder(layout.run, owner=owner, mode=0o700)
+    make_folder(layout.run, owner=None, mode=0o711 if is_root() else 0o700)

@@ -1,9 +1,14 @@
 """The processes of an embedded Admit and how each is started."""
 
+import hashlib
 import sys
+from pathlib import Path
 
+from cli import environment
 from cli.cluster import BINARIES
 from cli.layout import CHECKOUT, Layout
+from cli.passwords import Passwords
+from cli.rights import KEYS_GROUP, OPERATOR, RIGHTS
 from cli.supervisor import Program
 from nac.files import write_private
 from nac.settings import Settings
@@ -18,7 +23,9 @@ NAMES = (*STORES, *OTHERS)
 _REDIS = """\
 port 0
 unixsocket {socket}
-unixsocketperm 700
+unixsocketperm 770
+user default off
+{users}
 dir {folder}
 daemonize no
 save ""
@@ -29,54 +36,52 @@ set-proc-title no
 """
 
 
-def write_redis_configuration(layout: Layout) -> None:
-    content = _REDIS.format(socket=layout.redis_socket, folder=layout.var / "redis")
-    write_private(layout.var / "redis" / "redis.conf", content, owner=layout.account)
+def write_redis_configuration(layout: Layout, passwords: Passwords) -> None:
+    wanted = {"operator": OPERATOR} | {name: rights for name, rights in RIGHTS.items() if rights.redis}
+    users = "\n".join(_redis_user(name, rights.redis, passwords) for name, rights in wanted.items())
+    content = _REDIS.format(socket=layout.redis_socket, folder=layout.var / "redis", users=users)
+    write_private(layout.var / "redis" / "redis.conf", content, owner=layout.account("redis"))
+
+
+def _redis_user(name: str, rules: str, passwords: Passwords) -> str:
+    """The server is given the hash, which is enough to check a password and not to have one."""
+    digest = hashlib.sha256(passwords.get("redis", name).encode()).hexdigest()
+    return f"user {name} on #{digest} {rules}"
 
 
 # Feeds may hold one for minutes, and so may another long job: there is one for the rest.
 WORKER_PROCESSES = 3
 
 
-def programs(layout: Layout, settings: Settings) -> list[Program]:
-    python = (sys.executable, "-P", "-m")
-    schedule = layout.var / "supervisor" / "beat-schedule"
+def programs(layout: Layout, settings: Settings, passwords: Passwords) -> list[Program]:
     return [
-        # supervisord runs as the service account already, or as root and switches for PostgreSQL.
         Program(
-            "postgres",
-            (str(BINARIES / "postgres"), "-D", str(layout.postgres)),
-            layout.postgres,
-            layout.database_account,
-            priority=10,
-            stop_signal="INT",
-            stop_seconds=30,
-            starts_with_supervisor=True,
-        ),
-        Program(
-            "redis",
-            ("redis-server", str(layout.var / "redis" / "redis.conf")),
-            layout.var / "redis",
-            layout.account,
-            priority=10,
-            starts_with_supervisor=True,
-        ),
-        Program("agent", (*python, "radius.agent"), CHECKOUT, layout.account, priority=30),
-        Program(
-            "api",
-            (*python, "api"),
-            CHECKOUT,
-            layout.account,
-            priority=40,
-        ),
-        Program("public", (*python, "api.public"), CHECKOUT, layout.account, priority=40),
-        Program("enrolment", (*python, "api.enrolment"), CHECKOUT, layout.account, priority=40),
-        Program("mailbox", (*python, "worker.mailbox"), CHECKOUT, layout.account, priority=40),
-        Program(
-            "worker",
-            (*python, "worker", f"--processes={WORKER_PROCESSES}", f"--schedule={schedule}"),
-            CHECKOUT,
-            layout.account,
-            priority=40,
-        ),
+            name,
+            command,
+            folder,
+            layout.account(name),
+            environment=environment.credentials(layout, name, RIGHTS[name], passwords),
+            effective_group=KEYS_GROUP if layout.is_separated and RIGHTS[name].gives_up_keys else "",
+            priority=10 if name in STORES else 30 if name == "agent" else 40,
+            stop_signal="INT" if name == "postgres" else "TERM",
+            stop_seconds=30 if name == "postgres" else 20,
+            starts_with_supervisor=name in STORES,
+        )
+        for name, (command, folder) in _commands(layout, settings).items()
     ]
+
+
+def _commands(layout: Layout, settings: Settings) -> dict[str, tuple[tuple[str, ...], Path]]:
+    """Of each process: the command, and the folder that it works in."""
+    python = (sys.executable, "-P", "-m")
+    schedule = layout.var / "worker" / "beat-schedule"
+    return {
+        "postgres": ((str(BINARIES / "postgres"), "-D", str(layout.postgres)), layout.postgres),
+        "redis": (("redis-server", str(layout.var / "redis" / "redis.conf")), layout.var / "redis"),
+        "agent": ((*python, "radius.agent"), CHECKOUT),
+        "api": ((*python, "api"), CHECKOUT),
+        "public": ((*python, "api.public"), CHECKOUT),
+        "enrolment": ((*python, "api.enrolment"), CHECKOUT),
+        "mailbox": ((*python, "worker.mailbox"), CHECKOUT),
+        "worker": ((*python, "worker", f"--processes={WORKER_PROCESSES}", f"--schedule={schedule}"), CHECKOUT),
+    }

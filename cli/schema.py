@@ -3,24 +3,39 @@
 import psycopg
 from psycopg import sql
 
-from cli.cluster import DATABASE, SUPERUSER, url
+from cli.cluster import DATABASE, superuser_url, url
 from cli.layout import CHECKOUT, Layout
+from cli.passwords import Passwords
+from cli.rights import OPERATOR, RIGHTS
 from nac.db.migrating import upgrade_schema
 
+_ROLES = sorted({role for rights in (OPERATOR, *RIGHTS.values()) for role in rights.databases.values()})
 
-def prepare_database(layout: Layout) -> bool:
-    """Roles and the database, where they are missing; True when the database was made."""
-    roles = (CHECKOUT / "migrations" / "roles.sql").read_text(encoding="utf-8")
-    target = f"postgresql://{SUPERUSER}@/postgres?host={layout.run}"
-    with psycopg.connect(target, autocommit=True, application_name="admit-up") as connection:
-        connection.execute(roles.encode())
+
+def prepare_database(layout: Layout, passwords: Passwords) -> None:
+    """Create what is missing: roles, the database, and what the superuser has in it. Sets every role's password."""
+    with psycopg.connect(superuser_url(layout, "postgres"), autocommit=True, application_name="admit-up") as connection:
+        connection.execute(_read("roles.sql"))
+        for role in _ROLES:
+            _set_password(connection, role, passwords.get("postgresql", role))
         known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone()
-        if known:
-            return False
-        connection.execute(sql.SQL("CREATE DATABASE {} OWNER admit_owner").format(sql.Identifier(DATABASE)))
-        return True
+        if not known:
+            connection.execute(sql.SQL("CREATE DATABASE {} OWNER admit_owner").format(sql.Identifier(DATABASE)))
+    with psycopg.connect(superuser_url(layout), autocommit=True, application_name="admit-up") as connection:
+        connection.execute(_read("machine.sql"))
 
 
-def migrate(layout: Layout) -> None:
+def _read(name: str) -> bytes:
+    return (CHECKOUT / "migrations" / name).read_bytes()
+
+
+def _set_password(connection: psycopg.Connection, role: str, password: str) -> None:
+    """Only the verifier goes to the server, so that no log can hold the password."""
+    verifier = connection.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256").decode()
+    statement = sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(verifier))
+    connection.execute(statement)
+
+
+def migrate(layout: Layout, passwords: Passwords) -> None:
     """Bring the schema up to this version as admit_owner. Raises SchemaTooNew where the code is older."""
-    upgrade_schema(url(layout, "admit_owner"))
+    upgrade_schema(url(layout, "admit_owner", passwords.get("postgresql", "admit_owner")))

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli import cluster, envfile, environment, health, procfs, supervisor
+from cli import cluster, envfile, environment, health, ownership, procfs, supervisor
 from cli.fail import Refused
 from cli.layout import CHECKOUT, Layout
+from cli.passwords import Passwords
 from cli.ports import require_free_ports
 from cli.programs import OTHERS, STORES, programs, write_redis_configuration
 from cli.progress import Progress
@@ -45,66 +46,73 @@ class Started:
 
 def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Started:
     """Bring every process up and healthy; what runs already and fits is left alone."""
-    values = environment.compose(layout, choices)
+    passwords = Passwords.load_or_create(layout.passwords)
+    values = environment.compose(layout, choices, passwords)
     settings = load_settings(values, required=_REQUIRED)
-    environment.ensure_enrolment_certificate(layout, settings)
-    configuration = supervisor.render(layout, programs(layout, settings))
+    configuration = supervisor.render(layout, programs(layout, settings, passwords))
     stamp = _stamp(configuration, values, settings)
     running = Supervisor(layout).is_up()
     if running and _stored_stamp(layout) != stamp:
         # What cannot start must not end what runs.
-        require_free_ports(settings, running=_settings_before(layout) or settings)
+        require_free_ports(settings, running=_settings_before(layout, passwords) or settings)
         with progress.step("restart", "settings or code have changed since the processes were started"):
             stop(layout)
         running = False
     if not running:
-        _start_supervisor(layout, settings, configuration, values, progress)
+        _start_supervisor(layout, settings, passwords, configuration, values, progress)
         write_private(_stamp_file(layout), stamp)
     elif envfile.read(layout.env_file) != values:
         # A choice that no process reads.
         envfile.write(layout.env_file, values)
-    _start_database(layout, settings, progress)
+    environment.ensure_enrolment_certificate(layout, settings)
+    _start_database(layout, settings, passwords, progress)
     _start_others(layout, settings, progress)
     return Started(settings, anew=not running)
 
 
-def _settings_before(layout: Layout) -> Settings | None:
+def _settings_before(layout: Layout, passwords: Passwords) -> Settings | None:
     """As admit.env has them from the last start, None where a person has since made a mistake in it."""
     try:
-        return load_settings(environment.compose(layout, {}))
+        return load_settings(environment.compose(layout, {}, passwords))
     except SettingsError:
         return None
 
 
 def _start_supervisor(
-    layout: Layout, settings: Settings, configuration: str, values: dict[str, str], progress: Progress
+    layout: Layout,
+    settings: Settings,
+    passwords: Passwords,
+    configuration: str,
+    values: dict[str, str],
+    progress: Progress,
 ) -> None:
     strays = find_strays(layout)
     if strays:
         with progress.step("clean-up", f"ended {len(strays)} processes that an earlier supervisor left behind"):
             procfs.end(strays)
     require_free_ports(settings)
+    ownership.set_up(layout, settings)
     environment.ensure_master_key(layout)
     envfile.write(layout.env_file, values)
     if not cluster.exists(layout):
         with progress.step("postgres", f"new cluster in {_short(layout.postgres)}"):
             cluster.create(layout)
     cluster.configure(layout)
-    write_redis_configuration(layout)
+    write_redis_configuration(layout, passwords)
     file = layout.var / "supervisor" / "supervisord.conf"
-    write_private(file, configuration, owner=layout.account)
-    supervisor.start(layout, file, values)
+    write_private(file, configuration)
+    supervisor.start(layout, file, environment.without_credentials(values))
 
 
-def _start_database(layout: Layout, settings: Settings, progress: Progress) -> None:
+def _start_database(layout: Layout, settings: Settings, passwords: Passwords, progress: Progress) -> None:
     for name in STORES:
         _bring_up(name, layout, settings, progress)
     with progress.step("schema", "roles, database and migrations are current"):
         # Here, because it loads the database libraries: `down` is quick without them.
         from cli import schema
 
-        schema.prepare_database(layout)
-        schema.migrate(layout)
+        schema.prepare_database(layout, passwords)
+        schema.migrate(layout, passwords)
 
 
 def _start_others(layout: Layout, settings: Settings, progress: Progress) -> None:
@@ -153,8 +161,8 @@ def stop(layout: Layout) -> int:
         running.shut_down(first=OTHERS)
     strays = find_strays(layout)
     procfs.end(strays)
-    for name in ("redis.sock", "supervisor.sock", "supervisord.pid"):
-        (layout.run / name).unlink(missing_ok=True)
+    for path in (layout.redis_socket, layout.supervisor_socket, layout.run / "supervisord.pid"):
+        path.unlink(missing_ok=True)
     return len(strays)
 
 

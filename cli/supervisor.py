@@ -1,6 +1,7 @@
 """supervisord: its configuration, its start, and its XML-RPC interface on a unix socket."""
 
 import http.client
+import os
 import shlex
 import socket
 import subprocess
@@ -8,13 +9,13 @@ import sys
 import time
 import xmlrpc.client
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli.account import Account, is_root
+from cli.account import Account, is_root, require_group
 from cli.fail import Refused
-from cli.layout import CHECKOUT, OTHER_ACCOUNT, Layout
+from cli.layout import OTHER_ACCOUNT, Layout
 from cli.procfs import is_running
 
 # Searched by every process for radiusd, openssl and the like, whatever the caller's PATH.
@@ -29,6 +30,10 @@ class Program:
     account: Account | None
     # Lower starts earlier and stops later.
     priority: int
+    # Beside what all programs get.
+    environment: Mapping[str, str] = field(default_factory=dict)
+    # A group that the program holds as its effective one only; "" for that of its account.
+    effective_group: str = ""
     stop_signal: str = "TERM"
     stop_seconds: int = 20
     # Programs that need the migrated database are started by `up`, once it is.
@@ -50,7 +55,7 @@ class State:
 def render(layout: Layout, programs: Iterable[Program]) -> str:
     """supervisord.conf; the values cannot hold a character that means something in it (see `layout.var_dir`)."""
     # Only root's supervisor has to say whom it runs as: it warns otherwise.
-    user = "user=root\n" if is_root() and layout.account is None else ""
+    user = "user=root\n" if is_root() else ""
     head = f"""\
 [supervisord]
 identifier=admit
@@ -59,6 +64,7 @@ logfile_maxbytes=5MB
 logfile_backups=2
 pidfile={layout.run}/supervisord.pid
 childlogdir={layout.log}
+umask=027
 {user}
 [unix_http_server]
 file={layout.supervisor_socket}
@@ -71,14 +77,19 @@ supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
 
 
 def _section(layout: Layout, program: Program) -> str:
-    # supervisord itself runs as the service account where there is one; only root's must switch for PostgreSQL.
-    switch = program.account if program.account != layout.account else None
-    user = f"user={switch.name}\n" if switch else ""
+    command, user = program.command, ""
+    if program.account and program.effective_group:
+        command = (*_with_effective_group(program.account, program.effective_group), *command)
+    elif program.account:
+        user = f"user={program.account.name}\n"
+    # Passwords are hex digits and paths are plain (`layout.var_dir`): nothing needs escaping.
+    environment = ",".join(f'{name}="{value}"' for name, value in program.environment.items())
     # The pause between restarts grows by a second each time and supervisord would give up after `startretries`; a
     # process that cannot start because of something else must come back once that is mended.
     return f"""
 [program:{program.name}]
-command={shlex.join(program.command)}
+command={shlex.join(command)}
+environment={environment}
 directory={program.folder}
 priority={program.priority}
 autostart={"true" if program.starts_with_supervisor else "false"}
@@ -94,12 +105,23 @@ stdout_logfile_backups=3
 {user}"""
 
 
+def _with_effective_group(account: Account, group: str) -> tuple[str, ...]:
+    """setpriv(1) in place of supervisord's `user`: the real group id stays that of the account.
+
+    A process whose real and effective ids differ is not dumpable (prctl(2)): others of the same user can read neither
+    its environment nor its memory.
+    """
+    own = [gid for gid in os.getgrouplist(account.name, account.gid) if gid != account.gid]
+    groups = f"--groups={','.join(map(str, own))}" if own else "--clear-groups"
+    ids = (f"--reuid={account.uid}", f"--rgid={account.gid}", f"--egid={require_group(group)}")
+    return ("setpriv", *ids, groups, "--")
+
+
 def start(layout: Layout, configuration: Path, environment: Mapping[str, str]) -> None:
     """Start supervisord in the background; children inherit `environment`, which also marks them as this checkout's."""
-    identity = layout.account.run_as() if layout.account else {}
     started = subprocess.run(
         [sys.executable, "-P", "-m", "supervisor.supervisord", "-c", str(configuration)],
-        cwd=CHECKOUT if layout.account is None else "/",
+        cwd="/",
         env={
             "PATH": _PATH,
             "LANG": "C.UTF-8",
@@ -112,7 +134,6 @@ def start(layout: Layout, configuration: Path, environment: Mapping[str, str]) -
         text=True,
         check=False,
         umask=0o027,
-        **identity,
     )
     if started.returncode:
         raise Refused(f"The process supervisor does not start: {(started.stderr or started.stdout).strip()}")

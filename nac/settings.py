@@ -167,6 +167,11 @@ class Settings:
         return self.api_port + 3
 
     @property
+    def enrolment_dir(self) -> Path:
+        """Where the enrolment process keeps what it makes itself."""
+        return enrolment_dir(self.var_dir)
+
+    @property
     def mailbox_dir(self) -> Path:
         return self.var_dir / "mail"
 
@@ -189,6 +194,10 @@ class Settings:
     def verifier_port(self) -> int:
         """UDP on loopback, where radiusd asks about passwords; the one before it is for its status."""
         return self.cell_ports.stop + 1
+
+
+def enrolment_dir(var_dir: Path) -> Path:
+    return var_dir / "keys" / "enrolment"
 
 
 def url_host(address: str) -> str:
@@ -327,6 +336,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
     demo = reader.text("DEMO", "no", "yes|no", "'yes' or 'no'") == "yes"
     # Behind a proxy the portal has an address of its own.
     is_private = listen_address in _LOOPBACK and not reader.is_given("PORTAL_URL")
+    own = enrolment_dir(var_dir)
     settings = Settings(
         var_dir=var_dir,
         database_url=reader.url("DATABASE_URL", "postgresql"),
@@ -360,8 +370,8 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         or f"http://{url_host(listen_address)}:{api_port + 1}",
         enrolment_url=reader.url("ENROLMENT_URL", "https").rstrip("/")
         or f"https://{url_host(listen_address)}:{api_port + 2}",
-        enrolment_certificate_file=reader.folder("ENROLMENT_CERTIFICATE_FILE", var_dir / "keys" / "enrolment.pem"),
-        enrolment_key_file=reader.folder("ENROLMENT_KEY_FILE", var_dir / "keys" / "enrolment.key"),
+        enrolment_certificate_file=reader.folder("ENROLMENT_CERTIFICATE_FILE", own / "enrolment.pem"),
+        enrolment_key_file=reader.folder("ENROLMENT_KEY_FILE", own / "enrolment.key"),
         # A whole site may be behind one address, and its devices come back at once after a power cut.
         public_requests_per_second=reader.number("PUBLIC_REQUESTS_PER_SECOND", 200, 0, 1_000_000),
         api_processes=reader.number("API_PROCESSES", 1, 1, 64),

@@ -52,7 +52,7 @@ class Caretaker:
 
     def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
-        self._folder = settings.var_dir / "keys"
+        self._folder = settings.enrolment_dir
         self._clock = clock
         self._next = clock()
         # Which end, and how many days before it: each once.

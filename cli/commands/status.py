@@ -46,7 +46,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     settings = environment.load_into_process()
     rows = [_row(name, states[name], layout, settings) for name in NAMES if name in states]
     cells = _cells(layout)
-    alarms = health.platform_alarms(layout)
+    alarms = health.platform_alarms(settings)
     if as_json:
         told = [_with_moments(cell) for cell in cells]
         show_json({"processes": [asdict(row) for row in rows], "cells": told, "alarms": alarms})

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from cli.cluster import superuser_url
 from cli.demo import policy
 from cli.demo.checks import Check, Seen
 from cli.demo.enrolment import est_access
@@ -18,7 +19,7 @@ from cli.demo.scep import scep_of
 from cli.demo.seed import GUEST_USER, STAFF_USER, DemoTenant, seed
 from cli.demo.tools import ToolFailed
 from cli.domain import Domain
-from cli.layout import CHECKOUT
+from cli.layout import CHECKOUT, require_layout
 from nac.clock import utc_now
 from nac.mac import display_mac
 from nac.reasons import reason_of
@@ -87,7 +88,7 @@ def run_board(domain: Domain, *, with_long: bool) -> Board:
         ),
         api_url=domain.settings.api_url,
         api_token=demo.api_token,
-        database_url=domain.settings.database_owner_url,
+        database_url=superuser_url(require_layout()),
         at=utc_now().isoformat(timespec="seconds"),
         left_out=tuple(f"{check.tenant}, {check.name}: {check.sent}" for check in checks if check not in tried),
     )

@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces, wall_tenants
 
 revision = "0079"
-down_revision = "0075"
+down_revision = "0078"
 
 
 def upgrade() -> None:

@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0081"
-down_revision = "0078"
+down_revision = "0079"
 
 
 def upgrade() -> None:

@@ -60,7 +60,7 @@ class RawKey:
 
 
 class MasterKeyFile(RawKey):
-    """A key in a file of 64 hex digits that nobody but its owner may read."""
+    """A key in a file of 64 hex digits that its owner alone may read, or a group that root chose."""
 
     def __init__(self, path: Path) -> None:
         # A core file would hold this key, and what it opened.
@@ -102,7 +102,7 @@ def _read(path: Path) -> bytes:
             remedy="ADMIT_MASTER_KEY_FILE names it.",
         ) from exc
     try:
-        _require_private(os.fstat(descriptor).st_mode, path)
+        _require_private(os.fstat(descriptor), path)
         text = os.read(descriptor, 4 * KEY_BYTES)
     finally:
         os.close(descriptor)
@@ -116,10 +116,12 @@ def _read(path: Path) -> bytes:
     return key
 
 
-def _require_private(mode: int, path: Path) -> None:
+def _require_private(found: os.stat_result, path: Path) -> None:
+    mode = found.st_mode
     if not stat.S_ISREG(mode):
         raise KeyFileRefused("The master key must be a regular file.", place=str(path))
-    if mode & 0o077:
+    # Root may let a group read it, so that several system users share it.
+    if mode & (0o037 if found.st_uid == 0 else 0o077):
         raise KeyFileRefused(
             f"Others may reach the master key (mode {stat.S_IMODE(mode):04o}).",
             place=str(path),

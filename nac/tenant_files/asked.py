@@ -33,13 +33,13 @@ def path_of(export_dir: Path, job_id: UUID) -> Path:
 
 def run_export(work: Work, *, export_dir: Path, sealer: Sealer) -> Mapping[str, Any]:
     path = path_of(export_dir, work.id)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
     # Of this taker alone: another may be at it, if this one was held up for too long.
     part = path.with_suffix(f".{work.takes}.part")
     tenant_id = TenantId(UUID(work.input["tenant_id"]))
     try:
         with (
-            open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
+            open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o640), "wb") as file,
             work.as_asked(is_snapshot=True) as session,
         ):
             enter_tenant(session, tenant_id)

@@ -1,5 +1,9 @@
 """What radiusd holds of memory, what it may hold, and how many half-open handshakes fit into that."""
 
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +20,7 @@ ALARM_SHARE = 0.7
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _PROC = Path("/proc")
+_libc = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +49,21 @@ def proportional_bytes(pid: int) -> int:
     The kernel walks all pages for it: not to be asked each second.
     """
     try:
-        return _kilobytes(_PROC / str(pid) / "smaps_rollup").get("Pss", 0) << 10
+        with _as_real_group():
+            return _kilobytes(_PROC / str(pid) / "smaps_rollup").get("Pss", 0) << 10
     except OSError:
         return 0
+
+
+@contextmanager
+def _as_real_group() -> Iterator[None]:
+    """This thread alone. The kernel shows memory to the same user and group only, and radiusd has our real group
+    (`radius.agent.process.group_of_children`; ptrace(2), setfsgid(2))."""
+    _libc.setfsgid(os.getgid())
+    try:
+        yield
+    finally:
+        _libc.setfsgid(os.getegid())
 
 
 def limit_bytes(settings: Settings) -> int:

@@ -41,6 +41,7 @@ def start(config_directory: Path, log: Path) -> Running:
             stdout=output,
             stderr=subprocess.STDOUT,
             env=environment(config_directory),
+            group=group_of_children(),
             start_new_session=True,
         )
     _schedule(child.pid)
@@ -68,6 +69,13 @@ def bare_environment() -> dict[str, str]:
     return {name: os.environ[name] for name in ("PATH", "LANG", "TZ", *marks) if name in os.environ}
 
 
+def group_of_children() -> int:
+    """For `subprocess`. The agent may hold the master key's group as its effective one: with this as their real,
+    effective and saved group, children have given that up for good (setregid(2)).
+    """
+    return os.getgid()
+
+
 def _schedule(pid: int) -> None:
     """As a batch process, before it has threads: those that wake do not push aside the one at work, so several packets
     are read in one go. 15 % less CPU time for a MAB under load, nothing while a core is idle (sched(7)).
@@ -86,6 +94,7 @@ def check(config_directory: Path) -> None:
         text=True,
         errors="replace",
         env=environment(config_directory),
+        group=group_of_children(),
         timeout=60,
         check=False,
     )

@@ -17,7 +17,7 @@ from nac.outbound.reach import USUAL, Reach
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
-from radius.agent.process import bare_environment
+from radius.agent.process import bare_environment, group_of_children
 from radius.agent.render import RADDB
 from radius.verifier.report import Orders, Report
 
@@ -115,6 +115,7 @@ class VerifierProcess:
             stdout=subprocess.PIPE,
             cwd=RADDB.parent.parent,
             env=bare_environment(),
+            group=group_of_children(),
             pass_fds=(sock.fileno(),),
             start_new_session=True,
         )

@@ -45,7 +45,7 @@ def cli(
     }
     for name, value in values.items():
         monkeypatch.setenv(name, value)
-    layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "account": None}
+    layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "is_separated": False}
     (tmp_path / "layout.json").write_text(json.dumps(layout))
     (tmp_path / "admit.env").touch()
     # No cell confirms anything here; one look is enough.

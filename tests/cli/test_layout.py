@@ -4,9 +4,10 @@ from pathlib import Path
 import pytest
 
 from cli import layout as layouts
-from cli.account import is_root, may_run, require_service_account
+from cli.account import is_root, may_run, require_account
 from cli.fail import Refused
 from cli.layout import find_arrangement, find_layout, make_layout, require_layout
+from cli.rights import RIGHTS
 
 as_root = pytest.mark.skipif(not is_root(), reason="arranges accounts: needs root")
 as_person = pytest.mark.skipif(is_root(), reason="root has an arrangement of its own")
@@ -33,16 +34,18 @@ def test_before_the_first_start_there_is_none(var: Path):
 
 @as_root
 @pytest.mark.skipif(
-    is_root() and not may_run(require_service_account(), Path("/")), reason="this checkout is closed to other users"
+    is_root() and not may_run(require_account("postgres"), Path("/")), reason="this checkout is closed to other users"
 )
-def test_root_in_an_open_folder_gives_everything_to_the_service_account(var: Path):
+def test_root_in_an_open_folder_gives_each_process_a_user(var: Path):
     open_up(var.parent)
     made = make_layout()
-    assert made.account is not None
-    assert made.account == made.database_account
+    assert made.is_separated
+    users = [made.account(process) for process in RIGHTS]
+    assert len(set(users)) == len(RIGHTS)
+    assert None not in users
+    assert made.account("postgres") == made.database_account
     assert made.postgres == var / "postgres"
-    assert var.stat().st_uid == made.account.uid
-    assert made.run.stat().st_mode & 0o777 == 0o700
+    assert {folder.stat().st_uid for folder in (var, made.run, made.keys, made.log)} == {0}
 
 
 @as_root
@@ -52,7 +55,8 @@ def test_root_in_a_closed_folder_gives_postgresql_alone_away(tmp_path: Path, mon
     monkeypatch.setenv("ADMIT_VAR_DIR", str(closed / "var"))
     made = make_layout()
     try:
-        assert made.account is None
+        assert not made.is_separated
+        assert made.account("public") is None
         assert made.database_account is not None
         assert made.postgres.parent.parent == Path("/var/lib/admit")
         assert made.postgres.parent.stat().st_uid == made.database_account.uid
@@ -65,7 +69,8 @@ def test_root_in_a_closed_folder_gives_postgresql_alone_away(tmp_path: Path, mon
 @as_person
 def test_person_runs_everything_alone(var: Path):
     made = make_layout()
-    assert made.account is made.database_account is None
+    assert not made.is_separated
+    assert {made.account(process) for process in RIGHTS} == {None}
     assert made.postgres == var / "postgres"
 
 
@@ -91,7 +96,7 @@ def test_path_too_long_for_a_socket_gets_a_short_folder(tmp_path: Path, monkeypa
     try:
         assert not made.run.is_relative_to(tmp_path)
         assert len(str(made.run / "supervisor.sock.1234567")) <= 107
-        assert made.run.stat().st_mode & 0o777 == 0o700
+        assert made.run.stat().st_mode & 0o777 == (0o711 if is_root() else 0o700)
     finally:
         made.run.rmdir()
 
@@ -114,7 +119,7 @@ def test_damaged_file_is_refused_with_its_place(var: Path):
 def test_data_whose_var_is_gone_is_set_aside(var: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     left = tmp_path / "lib" / "postgres"
     left.mkdir(parents=True)
-    orphan = layouts.Layout(var, tmp_path / "run", left, None, None)
+    orphan = layouts.Layout(var, tmp_path / "run", left, None, is_separated=False)
     layouts._set_aside_orphan(orphan)
     assert not left.exists()
     assert [folder.name.split("-")[0] for folder in tmp_path.glob("lib.orphan*")] == ["lib.orphan"]

@@ -29,7 +29,7 @@ COMMANDS = (
 def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """As `./admit down` leaves it."""
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
-    layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "account": None}
+    layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "is_separated": False}
     (tmp_path / "layout.json").write_text(json.dumps(layout))
     url = f"postgresql://admit_app@/admit?host={tmp_path}"
     (tmp_path / "admit.env").write_text(f"ADMIT_VAR_DIR={tmp_path}\nADMIT_DATABASE_URL={url}\n")

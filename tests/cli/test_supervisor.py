@@ -11,6 +11,7 @@ import pytest
 
 from cli import procfs, startup, supervisor
 from cli.layout import Layout
+from cli.passwords import Passwords
 from cli.programs import programs
 from cli.supervisor import Program, Supervisor
 from nac.settings import load_settings
@@ -24,7 +25,7 @@ def layout() -> Iterator[Layout]:
     # Short: pytest's own temporary folders do not fit into a unix socket's address.
     with tempfile.TemporaryDirectory(prefix="admit-") as name:
         var = Path(name)
-        made = Layout(var, var / "run", var / "postgres", None, None)
+        made = Layout(var, var / "run", var / "postgres", None, is_separated=False)
         for folder in (made.run, made.log, made.postgres):
             folder.mkdir()
         yield made
@@ -94,8 +95,7 @@ def test_stop_ends_what_a_killed_supervisor_left_behind(layout: Layout):
 
 
 def test_worker_has_a_process_left_beside_feeds_and_another_long_job(layout: Layout):
-    [worker] = [
-        each for each in programs(layout, load_settings({"ADMIT_VAR_DIR": str(layout.var)})) if each.name == "worker"
-    ]
+    settings = load_settings({"ADMIT_VAR_DIR": str(layout.var)})
+    [worker] = [each for each in programs(layout, settings, Passwords(b"seed")) if each.name == "worker"]
     [processes] = [word.partition("=")[2] for word in worker.command if word.startswith("--processes=")]
     assert int(processes) >= 3

@@ -53,7 +53,7 @@ def domain(
     }
     for name, value in values.items():
         monkeypatch.setenv(name, value)
-    layout = {"run": str(home), "postgres": str(home), "database_account": None, "account": None}
+    layout = {"run": str(home), "postgres": str(home), "database_account": None, "is_separated": False}
     (home / "layout.json").write_text(json.dumps(layout))
     (home / "admit.env").touch()
     # No cell confirms anything here; one look is enough.

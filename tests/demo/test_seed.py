@@ -221,7 +221,7 @@ def test_each_run_tells_a_challenge_that_nobody_has_used(domain: Domain, seeded:
 def test_est_secret_is_another_one_each_time_and_its_server_is_known_by_a_file(domain: Domain, seeded: Demo) -> None:
     settings = domain.settings
     keys = settings.enrolment_certificate_file.parent
-    keys.mkdir()
+    keys.mkdir(parents=True)
     assert ensure_certificate(keys, settings, owner=None)
     (alpha, _) = seeded.tenants
     first, second = enrolment(domain, alpha), enrolment(domain, alpha)

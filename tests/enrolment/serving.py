@@ -69,6 +69,7 @@ def make_settings(database: Database, folder: Path) -> Settings:
 def serving(settings: Settings, folder: Path, *, port: int = 0) -> Iterator[Est]:
     """On any free port, where none is given."""
     keys = settings.enrolment_key_file.parent
+    keys.mkdir(exist_ok=True)
     assert ensure_certificate(keys, settings, owner=None)
     app = create_app(settings)
     files = ServerFiles(settings.enrolment_certificate_file, settings.enrolment_key_file)

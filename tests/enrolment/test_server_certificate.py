@@ -19,8 +19,9 @@ def settings_of(folder: Path, **more: str) -> Settings:
 
 
 def keys(folder: Path) -> Path:
-    (folder / "keys").mkdir(exist_ok=True)
-    return folder / "keys"
+    made = folder / "keys" / "enrolment"
+    made.mkdir(parents=True, exist_ok=True)
+    return made
 
 
 def shown(settings: Settings) -> x509.Certificate:

@@ -114,7 +114,7 @@ def record(owner_engine: Engine, tenant: Tenant, main_site: UUID) -> Iterator:
 @pytest.fixture
 def policy_command(monkeypatch, tmp_path, database, owner_engine: Engine, tenant: Tenant):
     """Runs `admit policy ...`; a document goes in as standard input."""
-    layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "account": None}
+    layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "is_separated": False}
     (tmp_path / "layout.json").write_text(json.dumps(layout))
     (tmp_path / "admit.env").write_text("")
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))

@@ -41,7 +41,17 @@ def test_missing_key_is_made_once(path: Path) -> None:
     assert MasterKeyFile.load_or_create(path).key_id == MasterKeyFile.load_or_create(path).key_id
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o666, 0o620])
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a file of root")
+def test_key_that_root_gave_to_a_group_is_read(path: Path) -> None:
+    made = MasterKeyFile.create(path)
+    path.chmod(0o640)
+    assert MasterKeyFile(path).key_id == made.key_id
+    os.chown(path, 65534, 65534)
+    with pytest.raises(KeyFileRefused, match="0640"):
+        MasterKeyFile(path)
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o644, 0o666, 0o620, 0o660])
 def test_key_that_others_may_reach_is_refused(path: Path, mode: int) -> None:
     MasterKeyFile.create(path)
     path.chmod(mode)

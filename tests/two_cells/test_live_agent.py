@@ -61,7 +61,7 @@ def environment_of(cell, redis):
         "REDIS_URL": redis.url,
     }
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")}
-    layout = {"run": str(cell.folder), "postgres": str(cell.folder), "database_account": None, "account": None}
+    layout = {"run": str(cell.folder), "postgres": str(cell.folder), "database_account": None, "is_separated": False}
     (cell.folder / "layout.json").write_text(json.dumps(layout))
     (cell.folder / "admit.env").touch()
     return kept | {f"ADMIT_{name}": value for name, value in given.items()}

@@ -19,7 +19,7 @@ from typing import Any, Unpack
 import psycopg
 
 from cli import envfile, health, procfs
-from cli.account import RunAs, is_root, require_service_account
+from cli.account import RunAs, is_root, require_account
 from cli.layout import CHECKOUT, Layout
 from cli.supervisor import State, Supervisor
 from loadtest.product import Installation
@@ -73,7 +73,7 @@ class Instance:
         """Before the first `up`: a small disk for all that the cell keeps, which can be filled. Only root may."""
         if not is_root():
             return
-        owner = require_service_account()
+        owner = require_account("agent")
         cell = self.var / "cells" / "cell-1"
         cell.mkdir(parents=True)
         options = f"size={size_bytes},mode=0700,uid={owner.uid},gid={owner.gid}"
@@ -223,7 +223,7 @@ class Instance:
 
     def connect(self) -> psycopg.Connection:
         return psycopg.connect(
-            dbname="admit", user="postgres", host=str(self.layout.run), autocommit=True, connect_timeout=10
+            dbname="admit", user="postgres", host=str(self.layout.postgres_run), autocommit=True, connect_timeout=10
         )
 
     def wait_until_well(self) -> None:
@@ -235,7 +235,7 @@ class Instance:
 
 def layout_of(var: Path) -> Layout:
     stored = json.loads((var / "layout.json").read_text())
-    return Layout(var, Path(stored["run"]), Path(stored["postgres"]), None, None)
+    return Layout(var, Path(stored["run"]), Path(stored["postgres"]), None, is_separated=stored["is_separated"])
 
 
 def complaints(layout: Layout, settings: Settings) -> dict[str, str]:

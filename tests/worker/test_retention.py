@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import Engine
 
 from cli.health import platform_alarms
-from cli.layout import Layout
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope, use_engine
 from nac.exports import service
 from nac.models import ExportJob
+from nac.settings import load_settings
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
 from tests.redis_server import RedisServer
@@ -67,7 +67,6 @@ def test_jobs_take_their_settings_from_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tenant_id = make_tenant(app_engine, platform, "alpha").id
-    layout = Layout(var=tmp_path, run=redis_server.directory, postgres=tmp_path, database_account=None, account=None)
     monkeypatch.setenv("ADMIT_REDIS_URL", redis_server.url)
     insert_decision(database, tenant_id, days_ago=1_000)
     stray = tmp_path / "elsewhere" / str(tenant_id) / "7"
@@ -90,7 +89,7 @@ def test_jobs_take_their_settings_from_the_environment(
             monkeypatch.setenv("ADMIT_DATABASE_MAX_BYTES", most)
             enforce()
             publish()
-            assert [alarm["code"] for alarm in platform_alarms(layout)] == told
+            assert [alarm["code"] for alarm in platform_alarms(load_settings())] == told
         # Files stay, too, where the clock is not believed.
         stray.mkdir(parents=True)
         with psycopg.connect(database.owner_url) as connection:

@@ -1,0 +1,240 @@
+"""Who may what: each process of a whole Admit is taken over in turn, and must reach what the table says and no more.
+
+The processes are those that run, not those of the table: a new one without a row here fails. So does a file of a kind
+that the table does not know.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from cli import procfs
+from cli.account import is_root
+from cli.layout import CHECKOUT
+from cli.rights import OPERATOR, RIGHTS
+from tests.whole.instance import Instance
+
+pytestmark = pytest.mark.skipif(
+    not is_root(), reason="as a plain user all processes have one account: docs/processes.md"
+)
+
+# What everybody may read.
+PUBLIC = {"", "enrolment certificates"}
+# What is below var/.
+KINDS = {
+    r"(layout\.json|lock)?": "",
+    r"(keys|cells|run)": "",
+    r"keys/enrolment(/.*\.pem)?": "enrolment certificates",
+    r"keys/enrolment/.*\.key": "enrolment keys",
+    r"keys/master\.key": "master key",
+    r"(keys/passwords\.seed|admit\.env|supervisor(/.*)?|log(/.*)?|run/supervisor\S*)": "operator's",
+    r"run/(postgres|redis)(/.*)?": "sockets",
+    r"postgres(/.*)?": "data",
+    r"redis(/.*)?": "queue",
+    r"(cells/.*|sessions(/.*)?)": "cell",
+    r"exports(/.*)?": "exports",
+    r"mail(/.*)?": "mail",
+    r"worker(/.*)?": "schedule",
+}
+
+
+ROLES = {role for rights in (OPERATOR, *RIGHTS.values()) for role in rights.databases.values()}
+
+
+@dataclass(frozen=True)
+class May:
+    """What is reached: by kind, and of processes by name."""
+
+    roles: set[str] = field(default_factory=set)
+    queue_users: set[str] = field(default_factory=set)
+    reads: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+    looks_into: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Identity:
+    name: str
+    # Real and effective user, real and effective group, supplementary groups.
+    ids: tuple[str, ...]
+
+
+# Another user of the machine.
+STRANGER = Identity("stranger", ("65534", "65534", "65534", "65534", ""))
+
+TABLE = {
+    # The superuser's role is root's; who has the data needs none.
+    "postgres": May(reads={"data", "sockets"}, writes={"data", "sockets"}),
+    # It holds hashes of passwords and what is queued.
+    "redis": May(reads={"queue"}, writes={"queue", "sockets"}),
+    "agent": May(
+        roles={"admit_cell"},
+        queue_users={"agent"},
+        reads={"cell", "master key"},
+        writes={"cell", "sockets"},
+        looks_into={"radiusd", "verifier"},
+    ),
+    "radiusd": May(reads={"cell"}, writes={"cell", "sockets"}, looks_into={"verifier"}),
+    "verifier": May(reads={"cell"}, writes={"cell", "sockets"}, looks_into={"radiusd"}),
+    "api": May(roles={"admit_app"}, queue_users={"api"}, reads={"master key", "exports"}, writes={"sockets"}),
+    "public": May(roles={"admit_app"}, queue_users={"public"}, reads={"master key"}, writes={"sockets"}),
+    "enrolment": May(
+        roles={"admit_app"},
+        queue_users={"enrolment"},
+        reads={"master key", "enrolment keys"},
+        writes={"sockets", "enrolment keys", "enrolment certificates"},
+    ),
+    "mailbox": May(reads={"mail"}, writes={"mail"}),
+    "worker": May(
+        roles={"admit_app", "admit_worker"},
+        queue_users={"worker"},
+        reads={"master key", "exports", "schedule"},
+        writes={"exports", "schedule", "sockets"},
+    ),
+    STRANGER.name: May(),
+}
+
+
+@pytest.fixture(scope="module")
+def well(started_instance: Instance) -> Instance:
+    started_instance.ensure_well()
+    return started_instance
+
+
+@pytest.fixture(scope="module")
+def running(well: Instance) -> dict[int, Identity]:
+    """Every process but the supervisor, which is root, by pid."""
+    supervisor = well.pid("supervisord")
+    found = {each.pid: identity_of(each) for each in well.processes() if each.pid != supervisor}
+    return {pid: identity for pid, identity in found.items() if identity}
+
+
+@pytest.fixture(scope="module")
+def reached(well: Instance, running: dict[int, Identity]) -> dict[str, May]:
+    """By name of the process."""
+    one_of_each = {identity.name: pid for pid, identity in running.items()} | {STRANGER.name: 0}
+    with marked(well), ThreadPoolExecutor(4) as threads:
+        tried = threads.map(lambda pid: take_over(well, pid, running), one_of_each.values())
+        return dict(zip(one_of_each, tried, strict=True))
+
+
+def identity_of(process: procfs.Process) -> Identity | None:
+    """None where it has ended."""
+    place = procfs.PROC / str(process.pid)
+    try:
+        lines = (place / "status").read_text().splitlines()
+        words = (place / "cmdline").read_bytes().split(b"\0")
+        environment = dict(each.partition(b"=")[::2] for each in (place / "environ").read_bytes().split(b"\0"))
+    except OSError:
+        return None
+    told = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+    ids = (*told["Uid"][:2], *told["Gid"][:2], ",".join(told["Groups"]))
+    if process.command == "postgres":
+        return Identity("postgres", ids)
+    if process.command == "freeradius":
+        return Identity("radiusd", ids)
+    if b"radius.verifier" in words:
+        return Identity("verifier", ids)
+    return Identity(environment[b"SUPERVISOR_PROCESS_NAME"].decode(), ids)
+
+
+@contextmanager
+def marked(instance: Instance) -> Iterator[None]:
+    """A file in each folder that may be empty, as its process would write it."""
+    files = {instance.settings.export_dir / "probe": 0o640, instance.settings.mailbox_dir / "probe": 0o600}
+    for file, mode in files.items():
+        file.write_text("")
+        owner = file.parent.stat()
+        os.chown(file, owner.st_uid, owner.st_gid)
+        file.chmod(mode)
+    yield
+    for file in files:
+        file.unlink()
+
+
+def take_over(instance: Instance, pid: int, running: dict[int, Identity]) -> May:
+    """`pid` is 0 for the stranger."""
+    taken = running.get(pid, STRANGER)
+    uid, euid, gid, egid, groups = taken.ids
+    identity = [f"--ruid={uid}", f"--euid={euid}", f"--rgid={gid}", f"--egid={egid}"]
+    identity += [f"--groups={groups}"] if groups else ["--clear-groups"]
+    orders = {
+        "postgres": str(instance.layout.postgres_run),
+        "redis": str(instance.layout.redis_socket),
+        "roles": ["postgres", *sorted(ROLES)],
+        "queue_users": ["default", "operator", *RIGHTS],
+        "environment": (procfs.PROC / str(pid) / "environ").read_bytes().decode(errors="replace") if pid else "",
+        # Its own are itself.
+        "pids": [str(each) for each, other in running.items() if other.name != taken.name],
+        "paths": paths_of(instance),
+    }
+    done = subprocess.run(
+        ["setpriv", *identity, "--", sys.executable, "-P", CHECKOUT / "tests" / "whole" / "intruder.py"],
+        env={},
+        input=json.dumps(orders),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    return May(
+        roles=set(told["roles"]),
+        queue_users=set(told["queue_users"]),
+        reads={kind_of(instance, path) for path in told["reads"]} - PUBLIC,
+        writes={kind_of(instance, path) for path in told["writes"]},
+        looks_into={running[int(each)].name for each in told["looks_into"]},
+    )
+
+
+def paths_of(instance: Instance) -> list[str]:
+    """All that is below var/, as root sees it, and the cell's TLS sessions."""
+    return [
+        os.path.join(folder, name)
+        for root in (instance.var, instance.cell.sessions)
+        for folder, _, names in os.walk(root)
+        for name in (*names, ".")
+    ]
+
+
+def kind_of(instance: Instance, path: str) -> str:
+    place = Path(path)
+    inside = place.relative_to(instance.var) if place.is_relative_to(instance.var) else Path("sessions")
+    text = "" if str(inside) == "." else str(inside)
+    kinds = [kind for pattern, kind in KINDS.items() if re.fullmatch(pattern, text)]
+    assert len(kinds) == 1, f"{text} is of the kinds {kinds}: give it one"
+    return kinds[0]
+
+
+def test_every_running_process_has_a_row(running: dict[int, Identity]):
+    assert {identity.name for identity in running.values()} == set(TABLE) - {STRANGER.name}
+    # And each of a name the same rights.
+    assert len(set(running.values())) == len(TABLE) - 1
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_taken_over_process_reaches_its_own_and_no_more(reached: dict[str, May], name: str):
+    assert reached[name] == TABLE[name]
+
+
+def test_every_file_is_of_a_known_kind(well: Instance):
+    assert {kind_of(well, path) for path in paths_of(well)} == set(KINDS.values())
+
+
+def test_environment_holds_no_password_of_another(well: Instance, running: dict[int, Identity]):
+    for pid, identity in running.items():
+        environment = (procfs.PROC / str(pid) / "environ").read_bytes()
+        urls = set(re.findall(rb"(?:postgresql|unix)://([a-z_-]+):", environment))
+        rights = RIGHTS.get(identity.name)
+        allowed = {*rights.databases.values(), identity.name} if rights and identity.name != "postgres" else set()
+        assert urls <= {each.encode() for each in allowed}, identity.name
