@@ -57,10 +57,10 @@ RIGHTS: Final[Mapping[str, Rights]] = {
         has_master_key=True,
     ),
     "public": Rights(
-        account="admit-public", databases={"DATABASE_URL": "admit_app"}, redis=_CONNECT, has_master_key=True
+        account="admit-public", databases={"DATABASE_URL": "admit_public"}, redis=_CONNECT, has_master_key=True
     ),
     "enrolment": Rights(
-        account="admit-enrolment", databases={"DATABASE_URL": "admit_app"}, redis=_CONNECT, has_master_key=True
+        account="admit-enrolment", databases={"DATABASE_URL": "admit_public"}, redis=_CONNECT, has_master_key=True
     ),
     "mailbox": Rights(account="admit-mailbox"),
     # Jobs that people start from the API run in its role.

@@ -4,7 +4,7 @@ DO $$
 DECLARE
     role name;
 BEGIN
-    FOREACH role IN ARRAY ARRAY['admit_owner', 'admit_app', 'admit_cell', 'admit_worker']::name[] LOOP
+    FOREACH role IN ARRAY ARRAY['admit_owner', 'admit_app', 'admit_public', 'admit_cell', 'admit_worker']::name[] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
             EXECUTE format('CREATE ROLE %I LOGIN', role);
         END IF;
@@ -18,4 +18,6 @@ $$;
 -- A request that hangs gives its connection back; jobs of the worker may run long.
 ALTER ROLE admit_app SET statement_timeout = '30s';
 ALTER ROLE admit_app SET idle_in_transaction_session_timeout = '60s';
+ALTER ROLE admit_public SET statement_timeout = '30s';
+ALTER ROLE admit_public SET idle_in_transaction_session_timeout = '60s';
 ALTER ROLE admit_cell SET idle_in_transaction_session_timeout = '60s';

@@ -51,6 +51,10 @@ class Database:
         return self.url("admit_app")
 
     @property
+    def public_url(self) -> str:
+        return self.url("admit_public")
+
+    @property
     def cell_url(self) -> str:
         return self.url("admit_cell")
 

@@ -24,7 +24,7 @@ from tests.standing import laid_again
 
 @pytest.fixture
 def public_settings(database: Database, tmp_path: Path) -> Settings:
-    return settings_of_public(database, tmp_path)
+    return settings_of_public(database, tmp_path, ADMIT_DATABASE_URL=database.public_url)
 
 
 @pytest.fixture

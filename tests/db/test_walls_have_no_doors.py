@@ -6,7 +6,7 @@ import pytest
 from nac.db.base import Base
 from tests.postgres import Database
 
-ROLES = ("admit_app", "admit_cell", "admit_worker")
+ROLES = ("admit_app", "admit_public", "admit_cell", "admit_worker")
 # What the application may call that sees more than its scope, and why that tells nothing of a tenant's.
 DOORS = {
     "begin_sign_in_attempt(bytea[],integer[])": "counts digests of what was tried",

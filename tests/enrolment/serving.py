@@ -57,7 +57,7 @@ def make_settings(database: Database, folder: Path) -> Settings:
     return load_settings(
         {
             "ADMIT_VAR_DIR": str(folder),
-            "ADMIT_DATABASE_URL": database.app_url,
+            "ADMIT_DATABASE_URL": database.public_url,
             "ADMIT_REDIS_URL": "unix:///nonexistent",
             "ADMIT_MASTER_KEY_FILE": str(write_master_key(folder / "keys")),
             "ADMIT_PUBLIC_URL": "http://status.admit.example",

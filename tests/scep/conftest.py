@@ -35,7 +35,8 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def settings(database: Database, tmp_path: Path) -> Settings:
     # Where the tests' webhook is.
-    return settings_of_public(database, tmp_path, ADMIT_OUTBOUND_NETWORKS="127.0.0.0/8 ::1")
+    own = {"ADMIT_DATABASE_URL": database.public_url, "ADMIT_OUTBOUND_NETWORKS": "127.0.0.0/8 ::1"}
+    return settings_of_public(database, tmp_path, **own)
 
 
 @pytest.fixture

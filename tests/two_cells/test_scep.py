@@ -85,7 +85,7 @@ def office(
 ) -> Iterator[Office]:
     variables = {
         "ADMIT_VAR_DIR": str(tmp_path),
-        "ADMIT_DATABASE_URL": database.app_url,
+        "ADMIT_DATABASE_URL": database.public_url,
         "ADMIT_REDIS_URL": "unix:///nonexistent",
         "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
         "ADMIT_MASTER_KEY_FILE": str(cell.folder / "master.key"),

@@ -86,9 +86,9 @@ TABLE = {
     "radiusd": May(reads={"cell"}, writes={"cell", "sockets"}, looks_into={"verifier"}),
     "verifier": May(reads={"cell"}, writes={"cell", "sockets"}, looks_into={"radiusd"}),
     "api": May(roles={"admit_app"}, queue_users={"api"}, reads={"master key", "exports"}, writes={"sockets"}),
-    "public": May(roles={"admit_app"}, queue_users={"public"}, reads={"master key"}, writes={"sockets"}),
+    "public": May(roles={"admit_public"}, queue_users={"public"}, reads={"master key"}, writes={"sockets"}),
     "enrolment": May(
-        roles={"admit_app"},
+        roles={"admit_public"},
         queue_users={"enrolment"},
         reads={"master key", "enrolment keys"},
         writes={"sockets", "enrolment keys", "enrolment certificates"},
