@@ -11,7 +11,6 @@ from cli.passwords import Passwords
 from cli.rights import KEYS_GROUP, OPERATOR, RIGHTS
 from cli.supervisor import Program
 from nac.files import write_private
-from nac.settings import Settings
 
 # In the order in which they are started and shown; the others need the stores, and stop before them.
 STORES = ("postgres", "redis")
@@ -53,7 +52,7 @@ def _redis_user(name: str, rules: str, passwords: Passwords) -> str:
 WORKER_PROCESSES = 3
 
 
-def programs(layout: Layout, settings: Settings, passwords: Passwords) -> list[Program]:
+def programs(layout: Layout, passwords: Passwords) -> list[Program]:
     return [
         Program(
             name,
@@ -67,11 +66,11 @@ def programs(layout: Layout, settings: Settings, passwords: Passwords) -> list[P
             stop_seconds=30 if name == "postgres" else 20,
             starts_with_supervisor=name in STORES,
         )
-        for name, (command, folder) in _commands(layout, settings).items()
+        for name, (command, folder) in _commands(layout).items()
     ]
 
 
-def _commands(layout: Layout, settings: Settings) -> dict[str, tuple[tuple[str, ...], Path]]:
+def _commands(layout: Layout) -> dict[str, tuple[tuple[str, ...], Path]]:
     """Of each process: the command, and the folder that it works in."""
     python = (sys.executable, "-P", "-m")
     schedule = layout.var / "worker" / "beat-schedule"

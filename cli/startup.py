@@ -49,7 +49,7 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Starte
     passwords = Passwords.load_or_create(layout.passwords)
     values = environment.compose(layout, choices, passwords)
     settings = load_settings(values, required=_REQUIRED)
-    configuration = supervisor.render(layout, programs(layout, settings, passwords))
+    configuration = supervisor.render(layout, programs(layout, passwords))
     stamp = _stamp(configuration, values, settings)
     running = Supervisor(layout).is_up()
     if running and _stored_stamp(layout) != stamp:

@@ -96,6 +96,6 @@ def test_stop_ends_what_a_killed_supervisor_left_behind(layout: Layout):
 
 def test_worker_has_a_process_left_beside_feeds_and_another_long_job(layout: Layout):
     settings = load_settings({"ADMIT_VAR_DIR": str(layout.var)})
-    [worker] = [each for each in programs(layout, settings, Passwords(b"seed")) if each.name == "worker"]
+    [worker] = [each for each in programs(layout, Passwords(b"seed")) if each.name == "worker"]
     [processes] = [word.partition("=")[2] for word in worker.command if word.startswith("--processes=")]
     assert int(processes) >= 3
