@@ -1,4 +1,4 @@
-"""NASes whose requests radiusd drops without an answer: an alarm and a log line name them and the remedy."""
+"""NASes whose requests are dropped, or whose devices fill the table: an alarm and a log line with the remedy."""
 
 import logging
 import time
@@ -31,8 +31,10 @@ _AFTER_SELF_TESTS = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why requests are dropped."""
+    """Why requests are dropped or conversations ended."""
 
+    # As radius.agent.log.SOURCES names it.
+    log_name: str
     # Of the alarm, before the tenant's slug.
     code: str
     # With `named` for addresses and `slug` for the tenant.
@@ -40,12 +42,14 @@ class Cause:
 
 
 WRONG_SECRET = Cause(
+    "wrong_secret",
     "wrong-secret:",
     "Packets from {named} to tenant {slug} are hidden with another RADIUS secret than it has, and are not "
     "answered. Enter its secret there anew: POST /v1/tenants/"
     "{slug}/radius-secret/reveal, while one changes over ./admit secret-rotation reveal -t {slug}",
 )
 UNSIGNED = Cause(
+    "unsigned",
     "unsigned-requests:",
     "Access-Requests from {named} to tenant {slug} carry no Message-Authenticator and are not answered. Turn it on "
     "there or upgrade the device (what its vendor needs: ./admit snippet show SNIPPET -t {slug}). If it cannot send "
@@ -53,6 +57,13 @@ UNSIGNED = Cause(
     "(a registered one: ./admit nas set), or require_message_authenticator: false in /v1/tenants/{slug}/nases. An "
     "exempt device is open to forgery (BlastRADIUS). No exemption covers requests with Proxy-State: the proxy must "
     "send Message-Authenticator.",
+)
+UNFINISHED = Cause(
+    "conversations_full",
+    "unfinished-logins:",
+    "Devices behind {named} begin EAP logins at tenant {slug} and do not finish them. The oldest of them are ended "
+    "(reason too-many-conversations), so that others can log in. Look there for a device that begins again and again: "
+    "./admit decisions -t {slug} --rejects",
 )
 
 

@@ -20,7 +20,7 @@ from radius.agent import process
 from radius.agent.alarms import Alarms
 from radius.agent.baking import Baking
 from radius.agent.directory import Directory, SlotRow
-from radius.agent.dropped_sources import UNSIGNED, WRONG_SECRET, DroppedSources
+from radius.agent.dropped_sources import UNFINISHED, UNSIGNED, WRONG_SECRET, DroppedSources
 from radius.agent.exemption_alarms import tell_of_exemptions
 from radius.agent.generation import Generations
 from radius.agent.hang import HangWatch
@@ -28,6 +28,7 @@ from radius.agent.log import LogFollower
 from radius.agent.materials import Materials
 from radius.agent.memory import limit_bytes
 from radius.agent.memory_watch import MemoryWatch
+from radius.agent.packet_limit import PacketLimit
 from radius.agent.paths import CellPaths
 from radius.agent.probe import statistics
 from radius.agent.radiusd import Radiusd
@@ -105,10 +106,11 @@ class Keeper:
         self._replica_checked_at = float("-inf")
         self._log_counts: Counter[str] = Counter()
         self._follower = LogFollower(paths.radiusd_log, self._log_counts)
-        self._dropped = (
-            DroppedSources(engine, cell_id, alarms, WRONG_SECRET, self._follower.take_wrong),
-            DroppedSources(engine, cell_id, alarms, UNSIGNED, self._follower.take_unsigned),
-        )
+        self._dropped = [
+            DroppedSources(engine, cell_id, alarms, cause, partial(self._follower.take, cause.log_name))
+            for cause in (WRONG_SECRET, UNSIGNED, UNFINISHED)
+        ]
+        self._packet_limit = PacketLimit(alarms, settings.cell_tenant_packets_per_second)
         self._counters: Counter[str] = Counter()
         # Whether the last report arrived, and since when the database is being asked something.
         # Whether radiusd answered last time it was asked.
@@ -321,6 +323,7 @@ class Keeper:
             counted = statistics("127.0.0.1", status.port, status.secret, seconds=0.5)
             serving = counted is not None
             counters.update(counted or {})
+            self._packet_limit.look(counted or {})
             self._hang.look(answers=serving)
         self.hears = serving
         self._counters = counters

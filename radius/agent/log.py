@@ -22,9 +22,15 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("not_ready", re.compile(r"admit: not-ready")),
     ("internal_error", re.compile(r"admit: internal-error")),
 )
-# rad_verify, and radius/module/secret_lookup.py.
-_WRONG_SECRET = re.compile(r"packet from ([0-9A-Fa-f.:]+?):? .*Shared secret is incorrect.*\(from client slot-(\d+)")
-_UNSIGNED = re.compile(r"admit: unsigned slot=(\d+) source=([0-9A-Fa-f.:]+)")
+# Lines that name a slot and an address: rad_verify and radius/module/secret_lookup.py, unsigned.py, cell.py.
+SOURCES: dict[str, re.Pattern[str]] = {
+    "wrong_secret": re.compile(
+        r"packet from (?P<source>[0-9A-Fa-f.:]+?):? .*Shared secret is incorrect.*\(from client slot-(?P<slot>\d+)"
+    ),
+    "unsigned": re.compile(r"admit: unsigned slot=(?P<slot>\d+) source=(?P<source>[0-9A-Fa-f.:]+)"),
+    "conversations_full": re.compile(r"admit: conversations-full slot=(?P<slot>\d+) source=(?P<source>[0-9A-Fa-f.:]+)"),
+}
+_NAMES_SOURCE = re.compile(r"admit: (unsigned|conversations-full) ")
 # Sources that are kept until they are told, of each cause: of a flood of forged ones, these.
 _MOST_SOURCES = 100
 
@@ -37,19 +43,13 @@ class LogFollower:
         self._counters = counters
         self._offset = path.stat().st_size if path.exists() else 0
         self._partial = b""
-        # Slot and address of who has a wrong secret, until `take_wrong`, and of who does not sign.
-        self._wrong: set[tuple[int, str]] = set()
-        self._unsigned: set[tuple[int, str]] = set()
+        # Slots and addresses, until `take`.
+        self._sources: dict[str, set[tuple[int, str]]] = {name: set() for name in SOURCES}
 
-    def take_wrong(self) -> set[tuple[int, str]]:
-        """Slots, and addresses that asked there with a wrong secret, since the last call. In any thread."""
-        wrong, self._wrong = self._wrong, set()
-        return set(wrong)
-
-    def take_unsigned(self) -> set[tuple[int, str]]:
-        """As `take_wrong`, of requests without Message-Authenticator."""
-        unsigned, self._unsigned = self._unsigned, set()
-        return set(unsigned)
+    def take(self, name: str) -> set[tuple[int, str]]:
+        """Slots and addresses in lines of this name of SOURCES since the last call. In any thread."""
+        taken, self._sources[name] = self._sources[name], set()
+        return set(taken)
 
     def poll(self) -> list[str]:
         """Count the new lines; returns those of the module (without radiusd's prefix) for the agent's log."""
@@ -81,13 +81,13 @@ class LogFollower:
             if pattern.search(line):
                 self._counters[name] += 1
                 break
-        if "Shared secret" in line and len(self._wrong) < _MOST_SOURCES and (found := _WRONG_SECRET.search(line)):
-            self._wrong.add((int(found[2]), found[1]))
-        if "admit: unsigned" in line:
-            # The agent logs it with the tenant and the remedy.
-            if len(self._unsigned) < _MOST_SOURCES and (found := _UNSIGNED.search(line)):
-                self._unsigned.add((int(found[1]), found[2]))
-        elif "admit: " in line and len(ours) < MAX_LINES:
+        if "admit: " not in line and "Shared secret" not in line:
+            return
+        for name, pattern in SOURCES.items():
+            if len(self._sources[name]) < _MOST_SOURCES and (found := pattern.search(line)):
+                self._sources[name].add((int(found["slot"]), found["source"]))
+        # The agent logs these sources itself, with the tenant and the remedy.
+        if "admit: " in line and len(ours) < MAX_LINES and not _NAMES_SOURCE.search(line):
             ours.append(line.partition("admit: ")[2])
 
     def _start_over(self) -> None:

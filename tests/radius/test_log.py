@@ -46,11 +46,18 @@ def test_unsigned_sources_are_taken_once_and_within_bounds(path, counters):
     follower = LogFollower(path, counters)
     path.write_bytes(STAMP + b"admit: unsigned slot=3 source=2001:db8::7\n")
     follower.poll()
-    assert follower.take_unsigned() == {(3, "2001:db8::7")}
-    assert follower.take_unsigned() == follower.take_wrong() == set()
+    assert follower.take("unsigned") == {(3, "2001:db8::7")}
+    assert follower.take("unsigned") == follower.take("wrong_secret") == set()
     append(path, b"".join(b"admit: unsigned slot=0 source=10.0.0.%d\n" % last for last in range(255)))
     follower.poll()
-    assert len(follower.take_unsigned()) == 100
+    assert len(follower.take("unsigned")) == 100
+
+
+def test_full_table_of_conversations_is_named_with_the_nas(path, counters):
+    follower = LogFollower(path, counters)
+    path.write_bytes(STAMP + b"admit: conversations-full slot=3 source=192.0.2.7\n")
+    assert follower.poll() == []
+    assert follower.take("conversations_full") == {(3, "192.0.2.7")}
 
 
 def test_what_was_there_before_is_not_counted_again(path, counters):

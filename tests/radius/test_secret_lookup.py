@@ -171,15 +171,15 @@ def test_unsigned_request_is_not_called_a_wrong_secret(cell):
     follower = LogFollower(cell.paths.radiusd_log, Counter())
     assert unsigned(cell, cell.alpha.secret, address="127.0.0.27") is None
     follower.poll()
-    assert follower.take_unsigned() == {(cell.alpha.slot, "127.0.0.27")}
-    assert follower.take_wrong() == set()
+    assert follower.take("unsigned") == {(cell.alpha.slot, "127.0.0.27")}
+    assert follower.take("wrong_secret") == set()
 
 
 def test_exemption_in_a_rotation_does_not_cover_proxy_state(cell):
     follower = LogFollower(cell.paths.radiusd_log, Counter())
     assert unsigned(cell, cell.alpha.secret, packet.attribute(33, b"of an attacker")) is None
     follower.poll()
-    assert follower.take_unsigned() == {(cell.alpha.slot, LEGACY)}
+    assert follower.take("unsigned") == {(cell.alpha.slot, LEGACY)}
 
 
 def test_after_the_rotation_one_secret_is_left(cell):
@@ -218,8 +218,8 @@ def test_who_has_neither_secret_is_named(cell):
     assert not is_answered(cell, "127.0.0.31", WRONG)
     assert not is_answered(cell, "127.0.0.32", WRONG, tenant=cell.bravo)
     follower.poll()
-    assert follower.take_wrong() == {(cell.alpha.slot, "127.0.0.31"), (cell.bravo.slot, "127.0.0.32")}
-    assert not follower.take_wrong()
+    assert follower.take("wrong_secret") == {(cell.alpha.slot, "127.0.0.31"), (cell.bravo.slot, "127.0.0.32")}
+    assert not follower.take("wrong_secret")
 
 
 def test_cell_that_listens_on_both_families_looks_up_each():
