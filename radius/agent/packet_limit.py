@@ -10,8 +10,8 @@ STANDS_SECONDS = 600.0
 _CODE = "packets-over-limit"
 _DETAIL = (
     "radiusd has dropped {count} packets because a tenant sends more than {limit} a second. NASes repeat them. Find "
-    "the tenant with most decisions or accounting records, and there the NAS or device that floods. If the load is real, "
-    "raise ADMIT_CELL_TENANT_PACKETS_PER_SECOND or move the tenant to a cell of its own."
+    "the tenant with most decisions or accounting records, and there the NAS or device that floods. If the load is "
+    "real, raise ADMIT_CELL_TENANT_PACKETS_PER_SECOND or move the tenant to a cell of its own."
 )
 
 

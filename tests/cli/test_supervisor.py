@@ -14,7 +14,6 @@ from cli.layout import Layout
 from cli.passwords import Passwords
 from cli.programs import programs
 from cli.supervisor import Program, Supervisor
-from nac.settings import load_settings
 from tests.waiting import until
 
 SLEEPER = (sys.executable, "-c", "import time; time.sleep(600)")
@@ -95,7 +94,6 @@ def test_stop_ends_what_a_killed_supervisor_left_behind(layout: Layout):
 
 
 def test_worker_has_a_process_left_beside_feeds_and_another_long_job(layout: Layout):
-    settings = load_settings({"ADMIT_VAR_DIR": str(layout.var)})
     [worker] = [each for each in programs(layout, Passwords(b"seed")) if each.name == "worker"]
     [processes] = [word.partition("=")[2] for word in worker.command if word.startswith("--processes=")]
     assert int(processes) >= 3
