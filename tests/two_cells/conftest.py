@@ -13,7 +13,7 @@ from tests.postgres import Cluster, Database, Engines
 from tests.redis_server import RedisServer
 
 # They have radiusd exchanged, at which conversations under way begin anew: whatever needs one comes before.
-_EXCHANGING = ("test_moving", "test_moving_faults", "test_secret_rotation")
+_EXCHANGING = ("test_moving", "test_moving_faults", "test_secret_rotation", "test_unsigned")
 # Enough for a tenant of every test: new tenants go where more slots are free, which is the first one.
 _SLOTS, _SLOTS_OF_OTHER = 40, 16
 _numbers = count(1)
