@@ -144,11 +144,17 @@ class TookTooLong(Unavailable):
 class DatabaseUnavailable(Unavailable):
     """The database does not answer."""
 
+
+class DatabaseSilent(DatabaseUnavailable):
+    """The database did not answer in time."""
+
     retry_after_seconds = 5
 
 
 class ConnectionsInUse(DatabaseUnavailable):
     """All connections to the database are in use."""
+
+    retry_after_seconds = 5
 
 
 class NotLiveYet(Unavailable):

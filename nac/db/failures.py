@@ -13,6 +13,7 @@ from nac.errors import (
     AdmitError,
     AlreadyExists,
     Conflict,
+    DatabaseSilent,
     DatabaseUnavailable,
     HeldUp,
     InUse,
@@ -46,7 +47,7 @@ def translate(exc: DBAPIError) -> AdmitError:
         case pg.QueryCanceled():
             return TookTooLong(remedy="Try again later, or ask for less at once.")
         case ServerSilent():
-            return DatabaseUnavailable(str(cause), remedy=_SILENT)
+            return DatabaseSilent(str(cause), remedy=_SILENT)
         case pg.OperationalError():
             return DatabaseUnavailable(str(cause).splitlines()[0], remedy="Is PostgreSQL up?")
         case _:

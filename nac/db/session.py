@@ -10,13 +10,14 @@ import psycopg
 from psycopg.generators import execute
 from psycopg.pq import Escaping, ExecStatus, TransactionStatus
 from sqlalchemy import Connection, Engine, Select, bindparam, column, event, func, select, table
-from sqlalchemy.exc import DBAPIError, InvalidRequestError
+from sqlalchemy.exc import DBAPIError, InvalidRequestError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session, SessionTransaction
 
 from nac.db.engine import process_engine
 from nac.db.failures import translate
 from nac.db.scope import CredentialScope, MspScope, PlatformScope, Scope
+from nac.db.waiting import ServerSilent
 from nac.errors import ConnectionsInUse, NotFound, ScopeViolation
 from nac.ids import MspId, TenantId
 
@@ -55,7 +56,12 @@ def _set(connection: Connection, settings: Mapping[str, str | None]) -> None:
     begins = driver.pgconn.transaction_status == TransactionStatus.IDLE
     # SQLAlchemy sets the usual level back by its name where a transaction of the connection had another.
     is_usual = driver.isolation_level in (None, psycopg.IsolationLevel.READ_COMMITTED)
-    if (begins and not is_usual) or not _sent(driver, settings, begins=begins):
+    try:
+        is_set = (is_usual or not begins) and _sent(driver, settings, begins=begins)
+    except ServerSilent as exc:
+        connection.invalidate(exc)
+        raise OperationalError(None, None, exc, connection_invalidated=True) from exc
+    if not is_set:
         _apply(connection, settings)
 
 
@@ -70,6 +76,8 @@ def _sent(connection: psycopg.Connection, settings: Mapping[str, str | None], *,
         connection.pgconn.send_query(b"; ".join(commands))
         results = connection.wait(execute(connection.pgconn))
         return all(result.status == ExecStatus.COMMAND_OK for result in results)
+    except ServerSilent:
+        raise
     except psycopg.OperationalError:
         return False
 

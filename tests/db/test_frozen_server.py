@@ -9,9 +9,18 @@ import psycopg
 import pytest
 from sqlalchemy import Engine, text
 
-from nac.db import CredentialScope, connect, driver_connection, make_engine, session_scope, wait_budget
+from nac.db import (
+    CredentialScope,
+    PlatformScope,
+    connect,
+    driver_connection,
+    go_on,
+    make_engine,
+    session_scope,
+    wait_budget,
+)
 from nac.db.waiting import CONNECT_SECONDS, ServerSilent
-from nac.errors import DatabaseUnavailable
+from nac.errors import DatabaseSilent, DatabaseUnavailable
 from tests.postgres import Cluster, Database
 from tests.waiting import until
 
@@ -94,7 +103,7 @@ def test_connections_not_made_in_time_are_closed(engine: Engine, cluster: Cluste
     caught = []
     with cluster.frozen():
         for _ in range(3):
-            with wait_budget(2), pytest.raises(DatabaseUnavailable) as failed:
+            with wait_budget(2), pytest.raises(DatabaseSilent) as failed:
                 ask(engine)
             # An error that is kept, in a log say, keeps no connection.
             caught.append(failed.value)
@@ -116,6 +125,17 @@ def test_silent_statement_leaves_other_connections_open(engine: Engine, database
     assert backend() != kept
 
 
+def test_server_freezes_before_scope_changes_and_is_silent(engine: Engine, cluster: Cluster) -> None:
+    with (
+        ExitStack() as freezing,
+        fails_within(_STATEMENT_SECONDS),
+        session_scope(CredentialScope(""), engine=engine) as s,
+    ):
+        freezing.enter_context(cluster.frozen())
+        go_on(s, PlatformScope())
+    assert ask(engine) == 1
+
+
 def test_budget_is_restored_by_each_answer(engine: Engine) -> None:
     with wait_budget(1.5):
         for _ in range(4):
@@ -134,7 +154,7 @@ def test_silent_server_is_not_waited_for_twice(engine: Engine, cluster: Cluster)
         with fails_within(1):
             ask(engine)
         began = time.monotonic()
-        with pytest.raises(DatabaseUnavailable):
+        with pytest.raises(DatabaseSilent):
             ask(engine)
         assert time.monotonic() - began < 0.5
 
