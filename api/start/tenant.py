@@ -7,13 +7,14 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from api import cookies, form_pages
-from api.access import Access
+from api.access import Access, ChangesTenant, ReadsTenant
 from api.start import tenant_pages as pages
 from api.start.visiting import answered, note_form, tenant
 from api.state import settings_of
 from api.v1.endpoints import NewEndpoint, add_endpoint
 from api.v1.radius_secret import RadiusServer, Wanted, reveal_secret
 from api.v1.self_tests import self_test_of
+from nac.accounts.effects import OF_ENDPOINTS, Effect
 from nac.accounts.permissions import Level, Permission, permissions_at
 from nac.api_tokens import service as tokens
 from nac.cells import service as cells
@@ -42,6 +43,14 @@ _MADE_UP = (
 )
 
 
+# As the routes of the API that do the same.
+_READS = ReadsTenant(Permission.TENANT_READ)
+_REVEALS = ChangesTenant(Permission.SECRET_REVEAL, Effect.SECRETS)
+_ENTERS = ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS)
+_MAKES_TOKENS = ChangesTenant(Permission.TOKEN_MANAGE, Effect.RIGHTS)
+_TESTS = ChangesTenant(Permission.POLICY_PUBLISH, Effect.RECORDS)
+
+
 @router.get("/start/{tenant}")
 def show_tenant(request: Request, mac: str = "") -> Response:
     """`mac`: of a device that somebody is about to let in."""
@@ -53,7 +62,7 @@ def show_secret(request: Request, body: form_pages.Body) -> Response:
     def show() -> Response:
         note_form(request, given := form_pages.fields(request, body))
         snippet = given.get("snippet", "")[:_MOST_SNIPPET_CHARACTERS]
-        server = reveal_secret(tenant(request, Permission.SECRET_REVEAL), Wanted.model_validate({"snippet": snippet}))
+        server = reveal_secret(tenant(request, _REVEALS), Wanted.model_validate({"snippet": snippet}))
         return _page(request, pages.Shown(server=server))
 
     return answered(show)
@@ -64,7 +73,7 @@ def enter_device(request: Request, body: form_pages.Body) -> Response:
     def enter() -> Response:
         note_form(request, given := form_pages.fields(request, body))
         mac, name = given.get("mac", ""), given.get("name", "")
-        access = replace(tenant(request, Permission.ENDPOINT_MANAGE), wait=True)
+        access = replace(tenant(request, _ENTERS), wait=True)
         try:
             if len(mac) > _MOST_MAC_CHARACTERS or len(name) > _MOST_NAME_CHARACTERS:
                 raise InvalidInput("That is too long.", place="mac")
@@ -85,7 +94,7 @@ def enter_device(request: Request, body: form_pages.Body) -> Response:
 def make_token(request: Request, body: form_pages.Body) -> Response:
     def make() -> Response:
         note_form(request, form_pages.fields(request, body))
-        access = tenant(request, Permission.TOKEN_MANAGE)
+        access = tenant(request, _MAKES_TOKENS)
         with access.noted() as session:
             made = tokens.make_token(
                 session,
@@ -106,7 +115,7 @@ def make_token(request: Request, body: form_pages.Body) -> Response:
 def test_again(request: Request, body: form_pages.Body) -> Response:
     def start() -> Response:
         note_form(request, form_pages.fields(request, body))
-        access = tenant(request, Permission.POLICY_PUBLISH)
+        access = tenant(request, _TESTS)
         with access.noted() as session:
             self_tests.start(session, actor=access.actor, tenant_id=access.tenant_id)
         return RedirectResponse(request.url.path.removesuffix("/self-test"), 303)
@@ -115,7 +124,7 @@ def test_again(request: Request, body: form_pages.Body) -> Response:
 
 
 def _page(request: Request, shown: pages.Shown, *, status: int = 200) -> Response:
-    access = tenant(request, Permission.TENANT_READ)
+    access = tenant(request, _READS)
     assert access.asked.signed_in is not None
     with access.read() as session:
         row = tenants.require(session, tenant_id=access.tenant_id)

@@ -6,8 +6,7 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from api import cookies, form_pages
-from api.access import Access, Asked, NotSignedIn, ReadsTenant, asked_of
-from nac.accounts.permissions import Permission
+from api.access import Access, Asked, NotSignedIn, Requires, asked_of
 from nac.errors import AdmitError
 from nac.sign_in.errors import SecondFactorNeeded, SignInOver
 
@@ -20,9 +19,9 @@ def visitor(request: Request) -> Asked:
     return asked_of(request, Response(), None)
 
 
-def tenant(request: Request, permission: Permission) -> Access:
+def tenant(request: Request, requires: Requires) -> Access:
     """The tenant that the path names. Raises as `visitor`, and TenantNotFound, Forbidden and SecondFactorNeeded."""
-    return ReadsTenant(permission).on_tenant(visitor(request))
+    return requires.on_tenant(visitor(request))
 
 
 def note_form(request: Request, fields: Mapping[str, str]) -> None:

@@ -104,7 +104,7 @@ def reserve(
 
     `public_key` where it is known already: nobody else is certified for it.
     """
-    signer = repository.get_signer(session, tenant_id)
+    signer = repository.get_signer(session, tenant_id, now)
     if signer is None:
         raise Conflict(
             "The tenant has no active issuing authority.", place="authority", remedy="Make one: ./admit ca rollover"
@@ -120,7 +120,7 @@ def reserve(
             require_acceptable(public_key)
         validity = plan_validity(rules, issuer=issuer.certificate, now=now, not_before=not_before, not_after=not_after)
     if profile != SERVER_PROFILE:
-        require_no_server_name(session, tenant_id=tenant_id, common_name=common_name, sans=checked, now=now)
+        require_no_server_name(signer.servers, common_name=common_name, sans=checked)
     told = {"profile": profile, "subject": one_line(subject), "authority": str(signer.authority.id)}
     serial = serial_bytes(random_serial())
     repository.add_intent(

@@ -3,7 +3,22 @@ from datetime import datetime
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ColumnElement, Row, Table, and_, bindparam, exists, func, insert, select, update
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    LargeBinary,
+    Table,
+    and_,
+    bindparam,
+    exists,
+    func,
+    insert,
+    literal_column,
+    select,
+    type_coerce,
+    update,
+)
 from sqlalchemy.orm import Session, aliased
 
 from nac.db.orders import Orders, Span
@@ -56,8 +71,20 @@ _KEY_HOLDER = (
     .limit(1)
 )
 _ROOT = aliased(CertificateAuthority)
+# Of RADIUS servers, that have not ended. The profile is no parameter, so that the index of these few is used.
+_SERVERS = select(Certificate.certificate_der).where(
+    Certificate.tenant_id == bindparam("tenant_id"),
+    Certificate.profile == literal_column("'eap-server'"),
+    Certificate.not_after > bindparam("now"),
+    Certificate.certificate_der.is_not(None),
+)
 _SIGNER = (
-    select(CertificateAuthority, _ROOT.certificate_der, CertificateSettings.profiles)
+    select(
+        CertificateAuthority,
+        _ROOT.certificate_der,
+        CertificateSettings.profiles,
+        type_coerce(func.array(_SERVERS.scalar_subquery()), ARRAY(LargeBinary)),
+    )
     .join(_ROOT, _ROOT.id == CertificateAuthority.issuer_id)
     .outerjoin(CertificateSettings, CertificateSettings.tenant_id == CertificateAuthority.tenant_id)
     .where(
@@ -85,6 +112,8 @@ class Signer(NamedTuple):
     root_der: bytes
     # What the tenant chose of its profiles, by name.
     profiles: Mapping[str, Mapping[str, Any]]
+    # Certificates of the tenant's RADIUS servers.
+    servers: Sequence[bytes]
 
 
 class Intent(NamedTuple):
@@ -114,10 +143,15 @@ def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock:
     return session.scalar(query)
 
 
-def get_signer(session: Session, tenant_id: TenantId) -> Signer | None:
+def get_signer(session: Session, tenant_id: TenantId, now: datetime) -> Signer | None:
     """The newest issuing authority whose key is here."""
-    found = session.execute(_SIGNER, {"tenant_id": tenant_id}).one_or_none()
-    return None if found is None else Signer(found[0], found[1], found[2] or {})
+    found = session.execute(_SIGNER, {"tenant_id": tenant_id, "now": now}).one_or_none()
+    return None if found is None else Signer(found[0], found[1], found[2] or {}, found[3])
+
+
+def list_servers(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[bytes]:
+    """Certificates of RADIUS servers that have not ended, whatever else became of them."""
+    return [der for der in session.scalars(_SERVERS, {"tenant_id": tenant_id, "now": now}) if der is not None]
 
 
 def add_intent(session: Session, values: Mapping[str, Any]) -> None:
@@ -313,19 +347,6 @@ def present_server(session: Session, server: Certificate, moment: datetime) -> N
         Certificate.present_from > moment,
     )
     session.execute(later.values(present_from=None))
-
-
-def names_of_profile(
-    session: Session, tenant_id: TenantId, profile: str, now: datetime
-) -> Sequence[Row[str, bytes | None]]:
-    """Common name and certificate (None while it is not signed) of all that have not ended."""
-    query = select(Certificate.common_name, Certificate.certificate_der).where(
-        Certificate.tenant_id == tenant_id,
-        Certificate.profile == profile,
-        Certificate.status != "abandoned",
-        Certificate.not_after > now,
-    )
-    return session.execute(query).all()
 
 
 def usable_of_profile(session: Session, tenant_id: TenantId, profile: str, now: datetime) -> Sequence[Certificate]:

@@ -112,7 +112,7 @@ def create_secret(
         )
     is_bound = common_name is not None or bool(names)
     _require_bound(is_bound=is_bound, uses=uses, any_name=any_name)
-    require_no_server_name(session, tenant_id=tenant_id, common_name=common_name, sans=names, now=now)
+    require_no_server_name(certificates.list_servers(session, tenant_id, now), common_name=common_name, sans=names)
     if name is not None:
         _require_free(session, tenant_id, name)
     token = Token.make()

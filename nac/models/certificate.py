@@ -84,6 +84,13 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
             "revoked_at",
             postgresql_where=text("status IN ('suspended', 'revoked')"),
         ),
+        # Their names are looked at whenever another certificate is issued.
+        Index(
+            "ix_certificates_of_servers",
+            "tenant_id",
+            "not_after",
+            postgresql_where=text("profile = 'eap-server'"),
+        ),
         Index("ix_certificates_intended", "tenant_id", "created_at", postgresql_where=text("status = 'intended'")),
         Index(
             "ix_certificates_tenant_id_common_name",

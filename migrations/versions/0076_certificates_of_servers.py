@@ -1,0 +1,14 @@
+"""Names of RADIUS servers are found among very many certificates."""
+
+from migrations.pieces import run_pieces
+
+revision = "0076"
+down_revision = "0075"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")
