@@ -20,11 +20,12 @@ def make_folder(path: Path, *, owner: Account | None, mode: int) -> None:
 
 def give_tree(folder: Path, owner: Account, *, group_reads: bool = False) -> None:
     """Make `owner` the owner of everything in `folder`; with `group_reads` new files get the group too."""
-    for _, _, names, handle in os.fwalk(folder):
+    for _, folders, files, handle in os.fwalk(folder):
         os.fchown(handle, owner.uid, owner.gid)
         if group_reads:
             os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) | stat.S_ISGID | 0o050)
-        for name in names:
+        # A link to a folder is among the folders.
+        for name in (*folders, *files):
             os.chown(name, owner.uid, owner.gid, dir_fd=handle, follow_symlinks=False)
             found = os.stat(name, dir_fd=handle, follow_symlinks=False)
             if group_reads and stat.S_ISREG(found.st_mode):

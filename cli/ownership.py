@@ -29,7 +29,9 @@ def set_up(layout: Layout, settings: Settings) -> None:
         give_tree(layout.log, ROOT)
     make_folder(layout.var / "cells", owner=None, mode=_mode(layout, 0o711))
     make_folder(layout.var / "supervisor", owner=None, mode=0o700)
-    (layout.var / "supervisor" / "beat-schedule").unlink(missing_ok=True)
+    # Earlier versions had it there; beat makes a new one.
+    for schedule in (layout.var / "supervisor").glob("beat-schedule*"):
+        schedule.unlink()
     _give(settings.cell_dir, layout.account("agent"))
     _hand_over_sessions(layout, CellPaths(settings.cell_dir).sessions)
     _give(layout.var / "redis", layout.account("redis"))

@@ -7,6 +7,7 @@ that the table does not know.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ from pathlib import Path
 import pytest
 
 from cli import procfs
-from cli.account import is_root
+from cli.account import is_root, require_account
+from cli.files import give_tree
 from cli.layout import CHECKOUT
 from cli.rights import OPERATOR, RIGHTS
 from tests.whole.instance import Instance
@@ -238,3 +240,31 @@ def test_environment_holds_no_password_of_another(well: Instance, running: dict[
         rights = RIGHTS.get(identity.name)
         allowed = {*rights.databases.values(), identity.name} if rights and identity.name != "postgres" else set()
         assert urls <= {each.encode() for each in allowed}, identity.name
+
+
+def test_installation_of_one_user_is_handed_over(well: Instance):
+    """As earlier versions left it: one system user for all, its files beside the master key, and every role trusted."""
+    for role in ROLES:
+        well.query(f"ALTER ROLE {role} PASSWORD NULL")
+    assert well.admit("down").returncode == 0
+    one = require_account("postgres")
+    for folder, folders, files in os.walk(well.var):
+        for name in {*folders, *files} - {"admit.env", "layout.json", "lock", "passwords.seed"}:
+            os.chown(os.path.join(folder, name), one.uid, one.gid, follow_symlinks=False)
+    give_tree(well.cell.sessions, one)
+    keys = well.layout.keys
+    for path in (keys / "enrolment").iterdir():
+        path.rename(keys / path.name)
+    shutil.rmtree(keys / "enrolment")
+    (keys / "master.key").chmod(0o600)
+    places = {"run": str(well.layout.run), "postgres": str(well.layout.postgres)}
+    arrangement = json.dumps(places | {"database_account": one.name, "account": one.name})
+    (well.var / "layout.json").write_text(arrangement)
+    well.up()
+    assert well.complaints() == {}
+    left = {
+        kind_of(well, path) for path in paths_of(well) if os.lstat(path).st_uid == one.uid and not os.path.islink(path)
+    }
+    assert left == {"data", "sockets"}
+    authority = keys / "enrolment" / "enrolment-ca.pem"
+    assert authority.stat().st_mode & 0o777 == 0o644
