@@ -118,8 +118,9 @@ def add_person(access: Manages, body: NewPerson) -> Person:
     do."""
     with access.change() as change:
         row = people.add_person(change.session, actor=access.actor, email=body.email, name=body.name)
-        change.located(row.id)
-        return change.answer(_person(row), state=_details(care.look_at(change.session, person_id=row.id)))
+        shown = _person(row)
+        change.located(shown.id)
+        return change.answer(shown, state=_details(care.look_at(change.session, person_id=shown.id)))
 
 
 @router.get("/{person_id}", operation_id="getPerson")

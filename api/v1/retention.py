@@ -83,11 +83,12 @@ class Foreseen(Retention):
 
 
 class RetentionChange(Input):
-    """What is left out stays as it is; "default" is as the platform has it, "none" ends the exports."""
+    """What is left out stays as it is; "default" is as the platform has it, "none" ends the exports. null is what it
+    shows: no budget, no exports."""
 
     days: Omittable[_Days | Literal["default"]] = None
-    bytes: Omittable[_Bytes | Literal["default"]] = None
-    export: Omittable[ExportFormat | Literal["none"]] = None
+    bytes: _Bytes | Literal["default"] | None = None
+    export: ExportFormat | Literal["none"] | None = None
 
 
 class Hold(BaseModel):
@@ -258,7 +259,10 @@ def _require_match(change: Change, log: LogName) -> None:
 
 
 def _change(log: LogName, body: RetentionChange) -> service.Change:
-    return service.Change(log=log, days=body.days, bytes=body.bytes, export_format=body.export)
+    cleared = {name for name in body.model_fields_set if getattr(body, name) is None}
+    most = "default" if "bytes" in cleared else body.bytes
+    export = "none" if "export" in cleared else body.export
+    return service.Change(log=log, days=body.days, bytes=most, export_format=export)
 
 
 def _retention(log: LogPlan) -> dict[str, Any]:

@@ -36,7 +36,10 @@ def test_retention_is_foreseen_changed_and_held(api: httpx.Client) -> None:
     assert (changed["days"], changed["export"], changed["bytes"]) == (30, "csv", 1 << 30)
     back = api.patch(f"{RETENTION}/auth", json={"days": "default", "export": "none", "bytes": "default"}).json()
     assert (back["days"], back["export"], back["bytes"]) == (logs["auth"]["days"], None, None)
-    for wrong in ({"days": 1}, {"days": 0}, {"days": "many"}, {"bytes": 5}, {"export": "pdf"}, {"log": "coa"}):
+    api.patch(f"{RETENTION}/auth", json={"export": "csv", "bytes": 1 << 30})
+    cleared = api.patch(f"{RETENTION}/auth", json={"export": None, "bytes": None}).json()
+    assert (cleared["export"], cleared["bytes"]) == (None, None)
+    for wrong in ({"days": None}, {"days": 1}, {"days": 0}, {"days": "many"}, {"bytes": 5}, {"export": "pdf"}, {"log": "coa"}):
         assert api.patch(f"{RETENTION}/auth", json=wrong).status_code == 422, wrong
     assert api.patch(f"{RETENTION}/coa", json={"export": "csv"}).json()["place"] == "export"
     assert api.get(f"{RETENTION}/audit").status_code == 422
