@@ -24,6 +24,9 @@ UNFINISHED_TUNNELS = tuple(METHOD_OF_TYPE[name] for name in _TUNNELS)
 # Of a tunnelled method: the tunnel, where what runs inside is not what the device wants.
 TUNNEL_OF_METHOD = {method: METHOD_OF_TYPE[name] for name in _TUNNELS for method in _METHODS[name]}
 
+# Of EAP packets in a conversation by which a MAC address authenticates. Only EAP-MD5 ends in an Access-Accept.
+_MAB_TYPES = ("MD5", "Identity", "NAK")
+
 # Devices that were asked for another type than they wanted; 200 bytes each.
 MAX_DEVICES = 20_000
 
@@ -72,7 +75,7 @@ def eap_method(eap_type: str, state: Attributes) -> str:
     if inside and eap_type in _TUNNELS:
         return inside[0]
     found = METHOD_OF_TYPE.get(eap_type)
-    return found or ("mab" if "Admit-MAB-Password" in state else "eap")
+    return found or ("mab" if eap_type in _MAB_TYPES and "Admit-MAB-Password" in state else "eap")
 
 
 def offer(methods: tuple[str, ...], wanted: str = "") -> str:
