@@ -1,8 +1,9 @@
 """radiusd's calls for authentication: `authorize` for the first packet of a conversation, `post_auth` for its end.
 
-radiusd also calls `authorize` where a device wants another EAP type than it was asked for, and for the first packet
-inside a tunnel. Admit-Stage names the end: reject (radiusd refused), certificate-sent or failed-inside (challenges),
-none (credentials hold). Admit-Decided says that a reject is settled, Admit-Permitted that a permit is.
+radiusd also calls `authorize` where a device wants another EAP type than it was asked for, for the first packet inside
+a tunnel, and for later ones there in which a password may come (Admit-Stage: continue). At the end, Admit-Stage is
+reject (radiusd refused), certificate-sent or failed-inside (challenges), or none (credentials hold). Admit-Decided says
+that a reject is settled, Admit-Permitted that a permit is.
 """
 
 import secrets
@@ -18,7 +19,7 @@ from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_conversations_full, the_cell
 from radius.module.conversations import Conversations, Ender
 from radius.module.credentials import Credentials, PasswordOpener, examine, examine_inside, method_asked, quoted
-from radius.module.decision import NOWHERE, Case, Places, decide_case, explain_reject
+from radius.module.decision import NOWHERE, USER_METHODS, Case, Places, decide_case, explain_reject
 from radius.module.eap_names import eap_names, nak_types
 from radius.module.eap_types import (
     METHOD_OF_TYPE,
@@ -77,7 +78,10 @@ def authorize(lists: radiusd.Lists) -> radiusd.Answer:
         request = AccessRequest(lists["request"])
         tunnel = request.attributes.get("Admit-Tunnel")
         if tunnel:
-            return _authorize_inside(tunnel, request, first(collect(lists["config"]), "Admit-Tried"))
+            control = collect(lists["config"])
+            if first(control, "Admit-Stage") == "continue":
+                return _continue_inside(tunnel, request)
+            return _authorize_inside(tunnel, request, first(control, "Admit-Tried"))
         if "State" in request.attributes and request.is_nak():
             return _authorize_other_type(request, collect(lists["session-state"]), started)
         return _authorize(request, started)
@@ -106,7 +110,7 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
         with _cell.replica.begin() as view:
             case.locate(_places.find(request, view))
             failed = stage in ("reject", "failed-inside")
-            outcome = _explain(case, view) if failed else decide_case(case, view, _cell.policies)
+            outcome = _explain(case, view) if failed else _decide(case, view)
         if stage != "failed-inside":
             outcome = _end_eap(request, state, outcome)
         started -= 1000 * int(first(control, "Admit-Microseconds") or 0)
@@ -275,6 +279,25 @@ def _examine_inside(tunnel: str, case: Case, view: ReplicaView, slot: SlotRecord
         tunnel, request, view, slot, tried=tried, now_seconds=now_seconds, open_password=_open_password
     )
     return _settler.limit_guesses(credentials, request, slot, case.at, identity)
+
+
+def _continue_inside(tunnel: str, request: AccessRequest) -> radiusd.Answer:
+    """A password may come: the limits apply as they are now."""
+    case = Case(request, METHOD_OF_TYPE[tunnel])
+    with _cell.replica.begin() as view:
+        slot = view.slot(request.slot)
+    identity = without_realm(case.identity, slot.realms) if slot else ""
+    reason = _settler.late_refusal(request, slot, case.at, identity) if slot else "not-ready"
+    return (radiusd.UPDATED, {"config": (("Admit-Reason", ":=", reason),)}) if reason else radiusd.NOOP
+
+
+def _decide(case: Case, view: ReplicaView) -> Outcome:
+    slot = case.place.slot
+    if slot is not None and case.method in USER_METHODS:
+        refusal = _settler.late_refusal(case.request, slot, case.at, case.identity)
+        if refusal:
+            return Outcome(False, refusal)
+    return decide_case(case, view, _cell.policies)
 
 
 def _explain(case: Case, view: ReplicaView) -> Outcome:

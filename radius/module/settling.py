@@ -49,13 +49,26 @@ class Settler:
         """Refuse credentials whose password would be compared, where this user had too many wrong ones."""
         if credentials.reason or credentials.method not in USER_METHODS:
             return credentials
-        limited = self._cell.guesses.is_limited(
+        limited = self._is_guessed(request, slot, at, identity)
+        return Credentials(credentials.method, reason="too-many-wrong-passwords") if limited else credentials
+
+    def late_refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
+        """A reason to reject a user before the password is compared or the verdict is known, or "".
+
+        A device can open many conversations at once. All of them pass the limits before the first password is compared.
+        """
+        refusal = self.refusal(request, slot, at, identity)
+        if not refusal and self._is_guessed(request, slot, at, identity):
+            return "too-many-wrong-passwords"
+        return refusal
+
+    def _is_guessed(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> bool:
+        return self._cell.guesses.is_limited(
             _guess_key(request, identity),
             limit=slot.password_failure_limit,
             window_seconds=slot.password_failure_window_seconds,
             at=at,
         )
-        return Credentials(credentials.method, reason="too-many-wrong-passwords") if limited else credentials
 
     def settle(self, case: Case, outcome: Outcome, started: int) -> radiusd.Answer:
         """Count, journal and answer; `started` is of perf_counter_ns."""

@@ -1,6 +1,9 @@
 """Ways to an Access-Accept, or to another's name, that a second look has tried."""
 
+import asyncio
 import ssl
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -8,16 +11,24 @@ from loadtest.eap_tls_client import client_context
 from loadtest.packet import (
     ACCESS_CHALLENGE,
     ACCESS_REJECT,
+    CALLING_STATION_ID,
     NAS_IDENTIFIER,
+    USER_NAME,
     attribute,
 )
+from nac.identities.answer import Answer
 from nac.methods import METHODS
 from nac.replica import keys
 from nac.replica.records import NasRecord, mab_password_context
 from tests.radius.devices import VERSIONS
-from tests.radius.tenants import PRINTER
-from tests.radius.test_eap_restarts import open_verified
+from tests.radius.inner_mschap import mschap_answer, open_mschap, say_eap
+from tests.radius.nas import Nas
+from tests.radius.supplicant import new_mac
+from tests.radius.tenants import PASSWORD, PRINTER
+from tests.radius.test_eap_restarts import finish, open_verified
 from tests.radius.tunnel import IDENTITY, PEAP, RESPONSE, TLS, TTLS, Tunnel, eap
+from tests.radius.users import put_argon2_user
+from tests.verifier.running import running_verifier
 
 SUCCESS, EXPANDED = 3, 254
 
@@ -68,3 +79,46 @@ def test_malformed_packet_with_a_foreign_state_is_logged_without_the_other_name(
     assert other.code == ACCESS_REJECT
     record = cell.decision()
     assert (record.mac, record.identity, record.method) == (other.mac, "stranger", "peap")
+
+
+@pytest.mark.parametrize("kind", [PEAP, TTLS])
+def test_conversations_opened_before_the_limit_do_not_evade_it(cell, replica, kind):
+    name = f"guessed-{kind}"
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=METHODS, password_failure_limit=3))
+        batch.put_user(cell.alpha.number, cell.alpha.user(name, cell.sealer))
+    opened = [open_mschap(cell.alpha, kind, name=name) for _ in range(5)]
+    for tunnel in opened[:4]:
+        say_eap(tunnel, kind, mschap_answer(tunnel, name, "wrong"))
+    last = opened[4]
+    say_eap(last, kind, mschap_answer(last, name, PASSWORD))
+    assert b"S=" not in last.heard
+    assert finish(last) == ACCESS_REJECT
+    assert cell.decision(mac=last.mac).reason == "too-many-wrong-passwords"
+
+
+def test_logins_that_wait_for_the_verifier_do_not_evade_the_limit(cell, replica):
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=METHODS, password_failure_limit=3))
+        put_argon2_user(batch, cell, "awaited", PASSWORD)
+    everybody_asked = threading.Event()
+
+    async def verify(slot, name, password):
+        while not everybody_asked.is_set() or (password == b"right" and len(cell.decisions()) < 4):
+            await asyncio.sleep(0.01)
+        return Answer("" if password == b"right" else "wrong-password")
+
+    def login(password):
+        attributes = attribute(USER_NAME, "awaited") + attribute(CALLING_STATION_ID, new_mac())
+        return Nas(cell.alpha).ask(attributes, password=password)[0]
+
+    with (
+        running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify) as running,
+        ThreadPoolExecutor(5) as devices,
+    ):
+        answers = [devices.submit(login, password) for password in (b"right", *[b"wrong"] * 4)]
+        while len(running.asked) < 5:
+            threading.Event().wait(0.01)
+        everybody_asked.set()
+        assert [answer.result() for answer in answers] == [ACCESS_REJECT] * 5
+    assert cell.decisions()[-1].reason == "too-many-wrong-passwords"
