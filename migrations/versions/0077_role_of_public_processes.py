@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0077"
-down_revision = "0075"
+down_revision = "0076"
 
 
 def upgrade() -> None:
