@@ -8,6 +8,7 @@ from nac.engine import Request, decide
 from nac.identities.answer import Answer
 from nac.identities.names import without_realm
 from nac.mac import is_random_mac, normalise_mac
+from nac.methods import TLS_VERSIONS
 from nac.packet_values import Values, attribute_asked, packet_value
 from nac.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
@@ -16,7 +17,7 @@ from nac.self_tests.ticket import Ticket
 from nac.vendors import vendor_name
 from radius.module.certificate_fields import certificate_fields
 from radius.module.eap_names import eap_names, wanted_types
-from radius.module.eap_types import TUNNEL_OF_METHOD, TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer, tls_version_inside
+from radius.module.eap_types import TUNNEL_OF_METHOD, TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer
 from radius.module.failure import explain_failure
 from radius.module.mab import password_detail
 from radius.module.policies import NO_POLICY, Outcome, Policies
@@ -27,6 +28,7 @@ from radius.module.resumption import (
     discard_session,
     keep_resumable,
     stored_certificate,
+    stored_version,
 )
 from radius.module.trust import (
     AUTHORITY_REASONS,
@@ -141,6 +143,7 @@ class Case:
         "request",
         "session_files",
         "state",
+        "stored_version",
         "ticket",
     )
 
@@ -148,6 +151,8 @@ class Case:
         self.request = request
         self.method = method
         self.state: Attributes = {} if state is None else state
+        # Of TLS, as the stored session has it, where radiusd has noted none.
+        self.stored_version = ""
         # Who asks: inside a tunnel the name given there, with a certificate the name in it once it was read.
         # Without a realm of the tenant's own.
         inner_name = first(self.state, "Admit-User") if method in _TUNNEL_METHODS else ""
@@ -196,10 +201,7 @@ class Case:
 
     @property
     def tls_version(self) -> str:
-        if not self.state:
-            return ""
-        noted = first(self.state, "TLS-Session-Version")
-        return tls_version_inside(noted) if self.method in TUNNELLED_METHODS else noted.removeprefix("TLS ")
+        return first(self.state, "TLS-Session-Version").removeprefix("TLS ") or self.stored_version
 
     @property
     def resumed(self) -> bool:
@@ -252,10 +254,14 @@ def _mixed_conversation(case: Case) -> str:
 
 
 def _admit_tls(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
+    if not case.tls_version:
+        # A device's data came with the end of the handshake: radiusd notes nothing then (tls_handshake_recv in
+        # src/main/tls.c of 3.2.7). It stores the session in any case.
+        case.stored_version = stored_version(first(case.state, "TLS-Cache-Filename"))
     refused = _admit_certificate(case, view, slot) if case.method == "eap-tls" else _admit_tunnelled(case)
     version = case.tls_version
-    if refused is None and version and version not in slot.tls_versions:
-        return Outcome(False, "tls-version", f"TLS {version}; offered here: {', '.join(slot.tls_versions)}")
+    if refused is None and version not in slot.tls_versions and (version or slot.tls_versions != TLS_VERSIONS):
+        return Outcome(False, "tls-version", f"TLS {version or '?'}; offered here: {', '.join(slot.tls_versions)}")
     return refused
 
 
@@ -267,7 +273,7 @@ def _admit_tunnelled(case: Case) -> Outcome | None:
     src/main/tls.c of 3.2.7). So none is left to be resumed.
     """
     discard_session(first(case.state, "TLS-Cache-Filename"))
-    if "Admit-Verified" not in case.state:
+    if case.resumed or "Admit-Verified" not in case.state:
         return Outcome(False, "eap-failed", "a TLS session was resumed; this method needs the password every time")
     case.facts["tls.version"] = (case.tls_version,)
     case.facts["tls.resumed"] = (False,)

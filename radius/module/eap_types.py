@@ -87,7 +87,8 @@ def offer(methods: tuple[str, ...], wanted: str = "") -> str:
 def tls_version_inside(noted: str) -> str:
     """Of a conversation whose tunnel stands, of what radiusd has noted ("TLS 1.2").
 
-    radiusd notes the version when a handshake ends with nothing but the handshake. With TLS 1.3 alone may a device's
-    data follow at once, and then it notes none (tls_handshake_recv in src/main/tls.c of 3.2.7).
+    radiusd notes the version when a handshake ends with nothing but the handshake (tls_handshake_recv in src/main/tls.c
+    of 3.2.7). A device's data may follow in the same packet, which is usual only with TLS 1.3. The end of the
+    conversation checks the version of the stored session.
     """
     return noted.removeprefix("TLS ") or "1.3"

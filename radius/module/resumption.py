@@ -31,6 +31,7 @@ MAX_CERTIFICATES = 10_000
 _MAX_SESSION_BYTES = 64 * 1024
 _UPN = ObjectIdentifier("1.3.6.1.4.1.311.20.2.3")
 _PEER_TAG = 0xA3
+_VERSIONS = {b"\x03\x03": "1.2", b"\x03\x04": "1.3"}
 # What `cryptography` and pki raise over it.
 UNREADABLE = (
     ValueError,
@@ -72,6 +73,14 @@ def stored_certificate(session_file: str) -> StoredCertificate:
         if len(_known) > MAX_CERTIFICATES:
             _known.popitem(last=False)
     return StoredCertificate(der, found)
+
+
+def stored_version(session_file: str) -> str:
+    """The TLS version of the session at `session_file` ("1.2"), or "" where it cannot be read."""
+    try:
+        return session_version(_read(session_file))
+    except (OSError, SessionUnreadable):
+        return ""
 
 
 def keep_resumable(session_file: str, certificate: Attributes) -> None:
@@ -134,6 +143,17 @@ def _write_new(path: str, content: bytes) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def session_version(session: bytes) -> str:
+    """Of an SSL_SESSION: `version INTEGER, SSLversion INTEGER` come first. "" for one that Admit does not offer.
+
+    Raises SessionUnreadable.
+    """
+    _, position, end = _header(session, 0, len(session))
+    _, _, position = _header(session, position, end)
+    _, start, following = _header(session, position, end)
+    return _VERSIONS.get(session[start:following], "")
 
 
 def peer_certificate(session: bytes) -> bytes:

@@ -20,13 +20,13 @@ from nac.identities.answer import Answer
 from nac.methods import METHODS
 from nac.replica import keys
 from nac.replica.records import NasRecord, mab_password_context
-from tests.radius.devices import VERSIONS
+from tests.radius.devices import VERSIONS, Device
 from tests.radius.inner_mschap import mschap_answer, open_mschap, say_eap
 from tests.radius.nas import Nas
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import PASSWORD, PRINTER
 from tests.radius.test_eap_restarts import finish, open_verified
-from tests.radius.tunnel import IDENTITY, PEAP, RESPONSE, TLS, TTLS, Tunnel, eap
+from tests.radius.tunnel import IDENTITY, PEAP, RESPONSE, TLS, TTLS, Tunnel, eap, login
 from tests.radius.users import put_argon2_user
 from tests.verifier.running import running_verifier
 
@@ -122,3 +122,29 @@ def test_logins_that_wait_for_the_verifier_do_not_evade_the_limit(cell, replica)
         everybody_asked.set()
         assert [answer.result() for answer in answers] == [ACCESS_REJECT] * 5
     assert cell.decisions()[-1].reason == "too-many-wrong-passwords"
+
+
+def test_password_in_a_resumed_session_does_not_hide_the_tls_version(cell, replica):
+    """radiusd notes no version where data follows the end of the handshake, and resumes sessions of certificates."""
+    device = Device(cell.alpha.clients["laptop"], ssl.TLSVersion.TLSv1_2)
+    device.visit(cell.alpha)
+    cell.forget_records()
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=METHODS, tls_versions=("1.3",)))
+    tunnel = Tunnel(cell.alpha, TTLS, context=device._context, session=device._supplicant.session).open()
+    assert tunnel.tls.session_reused
+    assert tunnel.say(login(b"anna", PASSWORD.encode())) == ACCESS_REJECT
+    assert cell.decision().permitted is False
+
+
+def test_data_behind_the_handshake_does_not_hide_the_tls_version(cell, replica):
+    client = cell.alpha.clients["laptop"]
+    context = client_context(
+        certificate=str(client.chain_file), key=str(client.key_file), version=ssl.TLSVersion.TLSv1_3
+    )
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=METHODS, tls_versions=("1.2",)))
+    tunnel = Tunnel(cell.alpha, TLS, outer="laptop", context=context).open()
+    tunnel.say(b"data")
+    assert finish(tunnel) == ACCESS_REJECT
+    assert (cell.decision().reason, cell.decision().tls_version) == ("tls-version", "1.3")
