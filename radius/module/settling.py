@@ -1,6 +1,7 @@
 """The end of every request: is it heard at all, and once there is a verdict, count it, journal it, and answer."""
 
 import time
+import unicodedata
 
 from nac.journal.records import AuthRecord
 from nac.mac import normalise_mac
@@ -154,7 +155,14 @@ def _guess_key(request: AccessRequest, identity: str) -> tuple[int, str, str]:
 
 
 def _folded(identity: str) -> str:
-    return identity[:MAX_NAME].strip().casefold()
+    """The same for all spellings that a directory takes for one name.
+
+    LDAP ignores case, width and repeated blanks (RFC 4518 2), Active Directory also accents.
+    """
+    name = " ".join(identity[:MAX_NAME].split())
+    if not name.isascii():
+        name = "".join(letter for letter in unicodedata.normalize("NFKD", name) if not unicodedata.combining(letter))
+    return name.casefold()
 
 
 def _is_canary(request: AccessRequest) -> bool:

@@ -28,7 +28,7 @@ from tests.radius.tenants import PASSWORD, PRINTER
 from tests.radius.test_eap_restarts import finish, open_verified
 from tests.radius.tunnel import IDENTITY, PEAP, RESPONSE, TLS, TTLS, Tunnel, eap, login
 from tests.radius.users import put_argon2_user
-from tests.verifier.running import running_verifier
+from tests.verifier.running import always, running_verifier
 
 SUCCESS, EXPANDED = 3, 254
 
@@ -148,3 +148,16 @@ def test_data_behind_the_handshake_does_not_hide_the_tls_version(cell, replica):
     tunnel.say(b"data")
     assert finish(tunnel) == ACCESS_REJECT
     assert (cell.decision().reason, cell.decision().tls_version) == ("tls-version", "1.3")
+
+
+def test_spellings_that_a_directory_takes_for_one_name_count_together(cell, replica):
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=METHODS, password_failure_limit=4))
+        cell.alpha.put_source(batch)
+    names = ("zoe zahn", "ZOE ZAHN", "zoe  zahn", "zo\uff45 zahn", "zo\u00eb zahn")
+    verify = always(Answer("wrong-password", source="directory"))
+    with running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify):
+        for name in names:
+            attributes = attribute(USER_NAME, name) + attribute(CALLING_STATION_ID, new_mac())
+            assert Nas(cell.alpha).ask(attributes, password=b"guess")[0] == ACCESS_REJECT
+    assert [record.reason for record in cell.decisions()] == ["wrong-password"] * 4 + ["too-many-wrong-passwords"]
