@@ -204,7 +204,8 @@ def _note_challenge(slot: int, state: Attributes, reply: Attributes) -> radiusd.
     conversations = _conversations.get(slot)
     if conversations is not None and len(packet) >= _EAP_HEX_DIGITS:
         found_by = bytes.fromhex(first(reply, "State")[2:])
-        conversations.note(int(first(state, "Admit-Number") or 0), found_by, int(packet[4:6], 16))
+        number = int(first(state, "Admit-Number") or 0)
+        conversations.note(number, found_by, int(packet[4:6], 16), clock.epoch_microseconds())
     return radiusd.NOOP
 
 

@@ -1,10 +1,11 @@
 """EAP conversations under way, and which of them ends where there are too many.
 
-rlm_eap 3.2.7 keeps an unfinished conversation for 30 s and refuses new ones once its table is full: its `dedup_key` has
-no effect. A device that leaves 34 handshakes a second unfinished would keep a tenant's own devices out. So the module
-counts, per slot. When the table fills, it ends the oldest conversation of the NAS that has most, and an earlier one of
-the same device. It ends one by an EAP-NAK that proposes nothing (RFC 3748 5.3.1), which it sends to radiusd's own port
-for status: rlm_eap then frees the conversation's 330 kB at once.
+rlm_eap 3.2.7 keeps an unfinished conversation for 30 s after its last packet and refuses new ones once its table is
+full: its `dedup_key` has no effect. A device would keep a tenant's own devices out that leaves 34 handshakes a second
+unfinished, or sends one packet in each of 1,000 every 29 s. So the module counts, per slot. When the table fills, it
+ends the oldest conversation of the NAS that has most, and an earlier one of the same device at the same NAS. It ends
+one by an EAP-NAK that proposes nothing (RFC 3748 5.3.1), which it sends to radiusd's own port for status: rlm_eap then
+frees the conversation's 330 kB at once.
 """
 
 import os
@@ -34,8 +35,8 @@ class Conversation:
     nas: tuple[str, str]
     # 12 hex digits or "".
     mac: str
-    # Epoch microseconds.
-    began: int
+    # Epoch microseconds of the last packet that is known here.
+    seen: int
     # What rlm_eap finds it by; b"" while that is not known.
     state: bytes = b""
     identifier: int = 0
@@ -47,10 +48,12 @@ class Conversations:
     def __init__(self, most: int) -> None:
         self._most = most
         self._watch_from, self._full_from = int(most * _WATCH_SHARE), int(most * _FULL_SHARE)
+        # The one that was silent for longest comes first.
         self._open: OrderedDict[int, Conversation] = OrderedDict()
-        # The same by NAS, oldest first, and the newest by MAC address.
+        # The same by NAS, oldest first, and the newest of each device at a NAS. A stranger with the MAC address of
+        # another device ends nothing at another NAS.
         self._by_nas: dict[tuple[str, str], OrderedDict[int, Conversation]] = {}
-        self._by_mac: dict[str, Conversation] = {}
+        self._by_station: dict[tuple[tuple[str, str], str], Conversation] = {}
         self._ended: OrderedDict[int, None] = OrderedDict()
         self._last = 0
 
@@ -72,7 +75,7 @@ class Conversations:
         if len(self._open) >= self._most:
             # rlm_eap refuses more than these.
             self.close(next(iter(self._open)))
-        ended = self._to_end(mac)
+        ended = self._to_end(nas, mac)
         if ended is not None:
             self.close(ended.number)
             self._ended[ended.number] = None
@@ -83,14 +86,15 @@ class Conversations:
         self._open[begun.number] = begun
         self._by_nas.setdefault(nas, OrderedDict())[begun.number] = begun
         if mac:
-            self._by_mac[mac] = begun
+            self._by_station[nas, mac] = begun
         return begun.number, ended
 
-    def note(self, number: int, state: bytes, identifier: int) -> None:
-        """What rlm_eap finds the conversation by from now on."""
+    def note(self, number: int, state: bytes, identifier: int, at: int) -> None:
+        """What rlm_eap finds the conversation by from now on. It lasts longer because a packet came."""
         noted = self._open.get(number)
         if noted is not None:
-            noted.state, noted.identifier = state, identifier
+            noted.state, noted.identifier, noted.seen = state, identifier, at
+            self._open.move_to_end(number)
 
     def close(self, number: int) -> None:
         closed = self._open.pop(number, None)
@@ -100,17 +104,17 @@ class Conversations:
         del of_nas[number]
         if not of_nas:
             del self._by_nas[closed.nas]
-        if self._by_mac.get(closed.mac) is closed:
-            del self._by_mac[closed.mac]
+        if self._by_station.get((closed.nas, closed.mac)) is closed:
+            del self._by_station[closed.nas, closed.mac]
 
     def was_ended(self, number: int) -> bool:
         """Whether it was ended to make room, and the device did not do it."""
         return number in self._ended
 
-    def _to_end(self, mac: str) -> Conversation | None:
+    def _to_end(self, nas: tuple[str, str], mac: str) -> Conversation | None:
         if not self.are_watched:
             return None
-        earlier = self._by_mac.get(mac) if mac else None
+        earlier = self._by_station.get((nas, mac)) if mac else None
         if earlier is not None and earlier.state:
             return earlier
         if not self.are_full:
@@ -121,7 +125,7 @@ class Conversations:
     def _expire(self, at: int) -> None:
         while self._open:
             oldest = next(iter(self._open.values()))
-            if 0 <= at - oldest.began < LIFETIME_MICROSECONDS:
+            if 0 <= at - oldest.seen < LIFETIME_MICROSECONDS:
                 return
             self.close(oldest.number)
 

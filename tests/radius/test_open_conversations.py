@@ -11,7 +11,7 @@ def begun(conversations, nas, count, *, at=0, noted=True):
         number, ended = conversations.begin(nas, f"{len(conversations):012x}", at)
         assert ended is None
         if noted:
-            conversations.note(number, b"state", 1)
+            conversations.note(number, b"state", 1, at)
         numbers.append(number)
     return numbers
 
@@ -30,7 +30,7 @@ def test_earlier_conversation_of_the_same_device_is_ended_first():
     conversations = Conversations(100)
     begun(conversations, ROGUE, 30)
     first, _ = conversations.begin(SWITCH, "020000000001", 0)
-    conversations.note(first, b"state", 1)
+    conversations.note(first, b"state", 1, 0)
     _, ended = conversations.begin(SWITCH, "020000000001", 0)
     assert ended.number == first
 
@@ -40,7 +40,7 @@ def test_nothing_is_ended_while_there_are_few():
     begun(conversations, SWITCH, 20)
     for _ in range(4):
         number, ended = conversations.begin(SWITCH, "020000000001", 0)
-        conversations.note(number, b"state", 1)
+        conversations.note(number, b"state", 1, 0)
         assert ended is None
 
 
@@ -59,7 +59,7 @@ def test_table_is_bounded_whatever_happens():
         conversations.close(number)
     assert len(conversations) == 0
     assert not conversations._by_nas
-    assert not conversations._by_mac
+    assert not conversations._by_station
 
 
 def test_conversations_expire_as_in_rlm_eap():
@@ -67,3 +67,20 @@ def test_conversations_expire_as_in_rlm_eap():
     begun(conversations, ROGUE, 70)
     conversations.begin(SWITCH, "", LIFETIME_MICROSECONDS)
     assert len(conversations) == 1
+
+
+def test_conversation_that_goes_on_does_not_expire():
+    conversations = Conversations(100)
+    (kept,) = begun(conversations, ROGUE, 1)
+    begun(conversations, SWITCH, 20)
+    conversations.note(kept, b"state", 2, LIFETIME_MICROSECONDS - 1)
+    conversations.begin(SWITCH, "", LIFETIME_MICROSECONDS)
+    assert len(conversations) == 2
+
+
+def test_same_mac_address_at_another_nas_ends_nothing():
+    conversations = Conversations(100)
+    begun(conversations, ROGUE, 30)
+    first, _ = conversations.begin(SWITCH, "020000000001", 0)
+    conversations.note(first, b"state", 1, 0)
+    assert conversations.begin(ROGUE, "020000000001", 0)[1] is None
