@@ -25,6 +25,7 @@ from radius.agent.dropped_sources import UNFINISHED, UNSIGNED, WRONG_SECRET, Dro
 from radius.agent.exemption_alarms import tell_of_exemptions
 from radius.agent.generation import Generations
 from radius.agent.hang import HangWatch
+from radius.agent.libraries import uncorrected
 from radius.agent.log import LogFollower
 from radius.agent.materials import Materials
 from radius.agent.memory import limit_bytes
@@ -111,6 +112,12 @@ class Keeper:
             DroppedSources(engine, cell_id, alarms, cause, partial(self._follower.take, cause.log_name))
             for cause in (WRONG_SECRET, UNSIGNED, UNFINISHED)
         ]
+        for name in uncorrected():
+            detail = (
+                f"{name} of this FreeRADIUS may have a memory fault by which a device ends radiusd, and Admit has no "
+                "correction for this build. Install the package that the documentation names, or offer no EAP-TTLS."
+            )
+            alarms.tell(f"uncorrected-library:{name}", detail)
         self._packet_limit = PacketLimit(alarms, settings.cell_tenant_packets_per_second)
         self._counters: Counter[str] = Counter()
         # Whether the last report arrived, and since when the database is being asked something.

@@ -14,6 +14,7 @@ import msgspec
 from nac.listening import bound_addresses
 from nac.methods import DEFAULT_TLS_VERSIONS
 from nac.validation import RADIUS_SECRET
+from radius.agent.libraries import DISTRIBUTION, write_corrected
 from radius.agent.memory import MOST_SESSIONS
 from radius.module.settings import UNSIGNED, ModuleSettings
 
@@ -99,6 +100,7 @@ def render(config: CellConfig, target: Path) -> None:
     values = {
         "config_directory": str(target),
         "state_directory": str(config.state_directory),
+        "library_path": f"{target / 'lib'}:{DISTRIBUTION}",
         "python_path": ":".join(str(path) for path in config.python_path),
         "reject_delay_seconds": str(config.reject_delay_seconds),
         "threads": str(config.threads),
@@ -110,6 +112,7 @@ def render(config: CellConfig, target: Path) -> None:
     }
     for name in _RENDERED:
         _write(target / name, fill((RADDB / name).read_text(), values))
+    write_corrected(target / "lib")
     _write(target / "module.json", msgspec.json.encode(config.module).decode())
     (target / "slots").mkdir(mode=0o700)
     for template, name in (("eap", "eap"), ("slot", "servers"), ("end", "end")):

@@ -68,7 +68,7 @@ def rendered(config, target):
     return {
         path.relative_to(target).as_posix(): path.read_text()
         for path in sorted(target.rglob("*"))
-        if path.is_file() and not path.is_symlink()
+        if path.is_file() and not path.is_symlink() and path.suffix != ".so"
     }
 
 

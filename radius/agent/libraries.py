@@ -1,0 +1,69 @@
+"""Corrected copies of modules of FreeRADIUS that have a known memory fault (docs/adr/0018).
+
+A copy is made only of a file with a known checksum, so that no other build is ever changed. radiusd finds the copies
+before the distribution's files (`libdir` in radiusd.conf).
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+# Of Debian's package; the copies are loaded in place of files here.
+DISTRIBUTION = Path("/usr/lib/freeradius")
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    file: str
+    # Of the whole file, and of which package.
+    sha256: str
+    package: str
+    # What to change where.
+    offset: int
+    before: bytes
+    after: bytes
+
+
+# rlm_eap_ttls frees the previous attribute inside the tunnel where it finds one that the dictionary does not know, and
+# uses it again (diameter2vp in ttls.c of 3.2.7 to 3.2.9). Any device that may begin EAP-TTLS can end radiusd with it,
+# or hold a thread for ever. The jump that leads to the free goes past it here.
+CORRECTIONS = (
+    Correction(
+        "rlm_eap_ttls.so",
+        "237fb92e70c5824d8e9aea3faf52b521f562199f9e2adfe28b2472ff9128fd39",
+        "freeradius 3.2.7+dfsg-1~bpo12+1 (amd64)",
+        0x3734,
+        b"\xc1",
+        b"\xcd",
+    ),
+)
+_FILES = sorted({each.file for each in CORRECTIONS})
+
+
+def write_corrected(target: Path, source: Path = DISTRIBUTION) -> None:
+    """Write the corrected files into the new folder `target`."""
+    target.mkdir(mode=0o700)
+    for name in _FILES:
+        content = _corrected(source / name)
+        if content:
+            (target / name).write_bytes(content)
+            os.chmod(target / name, 0o500)
+
+
+def uncorrected(source: Path = DISTRIBUTION) -> tuple[str, ...]:
+    """The files that no correction fits: another build, which may have the fault."""
+    return tuple(name for name in _FILES if not _corrected(source / name))
+
+
+def _corrected(original: Path) -> bytes:
+    try:
+        content = original.read_bytes()
+    except OSError:
+        return b""
+    digest = hashlib.sha256(content).hexdigest()
+    for each in CORRECTIONS:
+        end = each.offset + len(each.before)
+        if (each.file, each.sha256) == (original.name, digest) and content[each.offset : end] == each.before:
+            return content[: each.offset] + each.after + content[end:]
+    return b""

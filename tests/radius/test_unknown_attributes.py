@@ -1,0 +1,45 @@
+"""Attributes inside EAP-TTLS that the dictionary does not know: radiusd rejects the login and lives on."""
+
+import pytest
+
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME
+from radius.agent.libraries import CORRECTIONS, DISTRIBUTION, uncorrected, write_corrected
+from tests.radius.tenants import PASSWORD
+from tests.radius.tunnel import TTLS, USER_PASSWORD, Tunnel, avp, login
+
+UNKNOWN = {
+    "standard": avp(17, b"abcd"),
+    "known vendor": avp(201, b"abcd", vendor=9),
+    "unknown vendor": avp(1, b"abcd", vendor=25622),
+    "several": avp(201, b"abcd", vendor=9) + avp(1, b"abcd", vendor=25622) + avp(17, b""),
+}
+
+
+@pytest.mark.parametrize("unknown", UNKNOWN.values(), ids=UNKNOWN)
+def test_unknown_attribute_after_a_known_one_ends_nothing(cell, unknown):
+    for inside in (
+        avp(USER_NAME, b"anna") + unknown,
+        avp(USER_NAME, b"anna") + unknown + avp(USER_PASSWORD, bytes(16)),
+    ):
+        tunnel = Tunnel(cell.alpha, TTLS).open()
+        assert tunnel.say(inside) == ACCESS_REJECT
+    assert Tunnel(cell.alpha, TTLS).open().say(login(b"anna", PASSWORD.encode())) == ACCESS_ACCEPT
+
+
+def test_corrections_fit_the_installed_package(tmp_path):
+    assert uncorrected() == ()
+    write_corrected(tmp_path / "lib")
+    for each in CORRECTIONS:
+        corrected, original = (folder / each.file for folder in (tmp_path / "lib", DISTRIBUTION))
+        assert (
+            sum(left != right for left, right in zip(corrected.read_bytes(), original.read_bytes(), strict=True)) == 1
+        )
+
+
+def test_another_build_is_left_alone(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "rlm_eap_ttls.so").write_bytes(b"another build")
+    assert uncorrected(source) == ("rlm_eap_ttls.so",)
+    write_corrected(tmp_path / "lib", source)
+    assert list((tmp_path / "lib").iterdir()) == []
