@@ -38,6 +38,7 @@ OPERATIONS: Mapping[str, str] = {
     "nas add": "addNas",
     "nas list": "listNases",
     "nas remove": "removeNas",
+    "nas set": "changeNas",
     "nas vendors": "listVendors",
     "policy assign": "changeSite",
     "policy list": "listPolicies",

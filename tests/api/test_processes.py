@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from cli.layout import Layout
+from cli.passwords import Passwords
 from cli.procfs import list_processes
 from cli.programs import programs
-from nac.settings import load_settings
 from tests.factories.certificates import write_master_key
 from tests.ports import free_row
 from tests.postgres import Database
@@ -36,7 +36,7 @@ def parent(database: Database, tmp_path: Path) -> Iterator[tuple[int, str]]:
         "ADMIT_API_PROCESSES": "2",
     }
     layout = Layout(tmp_path, tmp_path / "run", tmp_path / "postgres", None, None)
-    [api] = [each for each in programs(layout, load_settings(variables)) if each.name == "api"]
+    [api] = [each for each in programs(layout, Passwords(b"seed")) if each.name == "api"]
     with subprocess.Popen(api.command, env=os.environ | variables, stdout=subprocess.DEVNULL) as process:
         try:
             yield process.pid, f"http://127.0.0.1:{port}"
