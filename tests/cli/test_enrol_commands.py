@@ -18,7 +18,7 @@ def test_secret_is_shown_once_listed_without_and_revoked(alpha: Admit) -> None:
 
 
 def test_challenge_of_scep_is_one_word(alpha: Admit) -> None:
-    made = alpha.json("enrol", "secret", "-t", "alpha", "--kind", "scep", "--profile", "user")
+    made = alpha.json("enrol", "secret", "-t", "alpha", "--kind", "scep", "--profile", "user", "--name", "eve")
     assert made["url"] == "http://127.0.0.1:8461/scep/alpha"
     assert made["challenge"].startswith(made["id"])
     assert made["profile"] == "eap-client-user"
@@ -49,7 +49,7 @@ def test_user_and_endpoint_give_their_names(alpha: Admit) -> None:
         (("link", "--name", "x", "--life", "soon"), "is no length of time"),
         (("link", "--name", "x", "--life", "400d"), "at most 365 days"),
         (("secret", "--uses", "0"), "0 uses are not possible"),
-        (("secret", "--id", "Not A Slug"), "is no slug"),
+        (("secret", "--id", "Not A Slug", "--any-name"), "is no slug"),
         (("secret", "--user", "nobody"), "There is no user 'nobody'"),
         (("revoke", "nothing"), "There is no enrolment secret 'nothing'"),
         (("profile", "--form", "apple", "--ssid", "x" * 33, "--out", "/nonexistent/x"), "is no SSID"),

@@ -6,6 +6,7 @@ import pytest
 
 from cli import envfile, environment
 from cli.layout import Layout
+from cli.passwords import Passwords
 from nac.settings import load_settings
 
 
@@ -16,7 +17,8 @@ def layout(tmp_path: Path) -> Layout:
 
 def up(layout: Layout, **choices: str) -> bool:
     """Whether trials are offered after `./admit up` with these choices."""
-    values = environment.compose(layout, {f"ADMIT_{name}": value for name, value in choices.items()})
+    given = {f"ADMIT_{name}": value for name, value in choices.items()}
+    values = environment.compose(layout, given, Passwords(b"seed"))
     envfile.write(layout.env_file, values)
     return load_settings(values).trials.offered
 
