@@ -31,7 +31,7 @@ def told(answer: httpx.Response) -> tuple[int, str, list[str]]:
 @pytest.mark.parametrize(
     ("path", "status", "ways"),
     [
-        ("/sign-up/abc", 404, ["/sign-up"]),
+        ("/sign-up/abc", 410, ["/sign-up"]),
         ("/new-password/abc", 410, ["/new-password"]),
         ("/start/nope", 404, ["/"]),
         ("/start/alpha/nope", 404, ["/"]),
