@@ -94,6 +94,8 @@ class Instance:
 
     def up(self) -> None:
         done = self.try_up()
+        # After a purge the passwords in them are new.
+        vars(self).pop("settings", None)
         assert done.returncode == 0, f"./admit up: {done.stdout}{done.stderr}\n{self.last_lines()}"
 
     def ensure_well(self) -> None:

@@ -16,7 +16,9 @@ from cli.demo.tools import Server, radclient
 from cli.layout import CHECKOUT
 from radius.agent.paths import CellPaths
 from tests.refusing import bound
+from tests.waiting import until
 from tests.whole.instance import Instance
+from worker.priority import NICENESS
 
 
 @pytest.fixture
@@ -45,6 +47,14 @@ def test_every_process_is_healthy_after_a_start(up: Instance):
     assert list(rows) == ["postgres", "redis", "agent", "api", "public", "enrolment", "mailbox", "worker"]
     assert {row["state"] for row in rows.values()} == {"running"}
     assert {row["complaint"] for row in rows.values()} == {""}
+
+
+def test_what_the_database_does_for_the_worker_gives_way(up: Instance):
+    def nicenesses() -> set[int]:
+        backends = up.query("SELECT pid FROM pg_stat_activity WHERE usename = 'admit_worker'")
+        return {os.getpriority(os.PRIO_PROCESS, pid) for (pid,) in backends}
+
+    until(lambda: nicenesses() == {NICENESS}, "the worker's connections give way")
 
 
 @pytest.mark.long
