@@ -64,8 +64,8 @@ class Settings:
     cell_dir: Path
     # What radiusd may hold before it is exchanged; 0 for half of the machine's or container's memory.
     cell_memory_bytes: int
-    # Per tenant and kind of packet (authentication, accounting); radiusd drops the rest. 0 for no limit. The default
-    # leaves half of a cell to its other tenants: a core decides 4,000 to 5,000 MAC addresses a second.
+    # Access-Requests per tenant, and half of its Accounting-Requests; radiusd drops the rest. 0 for no limit. Measured
+    # with 40,000/s at one tenant of a cell on 2 cores: p99 of another one 4.6 ms at the default, 427 ms without a limit.
     cell_tenant_packets_per_second: int
     journal_sync: Literal["50ms", "always"]
     journal_max_bytes: int
@@ -355,7 +355,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         cell_dir=reader.folder("CELL_DIR", var_dir / "cells" / cell_name),
         cell_memory_bytes=reader.number("CELL_MEMORY_BYTES", 0, 0, 1 << 50),
         cell_tenant_packets_per_second=reader.number(
-            "CELL_TENANT_PACKETS_PER_SECOND", 2_000 * (os.cpu_count() or 1), 0, 1_000_000
+            "CELL_TENANT_PACKETS_PER_SECOND", 4_000 * (os.cpu_count() or 1), 0, 1_000_000
         ),
         journal_sync=cast(
             Literal["50ms", "always"], reader.text("JOURNAL_SYNC", "50ms", "50ms|always", "'50ms' or 'always'")

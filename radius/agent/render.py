@@ -86,7 +86,7 @@ class CellConfig:
     verifier: Verifier
     # EAP conversations of one slot at a time.
     max_sessions: int = MOST_SESSIONS
-    # Per listener of a slot; radiusd drops what exceeds it before a thread or the module sees it. 0 for no limit.
+    # Access-Requests of a slot, and half of its Accounting-Requests; radiusd drops what exceeds it before a thread or the module sees it. 0 for no limit.
     max_packets_per_second: int = 0
 
 
@@ -160,6 +160,8 @@ def _slot_values(config: CellConfig, slot: Slot) -> dict[str, str]:
         "ca_directory": str(config.tls_directory / name / "ca"),
         "max_sessions": str(config.max_sessions),
         "packet_limit": _packet_limit(config.max_packets_per_second),
+        # An Accounting-Request takes half of the time.
+        "acct_packet_limit": _packet_limit(2 * config.max_packets_per_second),
         "tls_min_version": min(slot.tls_versions),
         "tls_max_version": max(slot.tls_versions),
         "cache_directory": str(config.cache_directory / name),

@@ -93,7 +93,8 @@ def test_values_stand_where_they_belong(config, tmp_path):
     files = rendered(config, tmp_path / "1")
     assert "reject_delay = 1.5" in files["radiusd.conf"]
     assert files["slots/eap"].count("max_sessions = 300\n") == 2
-    assert files["slots/servers"].count("max_pps = 4000\n") == 4
+    assert files["slots/servers"].count("max_pps = 4000\n") == 2
+    assert files["slots/servers"].count("max_pps = 8000\n") == 2
     assert "max_servers = 3" in files["radiusd.conf"]
     assert files["slots/servers"].count("ipaddr = 127.0.0.1") == 4
     assert f'secret = "{SECRET}"' in files["slots/servers"]
