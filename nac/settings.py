@@ -65,7 +65,7 @@ class Settings:
     # What radiusd may hold before it is exchanged; 0 for half of the machine's or container's memory.
     cell_memory_bytes: int
     # Access-Requests per tenant, and half of its Accounting-Requests; radiusd drops the rest. 0 for no limit. Measured
-    # with 40,000/s at one tenant of a cell on 2 cores: p99 of another one 4.6 ms at the default, 427 ms without a limit.
+    # with 40,000/s at one tenant, on 2 cores: p99 of another tenant 4.6 ms at the default, 427 ms without a limit.
     cell_tenant_packets_per_second: int
     journal_sync: Literal["50ms", "always"]
     journal_max_bytes: int
