@@ -86,8 +86,8 @@ class CellConfig:
     verifier: Verifier
     # EAP conversations of one slot at a time.
     max_sessions: int = MOST_SESSIONS
-    # Access-Requests of a slot, and half of its Accounting-Requests. radiusd drops what exceeds it before a thread or the
-    # module sees it. 0 for no limit.
+    # Access-Requests of a slot, and half of its Accounting-Requests. radiusd drops what exceeds it before a thread sees
+    # it. 0 for no limit.
     max_packets_per_second: int = 0
 
 
