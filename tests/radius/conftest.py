@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from loadtest.micro import stand_in
+from nac.methods import METHODS
 from nac.replica.store import ReplicaWriter
 from tests.radius.standalone import Plan, StandaloneCell, running_cell
 
@@ -32,3 +33,11 @@ def replica(cell: StandaloneCell) -> Iterator[ReplicaWriter]:
     """To change what the cell knows; all is as before after the test."""
     yield cell.replica
     cell.restore_replica()
+
+
+@pytest.fixture
+def everything_offered(cell: StandaloneCell, replica: ReplicaWriter) -> None:
+    """Both tenants offer every method."""
+    with replica.begin() as batch:
+        for tenant in cell.tenants.values():
+            batch.put_slot(tenant.slot, tenant.slot_record(methods=METHODS))

@@ -18,7 +18,6 @@ from loadtest.packet import (
     attributes_of,
     eap_message,
 )
-from nac.methods import METHODS
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.inner_mschap import mschap_answer, open_mschap, result_tlv, say_eap
 from tests.radius.nas import Nas
@@ -44,11 +43,7 @@ both_versions = pytest.mark.parametrize("version", VERSIONS)
 tunnels = pytest.mark.parametrize("kind", [PEAP, TTLS])
 
 
-@pytest.fixture(autouse=True)
-def everything_offered(cell, replica):
-    with replica.begin() as batch:
-        for tenant in cell.tenants.values():
-            batch.put_slot(tenant.slot, tenant.slot_record(methods=METHODS))
+pytestmark = pytest.mark.usefixtures("everything_offered")
 
 
 def open_tls(tenant, client, version=ssl.TLSVersion.TLSv1_3, *, mac="", state=b""):

@@ -37,11 +37,7 @@ def expanded(identifier, kind, data=b""):
     return eap(RESPONSE, identifier, EXPANDED, b"\0\0\0\0\0\0" + bytes((kind,)) + data)
 
 
-@pytest.fixture(autouse=True)
-def everything_offered(cell, replica):
-    with replica.begin() as batch:
-        for tenant in cell.tenants.values():
-            batch.put_slot(tenant.slot, tenant.slot_record(methods=METHODS))
+pytestmark = pytest.mark.usefixtures("everything_offered")
 
 
 @pytest.fixture

@@ -47,11 +47,7 @@ VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 both_versions = pytest.mark.parametrize("version", VERSIONS)
 
 
-@pytest.fixture(autouse=True)
-def everything_offered(cell, replica):
-    with replica.begin() as batch:
-        for tenant in cell.tenants.values():
-            batch.put_slot(tenant.slot, tenant.slot_record(methods=METHODS))
+pytestmark = pytest.mark.usefixtures("everything_offered")
 
 
 def assert_rejected(cell, tunnel, reason, *, method, identity):

@@ -2,7 +2,6 @@
 
 import pytest
 
-from nac.methods import METHODS
 from tests.radius.supplicant import (
     PEAP,
     TLS_1_1,
@@ -26,11 +25,7 @@ METHOD = {
 each_way = pytest.mark.parametrize("way", METHOD, ids=["ttls-pap", "ttls-mschapv2", "ttls-eap-mschapv2", "peap"])
 
 
-@pytest.fixture(autouse=True)
-def everything_offered(cell, replica):
-    with replica.begin() as batch:
-        for tenant in cell.tenants.values():
-            batch.put_slot(tenant.slot, tenant.slot_record(methods=METHODS))
+pytestmark = pytest.mark.usefixtures("everything_offered")
 
 
 def assert_refused(cell, seen, reason, method, *, identity="anna"):
