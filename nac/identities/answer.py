@@ -1,7 +1,7 @@
-"""What the verifier says of a name and its password, and how it travels to the module.
+"""What the module and the verifier send each other through radiusd, beside name and password.
 
-It travels as JSON, deflated, in base64, in as many Reply-Message attributes as it takes; both ends are ours, on
-loopback. Light: radiusd's module imports this.
+The module sends the request's attributes, the verifier its answer. Both travel as JSON, deflated, in base64, in several
+Reply-Message attributes, on loopback. radiusd's module imports this, so it imports little itself.
 """
 
 import zlib
@@ -11,9 +11,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from nac.packet_values import Pairs
+
 # RFC 2865 5: 253 octets of a value; 3: 4,096 of a packet, whose header and signatures take some 80.
 _PIECE = 253
 MAX_OCTETS = 15 * _PIECE
+# Beside them go a name, a password and a few attributes of radiusd.
+MAX_PAIRS_OCTETS = 12 * _PIECE
+_TOO_LONG = "-"
 # What an answer may grow to when it is inflated: some thousands of groups.
 _MAX_INFLATED = 1 << 20
 
@@ -43,7 +48,12 @@ class AnswerUnreadable(ValueError):
     """No answer of the verifier's."""
 
 
+class PairsUnreadable(ValueError):
+    """Not the attributes of a request."""
+
+
 _decode = msgspec.json.Decoder(Answer).decode
+_decode_pairs = msgspec.json.Decoder(tuple[tuple[str, str], ...]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -58,10 +68,30 @@ def encode_answer(answer: Answer) -> list[bytes]:
 def decode_answer(pieces: Sequence[str]) -> Answer:
     """Raises AnswerUnreadable."""
     try:
-        inflating = zlib.decompressobj()
-        plain = inflating.decompress(b64decode("".join(pieces), validate=True), _MAX_INFLATED)
-        if not inflating.eof:
-            raise AnswerUnreadable("cut short, or too long")
-        return _decode(plain)
+        return _decode(_inflate("".join(pieces)))
     except (NotBase64, ValueError, zlib.error) as exc:
         raise AnswerUnreadable(str(exc)) from exc
+
+
+def encode_pairs(pairs: Pairs) -> list[str]:
+    """The values of its Reply-Message attributes. A request that is too long becomes one that decode_pairs refuses."""
+    text = b64encode(zlib.compress(_encode(pairs), 1)).decode()
+    if len(text) > MAX_PAIRS_OCTETS:
+        return [_TOO_LONG]
+    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+
+
+def decode_pairs(pieces: Sequence[bytes]) -> Pairs:
+    """Raises PairsUnreadable."""
+    try:
+        return _decode_pairs(_inflate(b"".join(pieces)))
+    except (NotBase64, ValueError, zlib.error) as exc:
+        raise PairsUnreadable(str(exc)) from exc
+
+
+def _inflate(text: str | bytes) -> bytes:
+    inflating = zlib.decompressobj()
+    plain = inflating.decompress(b64decode(text, validate=True), _MAX_INFLATED)
+    if not inflating.eof:
+        raise ValueError("cut short, or too long")
+    return plain

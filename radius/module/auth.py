@@ -10,15 +10,25 @@ import secrets
 import time
 
 from nac import clock
+from nac.identities.answer import encode_pairs
 from nac.identities.names import without_realm
 from nac.journal.records import CertificateSentRecord
 from nac.mac import normalise_mac
+from nac.packet_values import is_recordable
 from nac.replica.records import SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_conversations_full, the_cell
 from radius.module.conversations import Conversations, Ender
-from radius.module.credentials import Credentials, PasswordOpener, examine, examine_inside, method_asked, quoted
+from radius.module.credentials import (
+    ASK_VERIFIER,
+    Credentials,
+    PasswordOpener,
+    examine,
+    examine_inside,
+    method_asked,
+    quoted,
+)
 from radius.module.decision import NOWHERE, USER_METHODS, Case, Places, decide_case, explain_reject
 from radius.module.eap_names import eap_names, nak_types
 from radius.module.eap_types import (
@@ -30,11 +40,12 @@ from radius.module.eap_types import (
     offered_types,
     tls_version_inside,
 )
+from radius.module.limiter import MAX_NAME
 from radius.module.mab import expected_password
 from radius.module.policies import Outcome
 from radius.module.pools import AddressGiver
 from radius.module.request import AccessRequest, Attributes, collect, first
-from radius.module.settling import MAX_NAME, Settler
+from radius.module.settling import Settler
 from radius.module.unsigned import lift_filters
 from radius.module.verified import verifier_answer
 
@@ -84,7 +95,7 @@ def authorize(lists: radiusd.Lists) -> radiusd.Answer:
             return _authorize_inside(tunnel, request, first(control, "Admit-Tried"))
         if "State" in request.attributes and request.is_nak():
             return _authorize_other_type(request, collect(lists["session-state"]), started)
-        return _authorize(request, started)
+        return _authorize(request, lists["request"] or (), started)
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
         log_exception("authorize")
         if any(name == "Admit-Tunnel" for name, _ in lists["request"] or ()):
@@ -124,8 +135,11 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
         return _settler.record_internal_error(lists)
 
 
-def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
-    """The first packet. What needs no word of radiusd is settled here: refusals, and MAC addresses that come by PAP."""
+def _authorize(request: AccessRequest, pairs: radiusd.Pairs, started: int) -> radiusd.Answer:
+    """The first packet. What needs no word of radiusd is settled here: refusals, and MAC addresses that come by PAP.
+
+    `pairs` are its attributes as radiusd has them.
+    """
     case = Case(request, "unknown")
     outcome = None
     with _cell.replica.begin() as view:
@@ -157,6 +171,10 @@ def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
         ("Admit-Method", ":=", credentials.method),
         ("Admit-Microseconds", ":=", str((time.perf_counter_ns() - started) // 1000)),
     )
+    if credentials.control is ASK_VERIFIER:
+        # It predicts the verdict by them (radius.verifier.forecast).
+        pieces = encode_pairs(tuple(pair for pair in pairs if is_recordable(pair[0]) or pair[0].startswith("Admit-")))
+        control += tuple(("Admit-Request", "+=", piece) for piece in pieces)
     return radiusd.UPDATED, {"config": control}
 
 

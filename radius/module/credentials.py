@@ -55,7 +55,7 @@ _INSIDE = {"TTLS": (_IN_TTLS, "eap-ttls"), "PEAP": (_IN_PEAP, "peap")}
 # RFC 2865 5.2. radiusd leaves out what is longer than 253 octets (diameter2vp in rlm_eap_ttls/ttls.c of 3.2.7).
 MAX_PASSWORD_OCTETS = 128
 # Takes too long for a thread of radiusd: asked of the agent's verifier by proxying, which holds none (ADR 0006).
-_ASK_VERIFIER = (("Proxy-To-Realm", ":=", VERIFIER_REALM),)
+ASK_VERIFIER = (("Proxy-To-Realm", ":=", VERIFIER_REALM),)
 
 
 def method_asked(request: AccessRequest) -> str:
@@ -157,14 +157,14 @@ def _stored_user(
     if user is None:
         if view.has_identity_sources(slot.tenant):
             if scheme == "pap":
-                return Credentials(method, _ASK_VERIFIER)
+                return Credentials(method, ASK_VERIFIER)
             return Credentials(method, reason="directory-needs-pap")
         return Credentials(method, reason="unknown-user")
     if user.is_out(now_seconds):
         return Credentials(method, reason="user-disabled")
     if scheme == "pap":
         if user.password_hash.startswith(ARGON2ID):
-            return Credentials(method, _ASK_VERIFIER)
+            return Credentials(method, ASK_VERIFIER)
         # Whatever a row says: one of many rounds would hold a thread of radiusd for as long as it takes.
         if not is_earlier(user.password_hash):
             return Credentials(method, reason="wrong-password")

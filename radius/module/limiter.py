@@ -4,14 +4,20 @@ All tables are bounded in memory, and shared fairly: a flood at one tenant does 
 Times are epoch microseconds.
 """
 
+import unicodedata
 from collections import OrderedDict
 from typing import Generic, TypeVar
+
+from nac.mac import normalise_mac
+from radius.module.request import AccessRequest
 
 # A key, its list and its place in the table take about 300 bytes: 12 MB at most.
 MAX_KEYS = 40_000
 # User names with failures, and stations from which a user's password held: 6 MB each at most.
 MAX_NAMES = MAX_STATIONS = 20_000
 LOG_EVERY_MICROSECONDS = 1_000_000
+# RFC 3162/2865 do not bound it, PostgreSQL's index does: what is longer is no name of ours.
+MAX_NAME = 253
 
 # Slot, NAS and station; or slot, user name and station.
 Key = tuple[int, str, str]
@@ -117,6 +123,28 @@ class GuessLimiter:
     def _counted(self, key: Key) -> Key:
         slot, name, _ = key
         return key if self._trusted.get(key) else (slot, name, "")
+
+
+def station_key(request: AccessRequest, identity: str) -> Key:
+    # A switch may name the station in User-Name alone, in any notation; the decision takes it from there later.
+    station = request.mac or normalise_mac(request.user_name)
+    # A name is the same user's in whatever case (nac.replica.keys.user).
+    return request.slot, request.nas_key(), station or _folded(identity)
+
+
+def guess_key(request: AccessRequest, identity: str) -> Key:
+    return request.slot, _folded(identity), request.mac
+
+
+def _folded(identity: str) -> str:
+    """The same for all spellings that a directory takes for one name.
+
+    LDAP ignores case, width and repeated blanks (RFC 4518 2), Active Directory also accents.
+    """
+    name = " ".join(identity[:MAX_NAME].split())
+    if not name.isascii():
+        name = "".join(letter for letter in unicodedata.normalize("NFKD", name) if not unicodedata.combining(letter))
+    return name.casefold()
 
 
 def _has_ended(entry: list[int], window_seconds: int, at: int) -> bool:

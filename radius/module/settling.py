@@ -1,10 +1,8 @@
 """The end of every request: is it heard at all, and once there is a verdict, count it, journal it, and answer."""
 
 import time
-import unicodedata
 
 from nac.journal.records import AuthRecord
-from nac.mac import normalise_mac
 from nac.packet_values import visible_pairs
 from nac.replica.records import SlotRecord
 from radius.module import mschap
@@ -12,15 +10,13 @@ from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_not_ready
 from radius.module.credentials import Credentials, quoted
 from radius.module.decision import NOWHERE, USER_METHODS, Case
+from radius.module.limiter import MAX_NAME, guess_key, station_key
 from radius.module.passphrases import PassphraseOpener, complete
 from radius.module.policies import Outcome
 from radius.module.pools import AddressGiver
 from radius.module.request import AccessRequest, collect, first
 from radius.module.returned import nat_timeout, returned
 from radius.module.settings import CANARY_MAC, CANARY_NAS
-
-# RFC 3162/2865 do not bound it, PostgreSQL's index does: what is longer is no name of ours.
-MAX_NAME = 253
 
 _DECIDED: tuple[radiusd.Update, ...] = (("Admit-Decided", ":=", "1"),)
 _UNANSWERED: tuple[radiusd.Update, ...] = (("Response-Packet-Type", ":=", "Do-Not-Respond"),)
@@ -40,7 +36,7 @@ class Settler:
         if slot.status != "active":
             return "tenant-suspended"
         limited = self._cell.limiter.is_limited(
-            _limiter_key(request, identity), limit=slot.failure_limit, window_seconds=slot.failure_window_seconds, at=at
+            station_key(request, identity), limit=slot.failure_limit, window_seconds=slot.failure_window_seconds, at=at
         )
         return "rate-limited" if limited else ""
 
@@ -65,7 +61,7 @@ class Settler:
 
     def _is_guessed(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> bool:
         return self._cell.guesses.is_limited(
-            _guess_key(request, identity),
+            guess_key(request, identity),
             limit=slot.password_failure_limit,
             window_seconds=slot.password_failure_window_seconds,
             at=at,
@@ -105,16 +101,16 @@ class Settler:
         with_password = case.method in USER_METHODS
         if outcome.permitted:
             if with_password:
-                self._cell.guesses.count_success(_guess_key(case.request, case.identity))
+                self._cell.guesses.count_success(guess_key(case.request, case.identity))
             return 0
-        key = _limiter_key(case.request, case.identity)
+        key = station_key(case.request, case.identity)
         if outcome.reason == "rate-limited":
             return self._cell.limiter.suppressed_before(key, at=case.at)
         self._cell.limiter.count_failure(key, window_seconds=slot.failure_window_seconds, at=case.at)
         if with_password and outcome.reason == "wrong-password":
             window_seconds = slot.password_failure_window_seconds
             self._cell.guesses.count_failure(
-                _guess_key(case.request, case.identity), window_seconds=window_seconds, at=case.at
+                guess_key(case.request, case.identity), window_seconds=window_seconds, at=case.at
             )
         return 0
 
@@ -141,28 +137,6 @@ def _name_for_accounting(case: Case, outcome: Outcome) -> tuple[radiusd.Update, 
         return ()
     name = case.identity.encode()[:MAX_NAME].decode(errors="ignore")
     return (("User-Name", ":=", quoted(name)),)
-
-
-def _limiter_key(request: AccessRequest, identity: str) -> tuple[int, str, str]:
-    # A switch may name the station in User-Name alone, in any notation; the decision takes it from there later.
-    station = request.mac or normalise_mac(request.user_name)
-    # A name is the same user's in whatever case (nac.replica.keys.user).
-    return request.slot, request.nas_key(), station or _folded(identity)
-
-
-def _guess_key(request: AccessRequest, identity: str) -> tuple[int, str, str]:
-    return request.slot, _folded(identity), request.mac
-
-
-def _folded(identity: str) -> str:
-    """The same for all spellings that a directory takes for one name.
-
-    LDAP ignores case, width and repeated blanks (RFC 4518 2), Active Directory also accents.
-    """
-    name = " ".join(identity[:MAX_NAME].split())
-    if not name.isascii():
-        name = "".join(letter for letter in unicodedata.normalize("NFKD", name) if not unicodedata.combining(letter))
-    return name.casefold()
 
 
 def _is_canary(request: AccessRequest) -> bool:

@@ -20,6 +20,7 @@ from nac.identities.settings import LOGIN_SECONDS
 from nac.outbound.reach import Reach
 from nac.replica.store import ReplicaReader
 from nac.secrets import MasterKeyFile, Sealer
+from radius.verifier.forecast import Forecast
 from radius.verifier.report import Orders, Report
 from radius.verifier.server import Server, listen
 from radius.verifier.sources import LiveSources
@@ -39,8 +40,14 @@ async def serve(orders: Orders) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolver"))
     sources = LiveSources(Sealer(MasterKeyFile(Path(orders.cell_key_file))), Reach.parse(orders.reach))
-    verifier = Verifier(ReplicaReader(orders.replica_directory), sources)
-    server = Server(orders.secret.encode(), verifier.verify, reject_delay_seconds=orders.reject_delay_seconds)
+    replica = ReplicaReader(orders.replica_directory)
+    verifier = Verifier(replica, sources)
+    server = Server(
+        orders.secret.encode(),
+        verifier.verify,
+        reject_delay_seconds=orders.reject_delay_seconds,
+        expect_reject=Forecast(replica).is_reject,
+    )
     sock = socket.socket(fileno=orders.socket)
     await listen(server, sock)
     pid_file = Path(orders.pid_file)

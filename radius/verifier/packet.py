@@ -1,4 +1,5 @@
-"""RADIUS as radiusd speaks it to the verifier: signed Access-Requests with a name, a password and a slot.
+"""RADIUS as radiusd speaks it to the verifier: signed Access-Requests with a name, a password and a slot, and with the
+attributes of the NAS's request in Reply-Message.
 
 RFC 2865 (packets, User-Password), RFC 3579 3.2 (Message-Authenticator, demanded of requests and put into answers).
 """
@@ -14,6 +15,7 @@ __all__ = ["ACCESS_ACCEPT", "ACCESS_REJECT", "MOST", "Login", "Refused", "Unread
 
 ACCESS_REQUEST, ACCESS_ACCEPT, ACCESS_REJECT = 1, 2, 3
 _USER_NAME, _USER_PASSWORD, _REPLY_MESSAGE, _NAS_IDENTIFIER, _PROXY_STATE = 1, 2, 18, 32, 33
+_SEVERAL = (_REPLY_MESSAGE, _PROXY_STATE)
 _SLOT_PREFIX = b"slot_"
 _MAX_SLOT_DIGITS = 5
 
@@ -40,6 +42,8 @@ class Login(NamedTuple):
     password: bytes
     # Returned as they came, in order (RFC 2865 5.33).
     proxy_states: tuple[bytes, ...]
+    # The attributes of the NAS's request in pieces (nac.identities.answer); empty for what came inside a tunnel.
+    pairs: tuple[bytes, ...] = ()
 
 
 def parse_login(datagram: bytes, secret: bytes) -> Login:
@@ -65,7 +69,7 @@ def parse_login(datagram: bytes, secret: bytes) -> Login:
 def _read(asked: Login, attributes: Sequence[wire.Attribute], secret: bytes) -> Login:
     values: dict[int, bytes] = {}
     for number, value, _ in attributes:
-        if number in values and number != _PROXY_STATE:
+        if number in values and number not in _SEVERAL:
             raise Refused(f"attribute {number} comes twice")
         values[number] = value
     if not values.keys() >= {_USER_NAME, _USER_PASSWORD, _NAS_IDENTIFIER}:
@@ -74,6 +78,7 @@ def _read(asked: Login, attributes: Sequence[wire.Attribute], secret: bytes) -> 
         slot=_slot(values[_NAS_IDENTIFIER]),
         name=values[_USER_NAME],
         password=_unhide(values[_USER_PASSWORD], asked.authenticator, secret),
+        pairs=tuple(value for number, value, _ in attributes if number == _REPLY_MESSAGE),
     )
 
 

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 MOST_UNDER_WAY = 8192
 # Of one tenant, whose sources could hold up as many as they say: they are its own, the room is everybody's.
 MOST_OF_SLOT = 512
-# Rejects held back at once; more than these go out at once.
+# Answers held back at once; more than these go out at once.
 MOST_HELD = 4096
 # Answers kept for repeated questions: radiusd repeats what a NAS repeats.
 KEPT_ANSWERS = 4096
@@ -30,14 +30,27 @@ class Verify(Protocol):
     async def __call__(self, slot: int, name: bytes, password: bytes, /) -> Answer: ...
 
 
-class Server(asyncio.DatagramProtocol):
-    """A reject leaves no earlier than `reject_delay_seconds` after its question came: radiusd delays the rejects that
-    it decides itself, but none of a request that it proxied. A login still ends within its own limit."""
+class ExpectReject(Protocol):
+    def __call__(self, login: Login, answer: Answer, arrived_at: float, held_until: float, /) -> bool: ...
 
-    def __init__(self, secret: bytes, verify: Verify, *, reject_delay_seconds: float = 0) -> None:
+
+class Server(asyncio.DatagramProtocol):
+    """An answer that leads to an Access-Reject leaves no earlier than `reject_delay_seconds` after its question came:
+    radiusd delays the rejects that it decides itself, but none of a request that it proxied. A login still ends within
+    its own limit."""
+
+    def __init__(
+        self,
+        secret: bytes,
+        verify: Verify,
+        *,
+        reject_delay_seconds: float = 0,
+        expect_reject: ExpectReject = lambda login, answer, arrived_at, held_until: not answer.verified,
+    ) -> None:
         self.counters: Counter[str] = Counter()
         self._secret = secret
         self._verify = verify
+        self._expect_reject = expect_reject
         self._reject_delay_seconds = min(reject_delay_seconds, LOGIN_SECONDS)
         self._transport: asyncio.DatagramTransport | None = None
         self._under_way: dict[_Key, asyncio.Task[None]] = {}
@@ -79,7 +92,8 @@ class Server(asyncio.DatagramProtocol):
 
     async def _serve(self, key: _Key, login: Login) -> None:
         loop = asyncio.get_running_loop()
-        reject_at = loop.time() + self._reject_delay_seconds
+        arrived_at = loop.time()
+        reject_at = arrived_at + self._reject_delay_seconds
         try:
             answer = await self._verify(login.slot, login.name, login.password)
         except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
@@ -88,7 +102,13 @@ class Server(asyncio.DatagramProtocol):
         finally:
             self._under_way.pop(key, None)
             self._of_slot[login.slot] -= 1
-        if not answer.verified and loop.time() < reject_at and len(self._held) < MOST_HELD:
+        if not self._reject_delay_seconds:
+            self._answer(key, login, answer)
+        elif (
+            self._expect_reject(login, answer, arrived_at, reject_at)
+            and loop.time() < reject_at
+            and len(self._held) < MOST_HELD
+        ):
             self._held.add(key)
             loop.call_at(reject_at, self._let_go, key, login, answer)
         else:

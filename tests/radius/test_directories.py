@@ -27,12 +27,14 @@ from tests.waiting import until
 
 PASSWORD = "anna's own password"
 OTHER = "another anna's password"
+REJECT_DELAY_SECONDS = 1
 
 
 @pytest.fixture(scope="module")
 def verifier(standalone_cell):
     cell = standalone_cell
-    with kept_verifier(cell.paths, cell.config.verifier.port, Alarms(), reach=HERE) as process:
+    port = cell.config.verifier.port
+    with kept_verifier(cell.paths, port, Alarms(), reach=HERE, reject_delay_seconds=REJECT_DELAY_SECONDS) as process:
         yield process
 
 
@@ -42,6 +44,7 @@ def directories():
     with Slapd() as alphas, Slapd() as bravos:
         for slapd, password, crowd in ((alphas, PASSWORD, "staff"), (bravos, OTHER, "guests")):
             slapd.load(tree() + person("anna-ldap", password) + group(crowd, dn_of("anna-ldap")))
+            slapd.load(person("gustl", password) + group("visitors", dn_of("gustl")))
         yield {"alpha": alphas, "bravo": bravos}
 
 
@@ -181,6 +184,14 @@ def test_password_that_held_is_remembered_while_the_directory_is_away_until_the_
 def test_password_that_did_not_hold_is_not_held_against_the_right_one(cell, sources):
     assert login(cell.alpha, "wrong") == ACCESS_REJECT
     assert login(cell.alpha) == ACCESS_ACCEPT
+
+
+def test_denied_group_is_rejected_no_sooner_than_a_wrong_password(cell, sources):
+    for password, reason in ((OTHER, "wrong-password"), (PASSWORD, "fallback-denied")):
+        started = time.monotonic()
+        assert login(cell.alpha, password, name="gustl") == ACCESS_REJECT
+        assert time.monotonic() - started >= REJECT_DELAY_SECONDS
+        assert cell.decision(reason=reason).identity == "gustl"
 
 
 def test_removed_source_admits_nobody_any_more(cell, sources):

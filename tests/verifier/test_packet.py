@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from loadtest import packet
 from loadtest.packet import NAS_IDENTIFIER, USER_NAME, USER_PASSWORD, Secret, attribute
-from nac.identities.answer import MAX_OCTETS, Answer, AnswerTooLong, AnswerUnreadable, decode_answer, encode_answer
+from nac.identities.answer import (
+    MAX_OCTETS,
+    Answer,
+    AnswerTooLong,
+    AnswerUnreadable,
+    PairsUnreadable,
+    decode_answer,
+    decode_pairs,
+    encode_answer,
+)
 from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Refused, Unreadable, answer_packet, parse_login
 
 SECRET = b"a-secret-of-the-tests"
@@ -135,6 +144,14 @@ def test_any_pieces_are_an_answer_or_unreadable(pieces):
     try:
         decode_answer(pieces)
     except AnswerUnreadable:
+        return
+
+
+@given(st.lists(st.binary(max_size=300), max_size=3))
+def test_any_pieces_are_attributes_or_unreadable(pieces):
+    try:
+        decode_pairs(pieces)
+    except PairsUnreadable:
         return
 
 

@@ -1,0 +1,88 @@
+"""The time to a reject must not say that the password was right."""
+
+import os
+import time
+from base64 import b85encode
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from loadtest import packet
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
+from nac.replica.records import UserRecord
+from nac.users.passwords import hash_password
+from radius.agent.alarms import Alarms
+from tests.radius.nas import Nas, joined
+from tests.radius.standalone import Plan, running_cell
+from tests.radius.supplicant import new_mac
+from tests.radius.tunnel import Tunnel
+from tests.radius.tunnel import login as login_inside
+from tests.radius.users import put_argon2_user
+from tests.verifier.running import kept_verifier
+
+DELAY_SECONDS = 1
+PASSWORD, WRONG = "correct horse battery", "wrong horse battery"
+REPLY_MESSAGE = 18
+
+
+@pytest.fixture(scope="module")
+def delaying_cell():
+    """radiusd and the verifier delay rejects, as they do for customers."""
+    with (
+        running_cell(Plan(reject_delay_seconds=DELAY_SECONDS)) as cell,
+        kept_verifier(cell.paths, cell.config.verifier.port, Alarms(), reject_delay_seconds=DELAY_SECONDS),
+    ):
+        yield cell
+
+
+@pytest.fixture(autouse=True)
+def users(delaying_cell):
+    """The policy admits staff. gus is a guest."""
+    delaying_cell.forget_records()
+    with delaying_cell.replica.begin() as batch:
+        put_argon2_user(batch, delaying_cell, "otto", PASSWORD)
+        guest = UserRecord("0", "gus", False, ("guests",), hash_password(PASSWORD), b"", 0)
+        batch.put_user(delaying_cell.alpha.number, guest)
+
+
+def login(cell, name, password, *more):
+    """The answer's code, and the seconds that it took."""
+    nas = Nas(cell.alpha)
+    attributes = joined([(USER_NAME, name), (CALLING_STATION_ID, new_mac()), *more])
+    started = time.monotonic()
+    reply = nas.exchange(packet.access_request(7, os.urandom(16), attributes, nas.key, password.encode()), seconds=12)
+    assert reply is not None
+    return reply[0], time.monotonic() - started
+
+
+def login_in_ttls(cell, name, password):
+    tunnel = Tunnel(cell.alpha).open()
+    started = time.monotonic()
+    return tunnel.say(login_inside(name.encode(), password.encode())), time.monotonic() - started
+
+
+@pytest.mark.parametrize("log_in", [login, login_in_ttls])
+@pytest.mark.parametrize("password", [WRONG, PASSWORD])
+def test_denied_user_is_rejected_no_sooner_than_with_a_wrong_password(delaying_cell, log_in, password):
+    # Twice: the verifier remembers a password that was right.
+    for _ in range(2):
+        code, seconds = log_in(delaying_cell, "gus", password)
+        assert code == ACCESS_REJECT
+        assert seconds >= DELAY_SECONDS
+    reasons = {record.reason for record in delaying_cell.decisions(identity="gus")}
+    assert reasons == {"wrong-password" if password == WRONG else "rule-denied"}
+
+
+def test_admitted_user_does_not_wait(delaying_cell):
+    with ThreadPoolExecutor(2) as devices:
+        denied = devices.submit(login, delaying_cell, "gus", PASSWORD)
+        assert login(delaying_cell, "otto", PASSWORD)[0] == ACCESS_ACCEPT
+        assert not denied.done()
+        assert denied.result()[0] == ACCESS_REJECT
+
+
+def test_request_too_long_for_the_verifier_is_decided_after_the_delay(delaying_cell):
+    long = [(REPLY_MESSAGE, b85encode(os.urandom(192))) for _ in range(14)]
+    code, seconds = login(delaying_cell, "otto", PASSWORD, *long)
+    assert code == ACCESS_ACCEPT
+    assert seconds >= DELAY_SECONDS
