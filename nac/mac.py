@@ -28,15 +28,18 @@ def normalise_mac(text: str) -> str:
     return digits
 
 
-@lru_cache(maxsize=8192)
 def station_mac(text: str) -> str:
     """The MAC address in a Calling-Station-Id, "" for none. Some controllers send ":" and the SSID behind it.
 
     An EUI-64 (8 octets) is no MAC address, although it begins as one.
     """
-    mac = normalise_mac(text)
-    if mac or _EUI_64.fullmatch(text):
-        return mac
+    return normalise_mac(text) or (_mac_before_ssid(text) if text else "")
+
+
+@lru_cache(maxsize=8192)
+def _mac_before_ssid(text: str) -> str:
+    if _EUI_64.fullmatch(text):
+        return ""
     return next((normalise_mac(text[:length]) for length in _LENGTHS if _is_followed_by_ssid(text, length)), "")
 
 

@@ -60,6 +60,8 @@ _places = Places()
 _wanted_types = WantedTypes()
 # Of an EAP packet that has a type: "0x", code, identifier, length, type.
 _EAP_HEX_DIGITS = 12
+# Conversations that last longer are noted, so that rlm_eap and the module agree on which are open.
+_NOTED_AFTER_SECONDS = 10
 
 
 def instantiate(_: object) -> int:
@@ -213,8 +215,8 @@ def _count_conversation(request: AccessRequest, at: int) -> tuple[radiusd.Update
     if ended is not None:
         _ender.end(request.slot, ended)
         say_conversations_full(request.slot, ended.nas[0], at)
-    watched = (("Admit-Watched", ":=", "1"),) if conversations.are_watched else ()
-    return ("Admit-Number", ":=", str(number)), *watched
+    watch_after = 0 if conversations.are_watched else at // 1_000_000 + _NOTED_AFTER_SECONDS
+    return ("Admit-Number", ":=", str(number)), ("Admit-Watch-After", ":=", str(watch_after))
 
 
 def _note_challenge(slot: int, state: Attributes, reply: Attributes) -> radiusd.Answer:

@@ -40,9 +40,9 @@ from radius.module.trust import (
 )
 from radius.module.verified import user_facts
 
-_TUNNEL_METHODS = (*TUNNELLED_METHODS, *UNFINISHED_TUNNELS)
-_TLS_METHODS = ("eap-tls", *_TUNNEL_METHODS)
-USER_METHODS = (*TUNNELLED_METHODS, "pap", "chap", "mschapv1", "mschapv2")
+_TUNNEL_METHODS = frozenset((*TUNNELLED_METHODS, *UNFINISHED_TUNNELS))
+_TLS_METHODS = frozenset(("eap-tls", *_TUNNEL_METHODS))
+USER_METHODS = frozenset((*TUNNELLED_METHODS, "pap", "chap", "mschapv1", "mschapv2"))
 # What fails of these without a word of why is a wrong password.
 _PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv1", "mschapv2", "eap-ttls-pap")
 
@@ -201,7 +201,8 @@ class Case:
 
     @property
     def tls_version(self) -> str:
-        return first(self.state, "TLS-Session-Version").removeprefix("TLS ") or self.stored_version
+        said = self.state.get("TLS-Session-Version")
+        return said[0].removeprefix("TLS ") if said else self.stored_version
 
     @property
     def resumed(self) -> bool:

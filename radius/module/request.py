@@ -93,7 +93,10 @@ class AccessRequest:
     @property
     def proof(self) -> tuple[str, ...]:
         """As nac.journal.records has it: which secret the NAS has, as radius.module.secret_lookup has named it."""
-        _, which, rotation = (*self.attributes.get("Admit-Secret", "").split(":"), "", "", "")[:3]
+        of_client = self.attributes.get("Admit-Secret", "")
+        if ":" not in of_client:
+            return ()
+        _, which, rotation = (*of_client.split(":"), "", "")[:3]
         return (rotation, which, self.source) if rotation else ()
 
     @property
