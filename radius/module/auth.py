@@ -112,11 +112,13 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
         request = AccessRequest(lists["request"], lists["config"])
         control = collect(lists["config"])
         stage = first(control, "Admit-Stage")
+        state = collect(lists["session-state"])
+        if stage in ("certificate-sent", "challenge", "failed-inside"):
+            _note_challenge(request.slot, state, collect(lists["reply"]))
         if stage == "certificate-sent":
             return _certificate_sent(request)
-        state = collect(lists["session-state"])
         if stage == "challenge":
-            return _note_challenge(request.slot, state, collect(lists["reply"]))
+            return radiusd.NOOP
         method = first(control, "Admit-Method") or eap_method(request.attributes.get("EAP-Type", ""), state)
         case = Case(request, method, state)
         case.answer = verifier_answer(control)
@@ -219,14 +221,13 @@ def _count_conversation(request: AccessRequest, at: int) -> tuple[radiusd.Update
     return ("Admit-Number", ":=", str(number)), ("Admit-Watch-After", ":=", str(watch_after))
 
 
-def _note_challenge(slot: int, state: Attributes, reply: Attributes) -> radiusd.Answer:
+def _note_challenge(slot: int, state: Attributes, reply: Attributes) -> None:
     packet = first(reply, "EAP-Message")
     conversations = _conversations.get(slot)
     if conversations is not None and len(packet) >= _EAP_HEX_DIGITS:
         found_by = bytes.fromhex(first(reply, "State")[2:])
         number = int(first(state, "Admit-Number") or 0)
         conversations.note(number, found_by, int(packet[4:6], 16), clock.epoch_microseconds())
-    return radiusd.NOOP
 
 
 def _end_eap(request: AccessRequest, state: Attributes, outcome: Outcome) -> Outcome:
