@@ -21,6 +21,7 @@ from nac.feeds import sealed
 from nac.feeds import service as feeds
 from nac.feeds.errors import FeedUnreachable, InvalidFeed
 from nac.feeds.repository import ORDERS
+from nac.feeds.rights import READ_BY
 from nac.feeds.settings import SyslogSettings, WebhookSettings, stored
 from nac.models import Feed as FeedRow
 from nac.tenants import service as tenants
@@ -28,22 +29,11 @@ from nac.tenants import service as tenants
 router = APIRouter(prefix="/tenants/{tenant}/feeds", tags=["feeds"])
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.FEED_READ))]
-# What a feed sends is read by whoever names the receiver.
-_READ_BY = {
-    "authentication": Permission.LOG_READ,
-    "accounting": Permission.LOG_READ,
-    "coa": Permission.SESSION_READ,
-    "session": Permission.SESSION_READ,
-    "audit": Permission.AUDIT_READ,
-    "alarm": Permission.TENANT_READ,
-    "endpoint": Permission.ENDPOINT_READ,
-    "certificate": Permission.CERTIFICATE_READ,
-}
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.FEED_MANAGE, Effect.RECORDS))]
 Leads = Annotated[
     Access,
     Depends(
-        ChangesTenant(Permission.FEED_MANAGE, Effect.DISCLOSURE, Effect.CONNECTION, also=frozenset(_READ_BY.values()))
+        ChangesTenant(Permission.FEED_MANAGE, Effect.DISCLOSURE, Effect.CONNECTION, also=frozenset(READ_BY.values()))
     ),
 ]
 Tries = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE, Effect.CONNECTION))]
@@ -298,7 +288,7 @@ def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Rot
 
 
 def _require_to_read(access: Access, row: FeedRow) -> None:
-    access.require(*{_READ_BY[kind] for kind in stored(row.kind, sealed.shown(row)).kinds})
+    access.require(*{READ_BY[kind] for kind in stored(row.kind, sealed.shown(row)).kinds})
 
 
 def _require_match(change: Change, access: Access, feed: str) -> None:
