@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
+from api.server_tests import server_test
 from api.state import settings_of, signing_of
 from api.v1.feed_settings import FeedSettingsChange, SyslogGiven, WebhookGiven, given_settings
 from api.v1.inputs import Input, Slug
@@ -212,18 +213,20 @@ def remove_feed(access: Changes, feed: _Name) -> None:
 
 @router.post("/{feed}/test", operation_id="testFeed")
 def test_feed(request: Request, access: Tries, feed: _Name) -> Tested:
-    """Send an event at once that says it is a test; a paused feed is tried, too. A failed delivery is a result."""
+    """Send an event at once that says it is a test; a paused feed is tried, too. A failed delivery is a result. A few
+    tests may run at a time (429)."""
     with access.read() as session:
         row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
         slug = tenants.require(session, tenant_id=access.tenant_id).slug
     try:
-        sent = feeds.send_test(
-            row,
-            tenant_slug=slug,
-            reach=settings_of(request).outbound_reach,
-            sealer=signing_of(request).sealer,
-            now=utc_now(),
-        )
+        with server_test(access.tenant_id):
+            sent = feeds.send_test(
+                row,
+                tenant_slug=slug,
+                reach=settings_of(request).outbound_reach,
+                sealer=signing_of(request).sealer,
+                now=utc_now(),
+            )
     except FeedUnreachable as exc:
         return Tested(delivered=False, sent="", failure=exc.detail)
     return Tested(delivered=True, sent=sent, failure="")
