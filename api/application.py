@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from weakref import WeakValueDictionary
 
 from fastapi import APIRouter, FastAPI
 from fastapi.telemetry import TelemetryConfig
@@ -69,6 +70,7 @@ def make_application(
     beside: list[tuple[Callable[[], None], Callable[[], None]]] = []
     app.state.beside = beside
     app.state.rooms = {}
+    app.state.shares = WeakValueDictionary()
     health.prepare_probing(
         app,
         make_engine(

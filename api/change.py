@@ -16,6 +16,7 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from api.state import signing_of
+from api.turns import leave_share
 from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.audit.service import Origin
@@ -241,6 +242,7 @@ def changing(
             answer = Answer(status, dict(response.headers) | of_tenant, change.body)
             idempotency.finish(session, named, answer, seal=sealer.seal)
     if change.tenant_id is not None:
+        leave_share(request)
         response.headers[_LIVE] = _told_live(change.tenant_id, response.headers[_POSITION], wait=wait)
 
 

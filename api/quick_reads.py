@@ -8,6 +8,7 @@ the route itself and its JSON are made in one go, by one of a few threads.
 All the rest is FastAPI's: other routes, and each request that has a mistake in it, which it tells as ever.
 """
 
+from asyncio import get_running_loop
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from api.access import asks_who, require_credential
 from api.instant import function_of, is_instant, result_of
 from api.kept_session import keeping
 from api.state import reading_threads_of
-from api.turns import InRoom, in_turn
+from api.turns import InRoom, in_share, in_turn
 
 Values = dict[str, Any]
 # A default of another kind is one that each request has a copy of.
@@ -158,8 +159,10 @@ class _Quick:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         require_credential(scope)
         request = Request(scope, receive, send)
+        began = get_running_loop().time()
         try:
-            answer = await in_turn(reading_threads_of(request), self._plan.answer, request)
+            async with in_share(request):
+                answer = await in_turn(reading_threads_of(request), self._plan.answer, request, began=began)
         except _Mistaken:
             await self._otherwise(scope, receive, send)
             return

@@ -138,10 +138,15 @@ def note_good(scope: Scope, public_id: str, owner: object) -> None:
         shown.note(Good(public_id, owner))
 
 
+def owner_of(scope: Scope) -> object | None:
+    """Whose credential is shown; None where it was not good before."""
+    shown: Shown | None = scope.get("admit.shown")
+    return None if shown is None or shown.known is None else shown.known.owner
+
+
 def is_known(scope: Scope) -> bool:
     """Whether the credential was good the last time that it was shown."""
-    shown: Shown | None = scope.get("admit.shown")
-    return shown is not None and shown.known is not None
+    return owner_of(scope) is not None
 
 
 class Rates:

@@ -4,6 +4,7 @@ from asyncio import Semaphore
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Final
+from weakref import WeakValueDictionary
 
 from fastapi import FastAPI, Request
 
@@ -58,6 +59,12 @@ def prepare_reading(app: FastAPI) -> None:
     # Of one that is not started, as tests have it: those of the event loop.
     app.state.reading_threads = None
     app.state.beside.append((start, stop))
+
+
+def shares_of(request: Request) -> WeakValueDictionary[object, Semaphore]:
+    """By owner, as long as requests of it run or wait."""
+    shares: WeakValueDictionary[object, Semaphore] = request.app.state.shares
+    return shares
 
 
 def prepare_room(app: FastAPI, places: int, *, whose: str = "") -> None:

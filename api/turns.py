@@ -6,8 +6,9 @@ he asks for is begun.
 """
 
 from asyncio import CancelledError, Semaphore, get_running_loop, timeout, wrap_future
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Executor
+from contextlib import ExitStack, asynccontextmanager
 from copy import copy
 from inspect import iscoroutinefunction
 from typing import Final, TypeVar
@@ -18,11 +19,15 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.bodies import PATIENCE_SECONDS, read_body, replay
-from api.state import room_of, settings_of, wait_seconds_of
-from nac.db import wait_budget
+from api.rates import owner_of
+from api.state import room_of, settings_of, shares_of, wait_seconds_of
+from nac.db import CONNECTIONS_MOST, wait_budget
 from nac.errors import AdmitError, ConnectionsInUse
 
 _REMEDY: Final = "Try again in some seconds."
+# Requests of one owner (a tenant, an MSP, a person) at a time: half of the connections are left to the others.
+OF_OWNER_MOST = CONNECTIONS_MOST // 2
+_SHARE: Final = "admit.share"
 Result = TypeVar("Result")
 
 
@@ -32,11 +37,12 @@ async def in_turn(
     request: Request,
     *,
     wait_seconds: float | None = None,
+    began: float | None = None,
 ) -> Result:
-    """What `work` comes to. It waits for PostgreSQL for `wait_seconds`, or as long as any request. Raises
-    ConnectionsInUse where no thread could begin with it in time."""
+    """What `work` comes to. It waits for PostgreSQL for `wait_seconds`, or as long as any request, since `began` (of
+    the loop's clock; now). Raises ConnectionsInUse where no thread could begin with it in time."""
     loop = get_running_loop()
-    began = loop.time()
+    began = loop.time() if began is None else began
 
     def bounded() -> Result:
         with wait_budget(wait_seconds or wait_seconds_of(request), spent=loop.time() - began):
@@ -52,7 +58,7 @@ async def in_turn(
         # What was begun is not given up.
         is_late = turn.cancel()
 
-    timer = loop.call_later(settings_of(request).api_database_wait_seconds, give_up)
+    timer = loop.call_at(began + settings_of(request).api_database_wait_seconds, give_up)
     try:
         return await wrap_future(turn)
     except CancelledError:
@@ -61,6 +67,51 @@ async def in_turn(
         raise ConnectionsInUse(remedy=_REMEDY) from None
     finally:
         timer.cancel()
+
+
+class _Share:
+    """One of the requests that an owner may have at a time; None for an owner that is not known yet."""
+
+    def __init__(self, places: Semaphore | None) -> None:
+        self._places = places
+        self.loop = get_running_loop()
+
+    def leave(self) -> None:
+        """Again does nothing."""
+        if self._places is not None:
+            self._places.release()
+            self._places = None
+
+
+async def _take_share(request: Request) -> _Share:
+    """Requests beyond it wait here, where they take no thread."""
+    owner = owner_of(request.scope)
+    places = None if owner is None else shares_of(request).setdefault(owner, Semaphore(OF_OWNER_MOST))
+    if places is not None:
+        await places.acquire()
+    share = request.scope[_SHARE] = _Share(places)
+    return share
+
+
+@asynccontextmanager
+async def in_share(request: Request) -> AsyncIterator[None]:
+    """Raises ConnectionsInUse."""
+    try:
+        async with timeout(settings_of(request).api_database_wait_seconds):
+            share = await _take_share(request)
+    except TimeoutError as exc:
+        raise ConnectionsInUse(remedy=_REMEDY) from exc
+    try:
+        yield
+    finally:
+        share.leave()
+
+
+def leave_share(request: Request) -> None:
+    """From a thread, which from now on waits and seldom needs a connection."""
+    share: _Share | None = request.scope.get(_SHARE)
+    if share is not None:
+        share.loop.call_soon_threadsafe(share.leave)
 
 
 class InRoom:
@@ -94,27 +145,26 @@ class InRoom:
             await self._app(scope, receive, send)
             return
         began = get_running_loop().time()
-        try:
-            async with timeout(settings_of(request).api_database_wait_seconds):
-                await room.acquire()
-        except TimeoutError as exc:
-            full = ConnectionsInUse(remedy=_REMEDY)
-            if self._refused is None:
-                raise full from exc
-            await self._refused(full)(scope, receive, send)
-            return
-        place = _Place(room)
+        with ExitStack() as places:
+            try:
+                async with timeout(settings_of(request).api_database_wait_seconds):
+                    places.callback((await _take_share(request)).leave)
+                    await room.acquire()
+                    places.callback(room.release)
+            except TimeoutError as exc:
+                full = ConnectionsInUse(remedy=_REMEDY)
+                if self._refused is None:
+                    raise full from exc
+                await self._refused(full)(scope, receive, send)
+                return
 
-        async def sent(message: Message) -> None:
-            # However long whoever asked takes to read it.
-            place.leave()
-            await send(message)
+            async def sent(message: Message) -> None:
+                # However long whoever asked takes to read it.
+                places.close()
+                await send(message)
 
-        try:
             with wait_budget(wait_seconds_of(request), spent=get_running_loop().time() - began):
                 await self._app(scope, receive, sent)
-        finally:
-            place.leave()
 
 
 def in_room(
@@ -133,13 +183,3 @@ def in_room(
             yield bounded
         else:
             yield route
-
-
-class _Place:
-    def __init__(self, room: Semaphore) -> None:
-        self._room: Semaphore | None = room
-
-    def leave(self) -> None:
-        if self._room is not None:
-            self._room.release()
-            self._room = None

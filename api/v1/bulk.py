@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
 from api.json_input import takes
-from api.v1.inputs import GroupNames, Input, body_references
+from api.v1.inputs import BoundedMistakes, GroupNames, Input, body_references
 from api.v1.jobs import Job, accepted
 from api.v1.moments import Moment
 from api.v1.nases import NewNas
@@ -56,7 +56,7 @@ class PutEndpoints(Input):
     """Approve (or block) these. One that is there becomes what its item says, or is a mistake, or stays as it is."""
 
     operation: Literal["put"]
-    items: list[BulkEndpoint] = Field(min_length=1, max_length=MOST)
+    items: Annotated[list[BulkEndpoint], BoundedMistakes] = Field(min_length=1, max_length=MOST)
     existing: Existing = "refuse"
     make_groups: bool = False
     allow_random: bool = False
@@ -87,7 +87,7 @@ class BulkUser(Input):
 
 class PutUsers(Input):
     operation: Literal["put"]
-    items: list[BulkUser] = Field(min_length=1, max_length=MOST)
+    items: Annotated[list[BulkUser], BoundedMistakes] = Field(min_length=1, max_length=MOST)
     existing: Existing = "refuse"
     make_groups: bool = False
     # What passwords are stored for, besides PAP.
@@ -99,7 +99,7 @@ class PutNases(Input):
     """A NAS is there if one has the identifier, or else the address."""
 
     operation: Literal["put"]
-    items: list[NewNas] = Field(min_length=1, max_length=MOST)
+    items: Annotated[list[NewNas], BoundedMistakes] = Field(min_length=1, max_length=MOST)
     existing: Existing = "refuse"
 
 

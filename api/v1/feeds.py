@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
+from api.server_tests import server_test
 from api.state import settings_of, signing_of
 from api.v1.feed_settings import FeedSettingsChange, SyslogGiven, WebhookGiven, given_settings
 from api.v1.inputs import Input, Slug
@@ -21,6 +22,7 @@ from nac.feeds import sealed
 from nac.feeds import service as feeds
 from nac.feeds.errors import FeedUnreachable, InvalidFeed
 from nac.feeds.repository import ORDERS
+from nac.feeds.rights import READ_BY
 from nac.feeds.settings import SyslogSettings, WebhookSettings, stored
 from nac.models import Feed as FeedRow
 from nac.tenants import service as tenants
@@ -28,22 +30,11 @@ from nac.tenants import service as tenants
 router = APIRouter(prefix="/tenants/{tenant}/feeds", tags=["feeds"])
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.FEED_READ))]
-# What a feed sends is read by whoever names the receiver.
-_READ_BY = {
-    "authentication": Permission.LOG_READ,
-    "accounting": Permission.LOG_READ,
-    "coa": Permission.SESSION_READ,
-    "session": Permission.SESSION_READ,
-    "audit": Permission.AUDIT_READ,
-    "alarm": Permission.TENANT_READ,
-    "endpoint": Permission.ENDPOINT_READ,
-    "certificate": Permission.CERTIFICATE_READ,
-}
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.FEED_MANAGE, Effect.RECORDS))]
 Leads = Annotated[
     Access,
     Depends(
-        ChangesTenant(Permission.FEED_MANAGE, Effect.DISCLOSURE, Effect.CONNECTION, also=frozenset(_READ_BY.values()))
+        ChangesTenant(Permission.FEED_MANAGE, Effect.DISCLOSURE, Effect.CONNECTION, also=frozenset(READ_BY.values()))
     ),
 ]
 Tries = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE, Effect.CONNECTION))]
@@ -222,18 +213,20 @@ def remove_feed(access: Changes, feed: _Name) -> None:
 
 @router.post("/{feed}/test", operation_id="testFeed")
 def test_feed(request: Request, access: Tries, feed: _Name) -> Tested:
-    """Send an event at once that says it is a test; a paused feed is tried, too. A failed delivery is a result."""
+    """Send an event at once that says it is a test; a paused feed is tried, too. A failed delivery is a result. A few
+    tests may run at a time (429)."""
     with access.read() as session:
         row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
         slug = tenants.require(session, tenant_id=access.tenant_id).slug
     try:
-        sent = feeds.send_test(
-            row,
-            tenant_slug=slug,
-            reach=settings_of(request).outbound_reach,
-            sealer=signing_of(request).sealer,
-            now=utc_now(),
-        )
+        with server_test(access.tenant_id):
+            sent = feeds.send_test(
+                row,
+                tenant_slug=slug,
+                reach=settings_of(request).outbound_reach,
+                sealer=signing_of(request).sealer,
+                now=utc_now(),
+            )
     except FeedUnreachable as exc:
         return Tested(delivered=False, sent="", failure=exc.detail)
     return Tested(delivered=True, sent=sent, failure="")
@@ -298,7 +291,7 @@ def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Rot
 
 
 def _require_to_read(access: Access, row: FeedRow) -> None:
-    access.require(*{_READ_BY[kind] for kind in stored(row.kind, sealed.shown(row)).kinds})
+    access.require(*{READ_BY[kind] for kind in stored(row.kind, sealed.shown(row)).kinds})
 
 
 def _require_match(change: Change, access: Access, feed: str) -> None:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.remedies import of_the_api
+from api.server_tests import server_test
 from api.v1.inputs import Input, Omittable, Slug
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
@@ -148,18 +149,19 @@ def remove_source(access: Changes, source: _Source) -> None:
 @router.post("/{source}/test", operation_id="testIdentitySource")
 def test_source(access: Tries, source: _Source, body: Question) -> TestAnswer:
     """Ask it about a user, as a login would, from here: the cell may have another way to it. That it was asked is in
-    the audit log, the password nowhere."""
-    with access.noted() as session:
-        trial = begin_trial(
-            session,
-            actor=access.actor,
-            tenant_id=access.tenant_id,
-            name=source,
-            user=body.user,
-            unseal=access.sealer.open,
-        )
-    asked = run_trial(trial, reach=_reach(access), user=body.user, password=body.password.encode())
-    answer, steps = asyncio.run(asked)
+    the audit log, the password nowhere. A few tests may run at a time (429)."""
+    with server_test(access.tenant_id):
+        with access.noted() as session:
+            trial = begin_trial(
+                session,
+                actor=access.actor,
+                tenant_id=access.tenant_id,
+                name=source,
+                user=body.user,
+                unseal=access.sealer.open,
+            )
+        asked = run_trial(trial, reach=_reach(access), user=body.user, password=body.password.encode())
+        answer, steps = asyncio.run(asked)
     reason = reason_of(answer.reason) if answer.reason else None
     return TestAnswer(
         verified=answer.verified,

@@ -1,5 +1,6 @@
 """What was too long for an answer: the same routes for the platform, for an MSP and for a tenant."""
 
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID
@@ -21,6 +22,17 @@ from nac.models import Job as JobRow
 
 router = APIRouter(tags=["jobs"])
 
+# By which you read what a job was given, or what it found, where you could not start it.
+_READ_BY: Mapping[str, Permission] = {
+    Permission.ENDPOINT_MANAGE: Permission.ENDPOINT_READ,
+    Permission.USER_MANAGE: Permission.USER_READ,
+    Permission.NAS_MANAGE: Permission.NAS_READ,
+    # It compares a draft with the log.
+    Permission.POLICY_PUBLISH: Permission.LOG_READ,
+}
+# Of a problem that tells what the job found: names of devices and users, say.
+_ALWAYS_TOLD = ("code", "title")
+
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
@@ -34,8 +46,10 @@ class Job(Observed):
     done: int
     # 0 where it is not known.
     total: int
+    # null also where the caller could neither start the job nor read what it is about.
     result: dict[str, Any] | None
-    # As a problem of an answer would be (RFC 9457); of one that is queued, why it is tried again.
+    # As a problem of an answer would be (RFC 9457); of one that is queued, why it is tried again. Such callers see
+    # its code and title.
     problem: dict[str, Any] | None
     asked_by: str
     request_id: str | None
@@ -49,7 +63,12 @@ class Job(Observed):
         return {"state", "done", "total", "problem", "started_at"} if is_open else set()
 
 
-def shown(row: JobRow) -> Job:
+def shown(row: JobRow, held: Collection[Permission]) -> Job:
+    """As a caller with these permissions sees it."""
+    result, problem = row.result, row.problem
+    if not _may_read(row, held):
+        result = None
+        problem = problem and {name: problem[name] for name in _ALWAYS_TOLD if name in problem}
     return Job(
         id=row.id,
         kind=row.kind,
@@ -58,8 +77,8 @@ def shown(row: JobRow) -> Job:
         is_cancelled=row.is_cancelled,
         done=row.total if row.state == "done" and row.total else row.done,
         total=row.total,
-        result=row.result and told_by_the_api(row.result),
-        problem=row.problem and told_by_the_api(row.problem),
+        result=result and told_by_the_api(result),
+        problem=problem and told_by_the_api(problem),
         asked_by=row.asked_by,
         request_id=row.request_id,
         created_at=row.created_at,
@@ -68,12 +87,19 @@ def shown(row: JobRow) -> Job:
     )
 
 
+def _may_read(row: JobRow, held: Collection[Permission]) -> bool:
+    return all(
+        need in held or (_READ_BY[need] in held if need in _READ_BY else not need.endswith(".read"))
+        for need in row.needs or ()
+    )
+
+
 def accepted(access: Access, response: Response, row: JobRow) -> Job:
     """To be answered with 202 by a route that began a job: where it is."""
     place = access.asked.request.url.path.split("/")[:4]
     response.status_code = 202
     response.headers["Location"] = "/".join((*place[: 3 if place[2] == "platform" else 4], "jobs", str(row.id)))
-    return shown(row)
+    return shown(row, access.held)
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
@@ -86,15 +112,17 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         state: Annotated[list[State] | None, Query()] = None,
         kind: JobKind | None = None,
     ) -> Page[Job]:
-        """Those that ended are forgotten after 30 days."""
+        """Those that ended are forgotten after 30 days. What they found is shown as `get` shows it."""
         with access.read() as session:
             found = jobs.search_jobs(session, owner=access.owner, states=state or (), kind=kind or "", span=paging.span)
-            return paging.ordered(found.rows, shown, searched=found.searched)
+            return paging.ordered(found.rows, lambda row: shown(row, access.held), searched=found.searched)
 
     @router.get(f"{prefix}/jobs/{{job_id}}", operation_id=f"get{noun}Job")
     def get_job(access: Annotated[Access, read], job_id: UUID) -> Job:
+        """How far it is, and what it found. What it found takes the permissions that starting it took, or those to
+        read the same things."""
         with access.read() as session:
-            return access.shown(shown(jobs.require(session, owner=access.owner, job_id=job_id)))
+            return access.shown(shown(jobs.require(session, owner=access.owner, job_id=job_id), access.held))
 
     @router.post(f"{prefix}/jobs/{{job_id}}/cancel", operation_id=f"cancel{noun}Job")
     def cancel_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
@@ -102,7 +130,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         with access.change() as change:
             _require_match(change, access, job_id)
             row = jobs.cancel(change.session, actor=access.actor, owner=access.owner, job_id=job_id)
-            return change.answer(shown(row))
+            return change.answer(shown(row, access.held))
 
     @router.post(f"{prefix}/jobs/{{job_id}}/retry", operation_id=f"retry{noun}Job")
     def retry_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
@@ -110,12 +138,14 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         with access.change() as change:
             _require_match(change, access, job_id)
             row = jobs.retry(change.session, actor=access.actor, owner=access.owner, job_id=job_id, held=access.held)
-            return change.answer(shown(row))
+            return change.answer(shown(row, access.held))
 
 
 def _require_match(change: Change, access: Access, job_id: UUID) -> None:
-    change.require_match(shown(jobs.require(change.session, owner=access.owner, job_id=job_id, lock=True)))
+    row = jobs.require(change.session, owner=access.owner, job_id=job_id, lock=True)
+    change.require_match(shown(row, access.held))
 
 
 for each in of_every_owner(Permission.JOB_READ, Permission.JOB_MANAGE, Effect.WORK):
-    _routes(*each)
+    reads = type(each.reads)(Permission.JOB_READ, Effect.DISCLOSURE, also=frozenset(_READ_BY.values()))
+    _routes(each.prefix, each.noun, reads, each.manages)

@@ -274,26 +274,27 @@ def publish_policy(access: Publishes, response: Response, policy: PolicySlug, bo
     """
     with access.change() as change:
         _require_match(change, access, policy)
-        if publishing_takes_long(change.session, tenant_id=access.tenant_id):
-            # The draft of now: what others save while the job waits was seen by nobody who may publish.
-            draft = policies.get_draft(change.session, tenant_id=access.tenant_id, slug=policy)
-            number = body.version or (draft.number if draft is not None else None)
+        who: dict[str, Any] = {"tenant_id": access.tenant_id, "slug": policy}
+        # The draft of now: what others save while the job waits was seen by nobody who may publish. Without a draft
+        # there is nothing that a job could wait for.
+        takes_long = publishing_takes_long(change.session, tenant_id=access.tenant_id)
+        draft = policies.get_draft(change.session, **who) if takes_long else None
+        if draft is not None:
             row = jobs.start(
                 change.session,
                 actor=access.actor,
                 owner=access.owner,
                 kind=PUBLISH,
                 title=f"Publish {policy}",
-                input={"slug": policy, "number": number, "acknowledge": body.acknowledge},
+                input={"slug": policy, "number": body.version or draft.number, "acknowledge": body.acknowledge},
                 needs=(Permission.POLICY_PUBLISH,),
                 seal=access.signing.sealer.seal,
             )
             return change.answer(accepted(access, response, row))
         version = policies.publish_policy(
             change.session,
+            **who,
             actor=access.actor,
-            tenant_id=access.tenant_id,
-            slug=policy,
             number=body.version,
             acknowledge=body.acknowledge,
         )

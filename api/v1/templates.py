@@ -22,12 +22,14 @@ from nac.models import Template as TemplateRow
 from nac.models import TemplateVersion as VersionRow
 from nac.templates import repository, rollouts
 from nac.templates import service as templates
-from nac.templates.rights import EVERY_PART
+from nac.templates.rights import EVERY_PART, TO_READ_EVERY_PART
 from nac.templates.rollouts import LEAST_MINUTES, MOST_MINUTES, MOST_STAGES
 
 router = APIRouter(prefix="/msps/{msp}/templates", tags=["templates"])
 
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
+# What a tenant has otherwise takes, there, what it takes to read it (nac.templates.rights).
+Compares = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ, Effect.DISCLOSURE, also=TO_READ_EVERY_PART))]
 Changes = Annotated[Access, Depends(ChangesMsp(Permission.TEMPLATE_MANAGE, Effect.DRAFT))]
 # At each tenant that is concerned it takes what its parts take there (nac.templates.rights).
 RollsOut = Annotated[
@@ -250,12 +252,13 @@ def get_version(access: Reads, slug: str, number: Annotated[int, _NUMBER]) -> Wh
 
 @router.get("/{slug}/tenants", operation_id="listTemplateTenants")
 def list_followers(
-    access: Reads,
+    access: Compares,
     slug: str,
     paging: Annotated[Ordered, Depends(sorted_by(repository.FOLLOWERS))],
     drift: Annotated[bool, Query(description="With what each has otherwise than its version says.")] = False,
 ) -> Page[Follower]:
-    """Those that follow the template and that the asker may see."""
+    """Those that follow the template and that the asker may see. With `drift` it takes, at each of them, the
+    permissions to read the parts of its version."""
     with access.read() as session:
         rows = templates.list_followers(
             session,
@@ -263,6 +266,7 @@ def list_followers(
             span=paging.span,
             with_drift=drift,
             only=_seen(access),
+            held=access.held_at,
         )
         return paging.ordered(rows, _follower, entity=lambda row: (row.row, row.tenant))
 

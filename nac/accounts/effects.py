@@ -40,8 +40,9 @@ class Effect(StrEnum):
     PLATFORM = "Changes cells, limits of the platform or whose a tenant is."
 
 
-# Feeds and exports are only ways to what others read.
-_READS_DATA: Final = frozenset(each for each in Permission if each.is_read) - {P.FEED_READ, P.EXPORT_READ}
+# Feeds, exports, jobs and templates are only ways to what others read.
+_WAYS: Final = frozenset({P.FEED_READ, P.EXPORT_READ, P.JOB_READ, P.TEMPLATE_READ})
+_READS_DATA: Final = frozenset(each for each in Permission if each.is_read) - _WAYS
 # Of each effect the permissions of which a route asks for at least one.
 GUARDS: Final[Mapping[Effect, frozenset[Permission]]] = MappingProxyType(
     {

@@ -12,6 +12,14 @@ from nac.models import Tenant
 Held = Callable[[TenantId], frozenset[Permission]]
 # Of a site: they say which rules decide there.
 _OF_POLICY: Final = frozenset({"policy", "monitor", "fallback"})
+_READ_BY: Final = {
+    Permission.ENDPOINT_MANAGE: Permission.ENDPOINT_READ,
+    Permission.USER_MANAGE: Permission.USER_READ,
+    Permission.POLICY_MANAGE: Permission.POLICY_READ,
+    Permission.SITE_MANAGE: Permission.SITE_READ,
+    Permission.TENANT_MANAGE: Permission.TENANT_READ,
+}
+TO_READ_EVERY_PART: Final = frozenset(_READ_BY.values())
 EVERY_PART: Final = frozenset(
     {
         *(Permission.ENDPOINT_MANAGE, Permission.USER_MANAGE, Permission.SITE_MANAGE),
@@ -41,10 +49,20 @@ def _needed(part: str) -> set[Permission]:
 
 def require_at(held: Held, tenant: Tenant, parts: Iterable[str]) -> None:
     """Raises PermissionMissing where the caller could not change these parts at the tenant."""
-    missing = sorted(needed_for(parts) - held(TenantId(tenant.id)))
+    _require(held, tenant, needed_for(parts), "override these parts at the tenant")
+
+
+def require_to_read_at(held: Held, tenant: Tenant, parts: Iterable[str]) -> None:
+    """Raises PermissionMissing where the caller could not read these parts at the tenant."""
+    needed = frozenset(_READ_BY[each] for each in needed_for(parts) if each in _READ_BY)
+    _require(held, tenant, needed, "ask without drift")
+
+
+def _require(held: Held, tenant: Tenant, needed: frozenset[Permission], otherwise: str) -> None:
+    missing = sorted(needed - held(TenantId(tenant.id)))
     if missing:
         raise PermissionMissing(
             f"At tenant {tenant.slug!r} the template takes permissions that you do not have: {', '.join(missing)}.",
             place="tenant",
-            remedy="Ask an administrator for a role that has them, or override these parts at the tenant.",
+            remedy=f"Ask an administrator for a role that has them, or {otherwise}.",
         )

@@ -18,7 +18,7 @@ from nac.templates import repository
 from nac.templates.document import PART, parse_template, parts_of, read_template
 from nac.templates.parts import read_parts
 from nac.templates.repository import FOLLOWERS
-from nac.templates.rights import Held, require_at
+from nac.templates.rights import Held, require_at, require_to_read_at
 from nac.tenants import service as tenants
 from nac.tenants.service import TenantNotFound
 from nac.validation import require_name, require_slug
@@ -188,8 +188,11 @@ def list_followers(
     span: Span | None = None,
     with_drift: bool = False,
     only: Collection[TenantId] | None = None,
+    held: Held | None = None,
 ) -> Sequence[Follower]:
-    """`only` these where it is given. Drift is of the version that each has; a tenant that has none yet has none."""
+    """`only` these where it is given. Drift is of the version that each has; a tenant that has none yet has none.
+
+    Raises PermissionMissing where the caller, who may do what is `held` (None for all), could not read the parts."""
     rows = repository.followers(session, template, span=span or FOLLOWERS.first(), only=only)
     if not with_drift:
         return [Follower(tenant, row) for row, tenant in rows]
@@ -201,6 +204,8 @@ def list_followers(
             if row.version not in versions:
                 version = require_version(session, template=template, number=row.version)
                 versions[row.version] = parts_of(read_template(version.document))
+            if held is not None:
+                require_to_read_at(held, tenant, own_parts(versions[row.version], row.overrides))
             enter_tenant(session, tenant.id)
             drift = drift_of(session, row, versions[row.version])
         found.append(Follower(tenant, row, drift))

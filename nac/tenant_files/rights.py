@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from nac.accounts.permissions import Permission
+from nac.feeds.rights import READ_BY
 
 P = Permission
 
@@ -29,7 +30,8 @@ CONTENTS: Final[Mapping[str, Rights]] = {
     **dict.fromkeys(("endpoint_groups", "endpoints", "endpoint_group_members"), _ENDPOINTS),
     **dict.fromkeys(("user_groups", "users", "user_group_members"), _USERS),
     "identity_sources": Rights(P.SOURCE_READ, (P.SOURCE_MANAGE,)),
-    "feeds": Rights(P.FEED_READ, (P.FEED_MANAGE,)),
+    # A feed sends what these permissions read.
+    "feeds": Rights(P.FEED_READ, (P.FEED_MANAGE, *READ_BY.values())),
     "redecision_settings": Rights(P.REDECISION_READ, (P.REDECISION_MANAGE,)),
     **dict.fromkeys(("retention_settings", "retention_terms"), _RETENTION),
     **dict.fromkeys(("certificate_settings", "certificate_authorities", "revocation_lists"), _AUTHORITIES),

@@ -6,8 +6,10 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import ValidationError
 from sqlalchemy import Engine, func, select
 
+from api.v1.bulk import PutEndpoints
 from nac import groups as all_groups
 from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
@@ -305,3 +307,18 @@ def test_groups_of_a_tenant_are_bounded(api: httpx.Client, monkeypatch: pytest.M
     monkeypatch.setattr(all_groups, "MOST_NEW_GROUPS", 1)
     refused = api.post(BULK, json=body | {"items": items(1, groups=["e", "f"]), "existing": "update"})
     assert "At once it may be 1" in refused.text
+
+
+@pytest.mark.parametrize(("good", "told"), [(0, 201), (200, 1)])
+def test_rows_of_nothing_but_mistakes_are_told_in_part(api: httpx.Client, good: int, told: int) -> None:
+    """To write out each mistake of 400,000 kept the event loop, and all other requests, for a second."""
+    wrong = dict.fromkeys(map("field-{}".format, range(40)), 0)
+    body = {"operation": "put", "items": items(good) + items(10_000 - good, **wrong)}
+    with pytest.raises(ValidationError) as refused:
+        PutEndpoints.model_validate(body)
+    assert refused.value.error_count() <= 10_000
+    answer = api.post(BULK, json=body)
+    assert answer.status_code == 422
+    mistakes = answer.json()["mistakes"]
+    assert len(mistakes) == min(told, 200)
+    assert mistakes[0]["place"] == ("items[0].field-0" if told > 1 else "items")

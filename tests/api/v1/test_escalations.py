@@ -1,6 +1,7 @@
 """A weak permission must not have the effect of a strong one: each case is an attack that once worked, or could."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,12 +11,16 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import Engine
 
 from nac.accounts.owners import Owner
-from nac.db import MspScope, session_scope
+from nac.accounts.permissions import Permission
+from nac.db import MspScope, TenantScope, session_scope
 from nac.ids import TenantId
+from nac.jobs import running
 from nac.jobs import service as jobs
+from nac.secrets import MasterKeyFile, Sealer
 from tests.api.v1.conftest import MakeToken
 from tests.enrolment.conftest import request_der
 from tests.factories.tenancy import Platform
+from worker.handlers import HANDLERS
 
 ALPHA = "/v1/tenants/alpha"
 SCHOOL = "/v1/msps/acme/templates/school"
@@ -221,6 +226,81 @@ def test_tenant_files_take_what_their_parts_take(api: httpx.Client, as_msp: As) 
     file = {"slug": "copy", "file": "UEsDBBQ="}
     refused = api.post("/v1/msps/acme/tenant-files", json=file, headers=as_msp("tenant.create"))
     assert _is_refused(refused, "authority.manage"), refused.text
+
+
+def test_tenant_file_takes_what_its_feeds_send(api: httpx.Client, as_msp: As) -> None:
+    weak = as_msp(*(each for each in _msp_permissions(api) if each != "audit.read"))
+    refused = api.post("/v1/msps/acme/tenant-files", json={"slug": "copy", "file": "UEsDBBQ="}, headers=weak)
+    assert _is_refused(refused, "audit.read"), refused.text
+
+
+@pytest.fixture
+def found(app_engine: Engine, tenant_id: TenantId, api: httpx.Client) -> None:
+    """Jobs that tell of devices: a replay that is done, a publication and an import that failed."""
+    result = {"differences": [{"examples": [{"mac": "00005e005301"}]}]}
+    problem = {"code": "refused", "title": "Refused.", "detail": "00005e005301"}
+    for needs, told in (
+        ({"log.read"}, {"state": "done", "result": result}),
+        ({"policy.publish"}, {"state": "failed", "problem": problem}),
+        ({"endpoint.manage", "user.manage"}, {"state": "failed", "problem": problem}),
+    ):
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            job = jobs.start(
+                session,
+                actor="person:ann@acme.example",
+                owner=Owner(tenant_id=tenant_id),
+                kind="test",
+                title="T",
+                input={},
+                needs=[Permission(each) for each in needs],
+                seal=lambda plain, _: plain,
+            )
+            for name, value in told.items():
+                setattr(job, name, value)
+
+
+@pytest.mark.usefixtures("found")
+@pytest.mark.parametrize(
+    ("held", "seen"),
+    [
+        ((), 0),
+        (("log.read",), 2),
+        (("policy.publish",), 1),
+        (("endpoint.read",), 0),
+        (("endpoint.read", "user.manage"), 1),
+        (("log.read", "endpoint.read", "user.read"), 3),
+    ],
+)
+def test_what_a_job_found_takes_the_permission_to_read_it(
+    api: httpx.Client, as_tenant: As, held: tuple[str, ...], seen: int
+) -> None:
+    own = as_tenant("job.read", *held)
+    listed = api.get(f"{ALPHA}/jobs", headers=own).json()["items"]
+    each = [api.get(f"{ALPHA}/jobs/{job['id']}", headers=own).json() for job in listed]
+    assert each == listed
+    assert ["00005e005301" in str(job) for job in listed].count(True) == seen
+    assert [job["problem"] and job["problem"]["code"] for job in listed] == ["refused", "refused", None]
+
+
+@pytest.mark.usefixtures("school")
+def test_drift_takes_the_permissions_to_read_it(
+    api: httpx.Client, as_msp: As, tmp_path: Path, app_engine: Engine, worker_engine: Engine
+) -> None:
+    assert api.put(f"{SCHOOL}/tenants/alpha", json={}).status_code == 200
+    started = api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES})
+    assert started.status_code == 201, started.text
+    sealer = Sealer(MasterKeyFile(next(tmp_path.rglob("*.key"))))
+    while running.run_next(HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
+        pass
+    own = {"rules": [], "fallback": {"verdict": "permit", "vlan": "666"}}
+    assert api.put(f"{ALPHA}/policies/open/draft", json=own).status_code == 200
+    assert api.post(f"{ALPHA}/policies/open/publish", json={}).status_code == 200
+    path, drift = f"{SCHOOL}/tenants", {"drift": "true"}
+    assert api.get(path, headers=as_msp("template.read")).status_code == 200
+    refused = api.get(path, params=drift, headers=as_msp("template.read", "site.read"))
+    assert _is_refused(refused, "policy.read"), refused.text
+    answer = api.get(path, params=drift, headers=as_msp("template.read", "site.read", "policy.read"))
+    assert [each["part"] for each in answer.json()["items"][0]["drift"]] == ["policy:open"]
 
 
 def _msp_permissions(api: httpx.Client) -> list[str]:

@@ -265,6 +265,17 @@ def test_long_replay_and_publication_are_jobs(
     assert api.get(OFFICE).json()["published_version"] == 4
 
 
+@pytest.mark.usefixtures("replay_asked_for")
+def test_publication_without_draft_starts_no_job(api: httpx.Client, record, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A draft that somebody saves while the job waits would be published, unseen by who asked."""
+    monkeypatch.setattr(asking, "AT_ONCE_MOST", 2)
+    record(3)
+    assert api.post(f"{HERE}/policies", json={"slug": "office"}).status_code == 201
+    refused = api.post(f"{OFFICE}/publish", json={})
+    assert (refused.status_code, refused.json()["code"]) == (409, "nothing-to-publish"), refused.text
+    assert api.get(f"{HERE}/jobs").json()["items"] == []
+
+
 def test_hits_tell_of_every_rule(api: httpx.Client, owner_engine: Engine, tenant_id: TenantId) -> None:
     api.post(POLICIES, json={"slug": "office"})
     assert api.get(f"{OFFICE}/hits").status_code == 404

@@ -13,19 +13,25 @@ import httpx
 import psycopg
 import pytest
 from fastapi import FastAPI
+from sqlalchemy import Engine
 
+from api import turns
 from api.connections import HttpWithFiles
 from api.enrolment import main as enrolment
 from api.main import create_app
 from api.public import main as public
 from api.state import DEVICES_MOST, LINKS_MOST, THREADS_MOST
+from nac.accounts.owners import Owner
 from nac.db import CONNECTIONS_MOST
 from nac.enrolment.tokens import Token
 from nac.ids import TenantId
 from nac.settings import Settings
 from tests.api.served import served, served_on_port, settings_of_public
+from tests.api.v1.conftest import MakeToken
 from tests.factories.certificates import Certified
+from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
+from tests.waiting import until
 
 Ask = Callable[[httpx.Client, int], httpx.Response]
 Refused = set[tuple[int, str, str]]
@@ -58,6 +64,12 @@ def _hurry(app: FastAPI, hurried: Settings) -> FastAPI:
     return app
 
 
+@pytest.fixture
+def of_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One token stands for many owners."""
+    monkeypatch.setattr(turns, "OF_OWNER_MOST", _CLIENTS)
+
+
 @contextmanager
 def held_up(
     client: httpx.Client, database: Database, table: str, ask: Ask, *, served_most: int
@@ -82,6 +94,7 @@ def told(refused: list[httpx.Response]) -> Refused:
     return {(each.status_code, each.headers["content-type"], each.headers["retry-after"]) for each in refused}
 
 
+@pytest.mark.usefixtures("of_one_owner")
 @pytest.mark.parametrize(
     ("ask", "table", "served_most", "good"),
     [
@@ -239,3 +252,33 @@ def test_forms_that_come_slowly_take_nobodys_place(database: Database, patient: 
             client = slow.enter_context(socket.create_connection(("127.0.0.1", port)))
             client.sendall(f"POST {link} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n".encode())
         assert httpx.get(f"{url}{link}").status_code == 404
+
+
+def test_requests_of_one_owner_that_wait_hold_up_no_other(
+    database: Database,
+    app_engine: Engine,
+    platform: Platform,
+    tenant_id: TenantId,
+    make_token: MakeToken,
+    tmp_path: Path,
+) -> None:
+    """Each waits for a lock, with a connection: 10 of them were all that there are."""
+    other_id = TenantId(make_tenant(app_engine, platform, "beta").id)
+    own, other = ({"Authorization": f"Bearer {make_token(Owner(tenant_id=each))}"} for each in (tenant_id, other_id))
+    with served(create_app(settings_of_public(database, tmp_path)), http=HttpWithFiles) as client:
+        one = f"{ENDPOINTS}/00:00:5e:00:53:01"
+        assert client.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:01"}, headers=own).status_code == 201
+        assert client.get("/v1/tenants/beta", headers=other).status_code == 200
+        with psycopg.connect(database.superuser_url) as locking, ThreadPoolExecutor(_CLIENTS) as clients:
+            locking.execute("SELECT FROM endpoints FOR UPDATE")
+            waiting = {clients.submit(client.patch, one, json={"name": "x"}, headers=own) for _ in range(_CLIENTS)}
+            in_locks = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            with psycopg.connect(database.superuser_url, autocommit=True) as looking:
+                until(lambda: looking.execute(in_locks).fetchone() == (turns.OF_OWNER_MOST,), "requests that wait")
+            for number in range(1, 11):
+                added = client.post("/v1/tenants/beta/endpoints", json={"mac": f"0000{number:08x}"}, headers=other)
+                assert added.status_code == 201, added.text
+                assert client.get("/v1/tenants/beta/endpoints", headers=other).status_code == 200
+                assert added.elapsed.total_seconds() < 2
+            locking.rollback()
+            assert {each.result().status_code for each in waiting} <= {200, 503}

@@ -1,0 +1,62 @@
+"""A server that keeps silent holds up its own tenant's tests, and nobody else."""
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+import httpx
+import pytest
+
+from api.state import THREADS_MOST
+
+ALPHA = "/v1/tenants/alpha"
+_SECONDS = 2.0
+
+
+@pytest.fixture
+def outbound_networks() -> str:
+    return "127.0.0.0/8"
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """It takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0), backlog=THREADS_MOST) as listener:
+        yield listener.getsockname()[1]
+
+
+def _add_feed(api: httpx.Client, port: int) -> None:
+    settings = {"url": f"https://127.0.0.1:{port}/", "timeout_seconds": _SECONDS}
+    added = api.post(f"{ALPHA}/feeds", json={"kind": "webhook", "name": "silent", "settings": settings})
+    assert added.status_code == 201, added.text
+
+
+def _add_source(api: httpx.Client, port: int) -> None:
+    settings = {"urls": [f"ldaps://127.0.0.1:{port}"], "base_dn": "dc=x", "time_limit_seconds": _SECONDS}
+    added = api.post(f"{ALPHA}/identity-sources", json={"kind": "ldap", "name": "silent", "settings": settings})
+    assert added.status_code == 201, added.text
+
+
+@pytest.mark.parametrize(
+    ("add", "path", "body"),
+    [
+        (_add_feed, "feeds/silent/test", None),
+        (_add_source, "identity-sources/silent/test", {"user": "ann", "password": "hush"}),
+    ],
+    ids=["feed", "identity source"],
+)
+def test_tests_of_a_silent_server_hold_up_nobody_else(
+    api: httpx.Client, silent_port: int, add: Any, path: str, body: dict[str, str] | None
+) -> None:
+    add(api, silent_port)
+    with ThreadPoolExecutor(THREADS_MOST) as clients:
+        asked = [clients.submit(api.post, f"{ALPHA}/{path}", json=body) for _ in range(THREADS_MOST)]
+        refused = next(each.result() for each in as_completed(asked))
+        assert (refused.status_code, refused.json()["code"]) == (429, "too-many-tests"), refused.text
+        assert refused.headers["retry-after"]
+        answer = api.post(f"{ALPHA}/endpoints", json={"mac": "00:00:5e:00:53:01"}, timeout=_SECONDS)
+        assert answer.status_code == 201, answer.text
+        assert [each.result().status_code for each in asked].count(200) == 2
+    # The places are free again.
+    assert api.post(f"{ALPHA}/{path}", json=body).status_code == 200
