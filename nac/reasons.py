@@ -226,8 +226,9 @@ REASONS = _catalogue(
     Reason(
         "method-not-offered",
         "Login method not offered",
-        "The device wants to log in by a method that this tenant does not offer; the detail names those that it does. "
-        "Set the device's network profile to one of them, or offer the method (./admit tenant set --methods).",
+        "The device wants to log in by a method that this tenant does not offer. The detail names the offered methods. "
+        "Set the device's network profile to one of them. If Admit supports the method (docs/methods.md), you can also "
+        "offer it: ./admit tenant set SLUG --methods.",
     ),
     Reason(
         "eap-failed",
@@ -238,13 +239,15 @@ REASONS = _catalogue(
         "wrong-mab-password",
         "Switch sends another password with the MAC address",
         "The device has no password: the switch sends one for it. Set MAC authentication at the switch to send what "
-        "the detail names, or say what it sends: ./admit nas set NAS --mab-password.",
+        "the detail names. Or tell Admit what the switch sends: ./admit nas set NAS --mab-password (first ./admit nas "
+        "add, if the switch is not registered).",
     ),
     Reason(
         "no-station",
         "The request does not say which device it is",
-        "The switch sends no MAC address of the device; the detail names what it sends. Set it to send the address in "
-        "Calling-Station-Id. Where it cannot, and nobody can type a name at it: ./admit nas set NAS --mab-by-name.",
+        "The switch does not send the MAC address of the device; the detail names what it sends. Set the switch to "
+        "send the address in Calling-Station-Id. If it can send neither Calling-Station-Id nor Service-Type, and "
+        "nobody can type a name at it: ./admit nas set NAS --mab-by-name.",
     ),
     Reason("wrong-password", "Wrong password", "The password does not fit. Reset it, or correct it in the device."),
     Reason(
@@ -365,8 +368,9 @@ REASONS = _catalogue(
     Reason(
         "too-many-conversations",
         "Too many unfinished logins",
-        "So many devices of this tenant began to log in and did not finish that the oldest logins were ended. The alarm"
-        " `unfinished-logins` names the switch or access point; look there for a device that begins again and again.",
+        "So many devices of this tenant began to log in and did not finish that Admit ended the oldest logins. This "
+        "device can log in again at once. The alarm `unfinished-logins` (./admit status) names the address of the "
+        "switch or access point; look there for a device that begins again and again.",
     ),
     Reason(
         "empty-identity",
@@ -383,9 +387,9 @@ REASONS = _catalogue(
     Reason(
         "too-many-wrong-passwords",
         "Too many wrong passwords",
-        "Too many logins with this user name had a wrong password. Find the device that sends them: the decisions with"
-        " `wrong-password` show its MAC address. Devices that the user has logged in from are not affected. Others can"
-        " log in again when the window ends.",
+        "Too many logins with this user name had a wrong password. Find the device that sends them: ./admit decisions "
+        "--user NAME --reason wrong-password. Devices from which the user logged in before count separately. "
+        "Other devices can log in again when the tenant's window ends (docs/limits.md; default 15 minutes).",
     ),
     Reason(
         "not-ready",
