@@ -24,7 +24,7 @@ from tests.waiting import PATIENCE_SECONDS
 
 _AS_SERVED: dict[str, Any] = {"http": BoundedHttp, "log_level": "critical", "lifespan": "on"}
 
-# A connection for each request. The pool of httpx may close a kept one that it has just given to another thread (EBADF).
+# A connection for each request: the pool of httpx may close a kept one that another thread has just taken (EBADF).
 _NONE_KEPT = httpx.Limits(max_keepalive_connections=0)
 # So long an application may take to stop.
 feed._POLL_SECONDS = 0.02
