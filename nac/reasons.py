@@ -19,12 +19,12 @@ REASONS = _catalogue(
         "fallback-permitted", "Admitted by the fallback", "No rule matched; the fallback of the site or policy permits."
     ),
     Reason(
-        "rule-quarantined", "Put into quarantine by a rule", "The rule named here admits it with restrictions alone."
+        "rule-quarantined", "Put into quarantine by a rule", "The rule named here admits the device with restrictions."
     ),
     Reason(
         "fallback-quarantined",
         "Put into quarantine by the fallback",
-        "No rule matched; the fallback of the site or policy admits with restrictions alone.",
+        "No rule matched; the fallback of the site or policy admits the device with restrictions.",
     ),
     Reason("rule-denied", "Denied by a rule", "The rule named here denies. Change the rule, or what it matches on."),
     Reason(
@@ -47,9 +47,9 @@ REASONS = _catalogue(
     ),
     Reason(
         "self-test-refused",
-        "It says to be of a self-test, and is not",
-        "A NAS names itself admit-self-test, which is reserved, or somebody shows the certificate of a self-test. Give "
-        "the NAS another name.",
+        "Claims to be a self-test, but is not",
+        "The NAS-Identifier is admit-self-test, which is reserved, or a device uses the certificate of a self-test. "
+        "Give the NAS another identifier.",
     ),
     Reason(
         "no-passphrase",
@@ -154,7 +154,7 @@ REASONS = _catalogue(
     ),
     Reason(
         "certificate-status-unknown",
-        "Nobody can say whether the certificate is revoked",
+        "Revocation status of the certificate is unknown",
         "The tenant admits certificates of imported authorities only with a fresh word of their status, and there is "
         "none: ./admit ca show tells how old the last one is and what went wrong. A device that is seen for the first "
         "time is admitted once its status was fetched, within a minute.",
@@ -213,8 +213,8 @@ REASONS = _catalogue(
     Reason(
         "tls-failed",
         "Secure connection failed",
-        "Device and server could not agree on a secure connection. Try again; if it stays so, "
-        "update the device and hand the detail to the operator (TLS handshake).",
+        "The device and Admit could not set up a secure connection. Try again. If it fails again, update the device "
+        "and hand the detail to the operator (TLS handshake).",
     ),
     Reason(
         "conversation-abandoned",
@@ -233,7 +233,8 @@ REASONS = _catalogue(
     Reason(
         "eap-failed",
         "Login broke off",
-        "Device and server lost the thread; a retry usually mends it. If not, hand the detail to the operator (EAP).",
+        "The device and Admit disagree about the state of this login. A retry usually succeeds. If not, hand the "
+        "detail to the operator (EAP).",
     ),
     Reason(
         "wrong-mab-password",
@@ -249,7 +250,7 @@ REASONS = _catalogue(
         "send the address in Calling-Station-Id. If it can send neither Calling-Station-Id nor Service-Type, and "
         "nobody can type a name at it: ./admit nas set NAS --mab-by-name.",
     ),
-    Reason("wrong-password", "Wrong password", "The password does not fit. Reset it, or correct it in the device."),
+    Reason("wrong-password", "Wrong password", "The password is wrong. Correct it in the device, or reset it."),
     Reason(
         "password-not-carried",
         "No password that RADIUS can carry",
@@ -342,7 +343,7 @@ REASONS = _catalogue(
     ),
     Reason(
         "directory-needs-pap",
-        "Directories check passwords sent by PAP alone",
+        "Directories only check passwords sent by PAP",
         "No user of the tenant's own has this name, and directories and providers cannot be asked about it by CHAP, "
         "MS-CHAP or PEAP. Set the device to EAP-TTLS with PAP, or add the user.",
     ),
@@ -363,7 +364,8 @@ REASONS = _catalogue(
     Reason(
         "rate-limited",
         "Too many failures",
-        "This device failed too often in a short time and is rejected unheard. Mend the cause; it ends by itself.",
+        "This device failed too often in a short time. Admit rejects it without a look at its credentials until the "
+        "window ends (docs/limits.md). The rejects before show the cause: ./admit decisions --mac MAC.",
     ),
     Reason(
         "too-many-conversations",
