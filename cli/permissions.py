@@ -20,8 +20,8 @@ _LEVELS = {Level.TENANT: "tenant", Level.MSP: "MSP", Level.PLATFORM: "platform"}
 _OF_TENANTS = permissions_at(Level.TENANT)
 _HEAD = """\
 # Permissions
-Each operation of the API asks for one permission, on the tenant, the MSP or the platform that its path names. What
-anybody has comes from his roles (as a member) or from a token.
+Each operation of the API asks for one permission, on the tenant, the MSP or the platform that its path names.
+People have permissions from their roles as members, programs from their tokens.
 
 This page is made by `python -m cli.permissions --write`. A role or token gives a permission on its own place and on all
 below it: an MSP's on its tenants, the platform's everywhere.

@@ -19,12 +19,12 @@ REASONS = _catalogue(
         "fallback-permitted", "Admitted by the fallback", "No rule matched; the fallback of the site or policy permits."
     ),
     Reason(
-        "rule-quarantined", "Put into quarantine by a rule", "The rule named here admits it with restrictions alone."
+        "rule-quarantined", "Put into quarantine by a rule", "The rule named here admits the device with restrictions."
     ),
     Reason(
         "fallback-quarantined",
         "Put into quarantine by the fallback",
-        "No rule matched; the fallback of the site or policy admits with restrictions alone.",
+        "No rule matched; the fallback of the site or policy admits the device with restrictions.",
     ),
     Reason("rule-denied", "Denied by a rule", "The rule named here denies. Change the rule, or what it matches on."),
     Reason(
@@ -47,9 +47,9 @@ REASONS = _catalogue(
     ),
     Reason(
         "self-test-refused",
-        "It says to be of a self-test, and is not",
-        "A NAS names itself admit-self-test, which is reserved, or somebody shows the certificate of a self-test. Give "
-        "the NAS another name.",
+        "Claims to be a self-test, but is not",
+        "The NAS-Identifier is admit-self-test, which is reserved, or a device uses the certificate of a self-test. "
+        "Give the NAS another identifier.",
     ),
     Reason(
         "no-passphrase",
@@ -154,7 +154,7 @@ REASONS = _catalogue(
     ),
     Reason(
         "certificate-status-unknown",
-        "Nobody can say whether the certificate is revoked",
+        "Revocation status of the certificate is unknown",
         "The tenant admits certificates of imported authorities only with a fresh word of their status, and there is "
         "none: ./admit ca show tells how old the last one is and what went wrong. A device that is seen for the first "
         "time is admitted once its status was fetched, within a minute.",
@@ -213,8 +213,8 @@ REASONS = _catalogue(
     Reason(
         "tls-failed",
         "Secure connection failed",
-        "Device and server could not agree on a secure connection. Try again; if it stays so, "
-        "update the device and hand the detail to the operator (TLS handshake).",
+        "The device and Admit could not set up a secure connection. Try again. If it fails again, update the device "
+        "and hand the detail to the operator (TLS handshake).",
     ),
     Reason(
         "conversation-abandoned",
@@ -226,27 +226,31 @@ REASONS = _catalogue(
     Reason(
         "method-not-offered",
         "Login method not offered",
-        "The device wants to log in by a method that this tenant does not offer; the detail names those that it does. "
-        "Set the device's network profile to one of them, or offer the method (./admit tenant set --methods).",
+        "The device wants to log in by a method that this tenant does not offer. The detail names the offered methods. "
+        "Set the device's network profile to one of them. If Admit supports the method (docs/methods.md), you can also "
+        "offer it: ./admit tenant set SLUG --methods.",
     ),
     Reason(
         "eap-failed",
         "Login broke off",
-        "Device and server lost the thread; a retry usually mends it. If not, hand the detail to the operator (EAP).",
+        "The device and Admit disagree about the state of this login. A retry usually succeeds. If not, hand the "
+        "detail to the operator (EAP).",
     ),
     Reason(
         "wrong-mab-password",
         "Switch sends another password with the MAC address",
         "The device has no password: the switch sends one for it. Set MAC authentication at the switch to send what "
-        "the detail names, or say what it sends: ./admit nas set NAS --mab-password.",
+        "the detail names. Or tell Admit what the switch sends: ./admit nas set NAS --mab-password (first ./admit nas "
+        "add, if the switch is not registered).",
     ),
     Reason(
         "no-station",
         "The request does not say which device it is",
-        "The switch sends no MAC address of the device; the detail names what it sends. Set it to send the address in "
-        "Calling-Station-Id. Where it cannot, and nobody can type a name at it: ./admit nas set NAS --mab-by-name.",
+        "The switch does not send the MAC address of the device; the detail names what it sends. Set the switch to "
+        "send the address in Calling-Station-Id. If it can send neither Calling-Station-Id nor Service-Type, and "
+        "nobody can type a name at it: ./admit nas set NAS --mab-by-name.",
     ),
-    Reason("wrong-password", "Wrong password", "The password does not fit. Reset it, or correct it in the device."),
+    Reason("wrong-password", "Wrong password", "The password is wrong. Correct it in the device, or reset it."),
     Reason(
         "password-not-carried",
         "No password that RADIUS can carry",
@@ -339,7 +343,7 @@ REASONS = _catalogue(
     ),
     Reason(
         "directory-needs-pap",
-        "Directories check passwords sent by PAP alone",
+        "Directories only check passwords sent by PAP",
         "No user of the tenant's own has this name, and directories and providers cannot be asked about it by CHAP, "
         "MS-CHAP or PEAP. Set the device to EAP-TTLS with PAP, or add the user.",
     ),
@@ -360,13 +364,15 @@ REASONS = _catalogue(
     Reason(
         "rate-limited",
         "Too many failures",
-        "This device failed too often in a short time and is rejected unheard. Mend the cause; it ends by itself.",
+        "This device failed too often in a short time. Admit rejects it without a look at its credentials until the "
+        "window ends (docs/limits.md). The rejects before show the cause: ./admit decisions --mac MAC.",
     ),
     Reason(
         "too-many-conversations",
         "Too many unfinished logins",
-        "So many devices of this tenant began to log in and did not finish that the oldest logins were ended. The alarm"
-        " `unfinished-logins` names the switch or access point; look there for a device that begins again and again.",
+        "So many devices of this tenant began to log in and did not finish that Admit ended the oldest logins. This "
+        "device can log in again at once. The alarm `unfinished-logins` (./admit status) names the address of the "
+        "switch or access point; look there for a device that begins again and again.",
     ),
     Reason(
         "empty-identity",
@@ -383,9 +389,9 @@ REASONS = _catalogue(
     Reason(
         "too-many-wrong-passwords",
         "Too many wrong passwords",
-        "Too many logins with this user name had a wrong password. Find the device that sends them: the decisions with"
-        " `wrong-password` show its MAC address. Devices that the user has logged in from are not affected. Others can"
-        " log in again when the window ends.",
+        "Too many logins with this user name had a wrong password. Find the device that sends them: ./admit decisions "
+        "--user NAME --reason wrong-password. Devices from which the user logged in before count separately. "
+        "Other devices can log in again when the tenant's window ends (docs/limits.md; default 15 minutes).",
     ),
     Reason(
         "not-ready",

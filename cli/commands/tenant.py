@@ -48,6 +48,10 @@ def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:
         "nat_session_seconds": tenant.nat_session_seconds,
         "silent_reports": tenant.silent_reports,
         "silent_days": tenant.silent_days,
+        "failure_limit": tenant.failure_limit,
+        "failure_window_seconds": tenant.failure_window_seconds,
+        "password_failure_limit": tenant.password_failure_limit,
+        "password_failure_window_seconds": tenant.password_failure_window_seconds,
         "realms": list(tenant.realms),
     }
 
@@ -155,6 +159,22 @@ def list_(as_json: bool) -> None:
 @click.option(
     "--silent-days", type=int, metavar="N", help="So has one that never sent any and is silent for N days (first: 7)."
 )
+@click.option("--failure-limit", type=int, metavar="N", help="Failures of one device at one NAS (default 200).")
+@click.option(
+    "--failure-window-seconds", type=int, metavar="SECONDS", help="Window in which they count, in seconds (default 60)."
+)
+@click.option(
+    "--password-failure-limit",
+    type=int,
+    metavar="N",
+    help="Wrong passwords of one user name (default 20); see docs/limits.md.",
+)
+@click.option(
+    "--password-failure-window-seconds",
+    type=int,
+    metavar="SECONDS",
+    help="Window in which they count, in seconds (default 900).",
+)
 @click.option(
     "--realms",
     metavar="LIST",
@@ -170,6 +190,10 @@ def set_(
     nat_session_seconds: int | None,
     silent_reports: int | None,
     silent_days: int | None,
+    failure_limit: int | None,
+    failure_window_seconds: int | None,
+    password_failure_limit: int | None,
+    password_failure_window_seconds: int | None,
     realms: str | None,
     as_json: bool,
 ) -> None:
@@ -179,8 +203,9 @@ def set_(
     passwords by them (docs/methods.md).
     """
     silence = (silent_reports, silent_days)
+    failures = (failure_limit, failure_window_seconds, password_failure_limit, password_failure_window_seconds)
     others = (methods, tls_versions, replay_days, status_failure, nat_session_seconds, realms)
-    if all(given is None for given in (*others, *silence)):
+    if all(given is None for given in (*others, *silence, *failures)):
         raise InvalidInput("There is nothing to set.", remedy="See ./admit tenant set --help.")
     offer = parse_offer(methods=methods, tls_versions=tls_versions)
     domain = Domain()
@@ -197,6 +222,16 @@ def set_(
         if silence != (None, None):
             tenant = tenants.set_silence(
                 session, actor=domain.actor, tenant_id=tenant_id, reports=silent_reports, days=silent_days
+            )
+        if any(given is not None for given in failures):
+            tenant = tenants.set_failures(
+                session,
+                actor=domain.actor,
+                tenant_id=tenant_id,
+                limit=failure_limit,
+                window_seconds=failure_window_seconds,
+                password_limit=password_failure_limit,
+                password_window_seconds=password_failure_window_seconds,
             )
         if realms is not None:
             listed = [realm for part in realms.split(",") if (realm := part.strip())]

@@ -77,7 +77,8 @@ def notes_of_signing(nas: Nas, signing: Signing | None, *, now: datetime) -> lis
         return []
     return [
         f"it sent a request without Message-Authenticator at {_minute(unsigned)}; such requests are not answered any "
-        "more (to exempt it again: require_message_authenticator: false)"
+        "more (to exempt it again: require_message_authenticator: false, or ./admit nas set "
+        "--without-message-authenticator)"
     ]
 
 

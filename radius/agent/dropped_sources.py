@@ -61,9 +61,10 @@ UNSIGNED = Cause(
 UNFINISHED = Cause(
     "conversations_full",
     "unfinished-logins:",
-    "Devices behind {named} begin EAP logins at tenant {slug} and do not finish them. The oldest of them are ended "
-    "(reason too-many-conversations), so that others can log in. Look there for a device that begins again and again: "
-    "./admit decisions -t {slug} --rejects",
+    "Devices behind {named} begin EAP logins at tenant {slug} and do not finish them. Admit ends the oldest of them "
+    "(reason too-many-conversations), so that others can log in. Look there for a device that begins again and again. "
+    "./admit decisions -t {slug} --reason conversation-abandoned shows devices that left after our certificate. "
+    "Devices that left before are only in the log of the switch or access point.",
 )
 
 

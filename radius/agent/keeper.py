@@ -25,7 +25,7 @@ from radius.agent.dropped_sources import UNFINISHED, UNSIGNED, WRONG_SECRET, Dro
 from radius.agent.exemption_alarms import tell_of_exemptions
 from radius.agent.generation import Generations
 from radius.agent.hang import HangWatch
-from radius.agent.libraries import uncorrected
+from radius.agent.libraries import packages, uncorrected
 from radius.agent.log import LogFollower
 from radius.agent.materials import Materials
 from radius.agent.memory import limit_bytes
@@ -115,7 +115,8 @@ class Keeper:
         for name in uncorrected():
             detail = (
                 f"{name} of this FreeRADIUS may have a memory fault by which a device ends radiusd, and Admit has no "
-                "correction for this build. Install the package that the documentation names, or offer no EAP-TTLS."
+                f"correction for this build. Install {packages()} (docs/adr/0018-corrected-copies-of-modules.md), or "
+                "offer no EAP-TTLS (./admit tenant set SLUG --methods)."
             )
             alarms.tell(f"uncorrected-library:{name}", detail)
         self._packet_limit = PacketLimit(alarms, settings.cell_tenant_packets_per_second)

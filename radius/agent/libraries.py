@@ -56,6 +56,11 @@ def uncorrected(source: Path = DISTRIBUTION) -> tuple[str, ...]:
     return tuple(name for name in _FILES if not _corrected(source / name))
 
 
+def packages() -> str:
+    """The packages whose files can be corrected."""
+    return " or ".join(sorted({each.package for each in CORRECTIONS}))
+
+
 def _corrected(original: Path) -> bytes:
     try:
         content = original.read_bytes()

@@ -118,7 +118,7 @@ def examine_inside(
     if tried:
         detail = offer(slot.methods, f"{tried} inside {eap_name_of(tunnel)}")
         return Credentials(unfinished, reason="method-not-offered", detail=detail)
-    detail = "the tunnel holds no password, or one of more than 253 octets"
+    detail = "the tunnel holds no password, or one that is too long"
     return Credentials(unfinished, reason="password-not-carried", detail=detail)
 
 

@@ -24,6 +24,8 @@ from tests.waiting import PATIENCE_SECONDS
 
 _AS_SERVED: dict[str, Any] = {"http": BoundedHttp, "log_level": "critical", "lifespan": "on"}
 
+# A connection for each request: the pool of httpx may close a kept one that another thread has just taken (EBADF).
+_NONE_KEPT = httpx.Limits(max_keepalive_connections=0)
 # So long an application may take to stop.
 feed._POLL_SECONDS = 0.02
 application.make_engine = lasting_engine
@@ -52,7 +54,7 @@ def served(app: FastAPI, **changes: Any) -> Iterator[httpx.Client]:
         path = str(Path(folder) / "api.sock")
         with running(uvicorn.Server(uvicorn.Config(app, uds=path, **_AS_SERVED | {"http": HttpWithFiles} | changes))):
             # No TLS here: to read all authorities that there are takes longer than many a test.
-            transport = httpx.HTTPTransport(uds=path, verify=False)
+            transport = httpx.HTTPTransport(uds=path, verify=False, limits=_NONE_KEPT)
             with httpx.Client(transport=transport, base_url="http://api", trust_env=False, timeout=60) as client:
                 yield client
 

@@ -240,6 +240,21 @@ def test_tenant_is_told_the_risk_of_what_it_offers(alpha: Admit) -> None:
     assert alpha.json("tenant", "show", "alpha")["tls_versions"] == ["1.3"]
 
 
+def test_limits_of_failures_are_set_and_shown(alpha: Admit) -> None:
+    limits = {
+        "failure_limit": 50,
+        "failure_window_seconds": 120,
+        "password_failure_limit": 10,
+        "password_failure_window_seconds": 600,
+    }
+    options = [word for name, value in limits.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    assert alpha.run("tenant", "set", "alpha", *options).exit_code == 0
+    assert alpha.json("tenant", "show", "alpha").items() >= limits.items()
+    result = alpha.run("tenant", "set", "alpha", "--password-failure-limit", "0")
+    assert result.exit_code == 2
+    assert "password_failure_limit" in result.stderr
+
+
 def test_offer_with_mistakes_is_refused_with_all_of_them_and_stores_nothing(alpha: Admit) -> None:
     before = alpha.json("tenant", "show", "alpha")
     result = alpha.run("tenant", "set", "alpha", "--methods", "eap-tls,leap", "--tls-versions", "1.1")

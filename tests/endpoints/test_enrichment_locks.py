@@ -1,6 +1,5 @@
-"""After a bulk import people go on to change its rows: enrichment holds few of them at a time, and not for long."""
+"""After a bulk import people go on to change its rows: enrichment holds few of them at a time."""
 
-import time
 from collections.abc import Iterator
 from threading import Thread
 
@@ -70,21 +69,20 @@ def test_new_rule_locks_few_rows(change, worker_engine, tenant_id, imported, own
         assert free(owner) == len(_MACS) - _HELD_MOST
 
 
-def test_row_changes_within_a_second_during_enrichment(
+def test_rows_change_during_enrichment_and_few_are_locked(
     app_engine: Engine, process_engine: Engine, tenant_id: TenantId, imported: None, owner: psycopg.Connection
 ) -> None:
     worker = Thread(target=jobs.enrich)
     worker.start()
-    seconds = []
+    locked: list[int] = []
     while worker.is_alive():
-        mac = _MACS[len(seconds) * 997 % len(_MACS)]
-        began = time.monotonic()
+        mac = _MACS[len(locked) * 997 % len(_MACS)]
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-            endpoints.set_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=mac, notes=f"{len(seconds)}")
-        seconds.append(time.monotonic() - began)
+            endpoints.set_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=mac, notes=f"{len(locked)}")
+        locked.append(len(_MACS) - free(owner))
     worker.join()
-    assert max(seconds) < 1, sorted(seconds)[-3:]
+    assert 0 < max(locked) <= _HELD_MOST
     assert owner.execute("SELECT count(*) FROM endpoints WHERE vendor = ''").fetchone() == (0,)
     # Whatever people wrote meanwhile has stayed.
     noted = owner.execute("SELECT count(*) FROM endpoints WHERE notes <> ''").fetchone()
-    assert noted == (min(len(seconds), len(_MACS)),)
+    assert noted == (min(len(locked), len(_MACS)),)

@@ -262,6 +262,22 @@ def test_end_of_a_mixed_eap_conversation_is_rejected(module, state, detail):
     assert (record.reason, record.detail) == ("eap-failed", detail)
 
 
+@pytest.mark.parametrize(
+    "eap",
+    [
+        (("EAP-Message", "0x020100060d00"), ("EAP-Type", "TLS")),
+        (("EAP-Message", "0x020100060400"), ("EAP-Type", "MD5")),
+        (("User-Password", "x"),),
+    ],
+    ids=["EAP-TLS", "EAP-MD5", "PAP"],
+)
+def test_name_from_a_tunnel_is_nobodys_name_outside(module, eap):
+    state = (("Admit-Participants", "x"), ("Admit-User", "anna"), ("Admit-Method", "peap-mschapv2"))
+    call(module, auth.post_auth, *PRINTER, *eap, state=state)
+    (record,) = module.auth.records()
+    assert record.identity == "02a0c0000001"
+
+
 @pytest.mark.parametrize("slot", ["", "x", "slot_", "slot_-1", "slot_70000", None])
 def test_packet_that_radiusd_has_not_marked_permits_nobody(module, slot):
     module.forget()

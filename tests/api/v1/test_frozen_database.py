@@ -77,8 +77,6 @@ def asking(client: httpx.Client, asks: Sequence[Ask]) -> Iterator[list[Answer]]:
 def freeze(cluster: Cluster, client: httpx.Client, asks: Sequence[Ask], *, is_warm: bool) -> list[Answer]:
     """What comes while PostgreSQL stands still: in the middle of requests where `is_warm`, else when the first ones
     open connections."""
-    # A pool of many threads may close what one of them has just taken, once it was idle for 5 seconds.
-    client.headers["Connection"] = "close"
     with ExitStack() as stack:
         if not is_warm:
             stack.enter_context(cluster.frozen())

@@ -163,3 +163,23 @@ def test_exempt_nas_shows_what_was_seen_until_it_is_enforced(api: httpx.Client, 
     assert enforced.json()["notes"][0].startswith("it sent a request without Message-Authenticator at ")
     again = api.patch(address, json={"require_message_authenticator": False}).json()
     assert (again["signing"], again["notes"]) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("signs_since", "last_signed_at"), [("6 days 23 hours", "0 hours"), ("8 days", "2 days"), (None, None)]
+)
+def test_exempt_nas_is_not_safe_before_it_signed_for_a_week(
+    api: httpx.Client, owner_engine: Engine, signs_since: str | None, last_signed_at: str | None
+) -> None:
+    made = add(api, "Old", address="192.0.2.7", require_message_authenticator=False)
+    with owner_engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO nas_signatures SELECT id, tenant_id, now() - interval '9 days',"
+                " now() - CAST(:since AS interval), now() - CAST(:last AS interval) FROM nases"
+            ),
+            {"since": signs_since, "last": last_signed_at},
+        )
+    shown = api.get(f"{NASES}/{made['id']}").json()
+    assert shown["signing"]["safe_to_enforce"] is False
+    assert shown["notes"] == []

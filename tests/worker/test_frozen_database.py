@@ -1,0 +1,76 @@
+"""PostgreSQL stands still: jobs end within the deadline of their worker, and run again once it goes on."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from nac.errors import DatabaseSilent
+from tests.factories.certificates import write_master_key
+from tests.forked import run_forked
+from tests.postgres import Cluster, Database
+
+_DEADLINE_SECONDS = 1
+# A new connection may take as long in the second attempt; a busy machine is late.
+_MARGIN_SECONDS = 10
+
+
+def _statement_deadline() -> Callable[[], object]:
+    """A job that is bounded by the engine of its process."""
+    from worker import app
+    from worker.jobs.endpoints import enrich
+
+    assert app.app.conf.task_soft_time_limit > app._STATEMENT_SECONDS, "the job's own limit comes first"
+    app._STATEMENT_SECONDS = _DEADLINE_SECONDS
+    app._own_engine()
+    job: Callable[[], object] = enrich
+    return job
+
+
+def _long_jobs_deadline() -> Callable[[], object]:
+    """One that has a budget of its own."""
+    from worker import app
+    from worker.jobs import asked
+
+    pytest.MonkeyPatch().setattr(asked, "LONG_SECONDS", _DEADLINE_SECONDS)
+    app._own_engine()
+    job: Callable[[], object] = asked.run
+    return job
+
+
+@pytest.mark.parametrize("prepare", [_statement_deadline, _long_jobs_deadline])
+def test_job_ends_while_database_is_frozen(
+    database: Database, cluster: Cluster, tmp_path: Path, prepare: Callable[[], Callable[[], object]]
+) -> None:
+    environment = {
+        "ADMIT_VAR_DIR": str(tmp_path),
+        "ADMIT_DATABASE_URL": database.app_url,
+        "ADMIT_DATABASE_WORKER_URL": database.worker_url,
+        "ADMIT_REDIS_URL": "unix:///nonexistent",
+        "ADMIT_MASTER_KEY_FILE": str(write_master_key(tmp_path)),
+    }
+
+    def main() -> int:
+        job = prepare()
+        job()
+        signal.signal(signal.SIGALRM, _give_up)
+        with cluster.frozen():
+            signal.setitimer(signal.ITIMER_REAL, _DEADLINE_SECONDS + _MARGIN_SECONDS)
+            began = time.monotonic()
+            with pytest.raises(DatabaseSilent):
+                job()
+            assert time.monotonic() - began >= _DEADLINE_SECONDS
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        job()
+        return 0
+
+    done = run_forked(main, environment)
+    assert done.returncode == 0, done.stderr
+
+
+def _give_up(number: int, frame: FrameType | None) -> None:
+    """The server goes on for other tests."""
+    raise AssertionError("the job still waits")
