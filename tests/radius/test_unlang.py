@@ -1,23 +1,53 @@
 """What must not stand in Admit's unlang."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 RADDB = Path(__file__).parents[2] / "radius" / "raddb"
-# In 3.2 `&Attribute != value` is false where the attribute is absent: write `!(&Attribute && &Attribute == value)`.
-_UNEQUAL = re.compile(r"^\s*(?:els)?if \(.*(?:!=|!~)", re.MULTILINE)
+_CONDITION = re.compile(r"^\s*(?:els)?if (\(.*\)) \{$", re.MULTILINE)
+# In 3.2 a comparison with an absent attribute makes the whole condition false, also behind a `!`
+# (radius_evaluate_cond in src/main/evaluate.c): write `!(&Attribute && (&Attribute == value))`.
+_UNEQUAL = re.compile(r"!=|!~")
+_COMPARED = re.compile(r"(&[\w.:-]+) (?:==|=~|<|>|<=|>=) (&[\w.:-]+)?")
+
+
+def conditions() -> list[str]:
+    return [found for path in RADDB.rglob("*") if path.is_file() for found in _CONDITION.findall(path.read_text())]
+
+
+def negated_groups(condition: str) -> Iterator[str]:
+    """What stands in the parentheses behind each `!`."""
+    for start in (found.end() for found in re.finditer(r"!\(", condition)):
+        depth, end = 1, start
+        while depth:
+            depth += {"(": 1, ")": -1}.get(condition[end], 0)
+            end += 1
+        yield condition[start : end - 1]
+
+
+def unguarded(condition: str) -> list[str]:
+    """Attributes that a negated group compares without a look whether they are there."""
+    return [
+        name
+        for group in negated_groups(condition)
+        for found in _COMPARED.finditer(group)
+        for name in filter(None, found.groups())
+        if f"{name} && " not in group[: found.start()]
+    ]
 
 
 def test_no_condition_compares_by_not_equal():
-    conditions = 0
-    for path in RADDB.rglob("*"):
-        if path.is_file():
-            text = path.read_text()
-            conditions += len(re.findall(r"^\s*(?:els)?if \(", text, re.MULTILINE))
-            assert _UNEQUAL.findall(text) == [], path
-    assert conditions > 20
+    assert len(conditions()) > 20
+    assert [each for each in conditions() if _UNEQUAL.search(each)] == []
 
 
-def test_not_equal_is_found():
-    assert _UNEQUAL.search("\tif (&control:Auth-Type != Accept) {")
-    assert _UNEQUAL.search("\telsif (&State && &User-Name !~ /x/) {")
+def test_no_condition_negates_a_comparison_of_an_absent_attribute():
+    assert [each for each in conditions() if unguarded(each)] == []
+
+
+def test_unguarded_comparisons_are_found():
+    assert unguarded("(!(&EAP-Type == MD5))") == ["&EAP-Type"]
+    assert unguarded("(&A || !(&B && (&B == &session-state:C)))") == ["&session-state:C"]
+    assert unguarded('(&State && !(&EAP-Message && &control:B && (&control:B == "%{x}")))') == []
+    assert _UNEQUAL.search("(&control:Auth-Type != Accept)")
