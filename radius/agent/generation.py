@@ -216,6 +216,7 @@ class Generations:
             baked_certificates=baked,
             cell_key_file=str(self._paths.key),
             claims_directory=str(self._paths.claims),
+            trusted_stations_file=str(self._paths.trusted_stations),
             probe_secret=probe_secret,
         )
 

@@ -25,6 +25,11 @@ class CellPaths:
         return self.root / "claims"
 
     @property
+    def trusted_stations(self) -> Path:
+        """From where users have logged in, for the next radiusd (radius.module.trusted_stations)."""
+        return self.state / "trusted-stations"
+
+    @property
     def tls(self) -> Path:
         """Trust directories and server certificates by slot; keys are in it."""
         return self.root / "tls"

@@ -40,7 +40,7 @@ from radius.module.eap_types import (
     offered_types,
     tls_version_inside,
 )
-from radius.module.limiter import MAX_NAME
+from radius.module.keys import MAX_NAME
 from radius.module.mab import expected_password
 from radius.module.policies import Outcome
 from radius.module.pools import AddressGiver
@@ -75,6 +75,7 @@ def instantiate(_: object) -> int:
 
 
 def detach(_: object) -> int:
+    _cell.guesses.trusted.save()
     _journal.close()
     _ender.close()
     return radiusd.OK

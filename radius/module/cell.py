@@ -13,6 +13,7 @@ from radius.module.limiter import FailureLimiter, GuessLimiter
 from radius.module.policies import Policies
 from radius.module.radiusd_api import log_error
 from radius.module.settings import ModuleSettings, load_settings
+from radius.module.trusted_stations import TrustedStations
 
 
 class Journal:
@@ -53,7 +54,8 @@ class Cell:
         self.replica = ReplicaReader(self.settings.replica_directory)
         self.policies = Policies()
         self.limiter = FailureLimiter()
-        self.guesses = GuessLimiter()
+        kept = self.settings.trusted_stations_file
+        self.guesses = GuessLimiter(TrustedStations(Path(kept) if kept else None))
 
     def journal(self, stream: str) -> Journal:
         return Journal(self.settings, stream)

@@ -4,58 +4,14 @@ All tables are bounded in memory, and shared fairly: a flood at one tenant does 
 Times are epoch microseconds.
 """
 
-import unicodedata
-from collections import OrderedDict
-from typing import Generic, TypeVar
-
-from nac.mac import normalise_mac
-from radius.module.request import AccessRequest
+from radius.module.keys import Key, SharedTable
+from radius.module.trusted_stations import TrustedStations
 
 # A key, its list and its place in the table take about 300 bytes: 12 MB at most.
 MAX_KEYS = 40_000
-# User names with failures, and stations from which a user's password held: 6 MB each at most.
-MAX_NAMES = MAX_STATIONS = 20_000
+# User names with failures: 6 MB at most.
+MAX_NAMES = 20_000
 LOG_EVERY_MICROSECONDS = 1_000_000
-# RFC 3162/2865 do not bound it, PostgreSQL's index does: what is longer is no name of ours.
-MAX_NAME = 253
-
-# Slot, NAS and station; or slot, user name and station.
-Key = tuple[int, str, str]
-Value = TypeVar("Value")
-
-
-class SharedTable(Generic[Value]):
-    """A map of the keys of all slots. Where it is full, the slot with the most keys loses its oldest one.
-
-    The first item of a key is the slot.
-    """
-
-    def __init__(self, max_keys: int) -> None:
-        self._max_keys = max_keys
-        self._count = 0
-        self._slots: dict[int, OrderedDict[Key, Value]] = {}
-
-    def __len__(self) -> int:
-        return self._count
-
-    def get(self, key: Key) -> Value | None:
-        keys = self._slots.get(key[0])
-        return keys.get(key) if keys else None
-
-    def put(self, key: Key, value: Value) -> None:
-        """Set the value and make the key the newest of its slot."""
-        keys = self._slots.setdefault(key[0], OrderedDict())
-        self._count += key not in keys
-        keys[key] = value
-        keys.move_to_end(key)
-        if self._count > self._max_keys:
-            largest = max(self._slots.values(), key=len)
-            largest.popitem(last=False)
-            self._count -= 1
-
-    def remove(self, key: Key) -> None:
-        del self._slots[key[0]][key]
-        self._count -= 1
 
 
 class FailureLimiter:
@@ -105,12 +61,17 @@ class GuessLimiter:
     not lock the user out. Every window ends by itself.
     """
 
-    def __init__(self, max_names: int = MAX_NAMES, max_stations: int = MAX_STATIONS) -> None:
+    def __init__(self, trusted: TrustedStations, max_names: int = MAX_NAMES) -> None:
+        self.trusted = trusted
         self._failures = FailureLimiter(max_names)
-        self._trusted: SharedTable[bool] = SharedTable(max_stations)
 
     def is_limited(self, key: Key, *, limit: int, window_seconds: int, at: int) -> bool:
-        return self._failures.is_limited(self._counted(key), limit=limit, window_seconds=window_seconds, at=at)
+        if not self._failures.is_limited(self._counted(key), limit=limit, window_seconds=window_seconds, at=at):
+            return False
+        if not key[2] or key in self.trusted:
+            return True
+        self.trusted.refresh()
+        return key not in self.trusted
 
     def count_failure(self, key: Key, *, window_seconds: int, at: int) -> None:
         self._failures.count_failure(self._counted(key), window_seconds=window_seconds, at=at)
@@ -118,33 +79,10 @@ class GuessLimiter:
     def count_success(self, key: Key) -> None:
         """The password held: from now on this station counts separately for this user."""
         if key[2]:
-            self._trusted.put(key, True)
+            self.trusted.add(key)
 
     def _counted(self, key: Key) -> Key:
-        slot, name, _ = key
-        return key if self._trusted.get(key) else (slot, name, "")
-
-
-def station_key(request: AccessRequest, identity: str) -> Key:
-    # A switch may name the station in User-Name alone, in any notation; the decision takes it from there later.
-    station = request.mac or normalise_mac(request.user_name)
-    # A name is the same user's in whatever case (nac.replica.keys.user).
-    return request.slot, request.nas_key(), station or _folded(identity)
-
-
-def guess_key(request: AccessRequest, identity: str) -> Key:
-    return request.slot, _folded(identity), request.mac
-
-
-def _folded(identity: str) -> str:
-    """The same for all spellings that a directory takes for one name.
-
-    LDAP ignores case, width and repeated blanks (RFC 4518 2), Active Directory also accents.
-    """
-    name = " ".join(identity[:MAX_NAME].split())
-    if not name.isascii():
-        name = "".join(letter for letter in unicodedata.normalize("NFKD", name) if not unicodedata.combining(letter))
-    return name.casefold()
+        return key if key in self.trusted else (*key[:2], "")
 
 
 def _has_ended(entry: list[int], window_seconds: int, at: int) -> bool:

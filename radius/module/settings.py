@@ -26,6 +26,8 @@ class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cell_key_file: str
     # What was taken of pools (nac.pools.claims); "" gives no addresses.
     claims_directory: str = ""
+    # Where radius.module.trusted_stations keeps them over an exchange of radiusd; "" forgets them.
+    trusted_stations_file: str = ""
     # The agent's own at slots whose secrets are looked up; "" for none.
     probe_secret: str = ""
     # Addresses that need send no Message-Authenticator, by slot; without the slots whose secrets are looked up.

@@ -10,7 +10,7 @@ from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_not_ready
 from radius.module.credentials import Credentials, quoted
 from radius.module.decision import NOWHERE, USER_METHODS, Case
-from radius.module.limiter import MAX_NAME, guess_key, station_key
+from radius.module.keys import MAX_NAME, guess_key, station_key
 from radius.module.passphrases import PassphraseOpener, complete
 from radius.module.policies import Outcome
 from radius.module.pools import AddressGiver
@@ -61,7 +61,7 @@ class Settler:
 
     def _is_guessed(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> bool:
         return self._cell.guesses.is_limited(
-            guess_key(request, identity),
+            guess_key(slot.tenant, request, identity),
             limit=slot.password_failure_limit,
             window_seconds=slot.password_failure_window_seconds,
             at=at,
@@ -101,7 +101,7 @@ class Settler:
         with_password = case.method in USER_METHODS
         if outcome.permitted:
             if with_password:
-                self._cell.guesses.count_success(guess_key(case.request, case.identity))
+                self._cell.guesses.count_success(guess_key(slot.tenant, case.request, case.identity))
             return 0
         key = station_key(case.request, case.identity)
         if outcome.reason == "rate-limited":
@@ -110,7 +110,7 @@ class Settler:
         if with_password and outcome.reason == "wrong-password":
             window_seconds = slot.password_failure_window_seconds
             self._cell.guesses.count_failure(
-                guess_key(case.request, case.identity), window_seconds=window_seconds, at=case.at
+                guess_key(slot.tenant, case.request, case.identity), window_seconds=window_seconds, at=case.at
             )
         return 0
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from nac.identities.answer import Answer, decode_pairs
 from nac.replica.store import ReplicaReader
 from radius.module.decision import Case, Places, decide_case
-from radius.module.limiter import Key, guess_key, station_key
+from radius.module.keys import Key, guess_key, station_key
 from radius.module.policies import Policies
 from radius.module.request import AccessRequest
 from radius.verifier.packet import Login
@@ -52,8 +52,11 @@ class Forecast:
         case.answer = answer
         with self._replica.begin() as view:
             case.locate(self._places.find(case.request, view))
-            slot, name, _ = guess_key(case.request, case.identity)
-            keys = (slot, name, ""), station_key(case.request, case.identity)
+            tenant = case.place.slot.tenant if case.place.slot else 0
+            keys = (
+                (tenant, guess_key(tenant, case.request, case.identity)[1], ""),
+                station_key(case.request, case.identity),
+            )
             if not answer.verified:
                 self._note_failure(keys, held_until)
                 return True

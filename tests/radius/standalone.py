@@ -258,6 +258,7 @@ def _config(
             baked,
             str(paths.key),
             str(paths.claims),
+            trusted_stations_file=str(paths.trusted_stations),
             status_port=status_port,
             status_secret=STATUS_SECRET,
             max_conversations=plan.max_conversations,

@@ -3,10 +3,13 @@
 import itertools
 import tracemalloc
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radius.module.limiter import LOG_EVERY_MICROSECONDS, MAX_KEYS, FailureLimiter, GuessLimiter, SharedTable
+from radius.module.keys import SharedTable
+from radius.module.limiter import LOG_EVERY_MICROSECONDS, MAX_KEYS, FailureLimiter, GuessLimiter
+from radius.module.trusted_stations import TrustedStations
 from tests.effort import examples
 
 SECOND = 1_000_000
@@ -107,11 +110,51 @@ def test_table_of_many_tenants_is_bounded():
 
 
 def test_flood_of_user_names_is_bounded():
-    limiter = GuessLimiter(max_names=100, max_stations=100)
+    limiter = GuessLimiter(TrustedStations(max_stations=100), max_names=100)
     for number in range(1_000):
         limiter.count_success((0, f"user-{number}", "020000000001"))
         limiter.count_failure((0, f"user-{number}", ""), window_seconds=60, at=0)
-    assert len(limiter._failures._failures) == len(limiter._trusted) == 100
+    assert len(limiter._failures._failures) == len(limiter.trusted) == 100
+
+
+HERE, ELSEWHERE = (1, "anna", "020000000001"), (1, "anna", "020000000002")
+
+
+def lock_out(limiter, key):
+    limiter.count_failure(key, window_seconds=60, at=0)
+    return limiter.is_limited(key, limit=1, window_seconds=60, at=1)
+
+
+def test_trusted_station_is_known_to_the_next_radiusd(tmp_path):
+    """It starts before the one that knows the station ends."""
+    old, new = (GuessLimiter(TrustedStations(tmp_path / "stations")) for _ in range(2))
+    old.count_success(HERE)
+    assert lock_out(new, HERE)
+    old.trusted.save()
+    assert not new.is_limited(HERE, limit=1, window_seconds=60, at=1)
+    assert new.is_limited(ELSEWHERE, limit=1, window_seconds=60, at=1)
+
+
+def test_stations_of_two_radiusds_are_kept_together(tmp_path):
+    old, new = (TrustedStations(tmp_path / "stations") for _ in range(2))
+    old.add(HERE)
+    new.add(ELSEWHERE)
+    old.save()
+    new.save()
+    kept = TrustedStations(tmp_path / "stations")
+    assert HERE in kept
+    assert ELSEWHERE in kept
+    assert (tmp_path / "stations").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00", b"[]", b"\x91\xa1x", bytes(1000)])
+def test_file_that_cannot_be_read_is_ignored(tmp_path, content):
+    (tmp_path / "stations").write_bytes(content)
+    kept = TrustedStations(tmp_path / "stations")
+    assert len(kept) == 0
+    kept.add(HERE)
+    kept.save()
+    assert HERE in TrustedStations(tmp_path / "stations")
 
 
 def test_all_keys_together_take_less_than_20_megabytes():

@@ -7,8 +7,10 @@ import pytest
 
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_CHALLENGE, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME, attribute
 from nac.methods import METHODS
+from radius.agent import probe, process
 from tests.radius.inner_mschap import mschap_answer, open_mschap, result_tlv, say_eap
 from tests.radius.nas import Nas
+from tests.radius.standalone import LOOPBACK, STATUS_SECRET
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import PASSWORD
 from tests.radius.tunnel import IDENTITY, PEAP, RESPONSE, TTLS, Tunnel, eap, login
@@ -98,6 +100,20 @@ def test_guesses_from_many_stations_are_bounded_by_the_user_name(cell, limits, u
         tunnel.say(result_tlv(tunnel))
     assert tunnel.code == ACCESS_REJECT
     assert cell.decisions()[-1].reason == "too-many-wrong-passwords"
+
+
+def test_known_station_of_a_user_survives_a_restart(cell, limits, user):
+    limits(user=2)
+    known = new_mac()
+    assert pap(cell.alpha, user, PASSWORD, mac=known) == ACCESS_ACCEPT
+    process.stop(cell.running)
+    cell.running = process.start(cell.running.config_directory, cell.paths.radiusd_log)
+    assert probe.serves(LOOPBACK, cell.config.status_port, STATUS_SECRET, seconds=20)
+    for _ in range(2):
+        assert pap(cell.alpha, user, "wrong") == ACCESS_REJECT
+    assert pap(cell.alpha, user, PASSWORD) == ACCESS_REJECT
+    assert cell.decisions()[-1].reason == "too-many-wrong-passwords"
+    assert pap(cell.alpha, user, PASSWORD, mac=known) == ACCESS_ACCEPT
 
 
 def open_named(tenant, user, kind):

@@ -1,0 +1,77 @@
+"""What failures are counted by, and the tables that hold the counts of all tenants."""
+
+import unicodedata
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from nac.mac import normalise_mac
+from radius.module.request import AccessRequest
+
+# RFC 3162/2865 do not bound it, PostgreSQL's index does: what is longer is no name of ours.
+MAX_NAME = 253
+
+# Slot, NAS and station; or tenant, user name and station.
+Key = tuple[int, str, str]
+Value = TypeVar("Value")
+
+
+class SharedTable(Generic[Value]):
+    """A map of the keys of all slots or tenants. Where it is full, the one with the most keys loses its oldest one.
+
+    The first item of a key is the slot or the tenant.
+    """
+
+    def __init__(self, max_keys: int) -> None:
+        self._max_keys = max_keys
+        self._count = 0
+        self._shares: dict[int, OrderedDict[Key, Value]] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Key]:
+        return (key for keys in self._shares.values() for key in keys)
+
+    def get(self, key: Key) -> Value | None:
+        keys = self._shares.get(key[0])
+        return keys.get(key) if keys else None
+
+    def put(self, key: Key, value: Value) -> None:
+        """Set the value and make the key the newest of its share."""
+        keys = self._shares.setdefault(key[0], OrderedDict())
+        self._count += key not in keys
+        keys[key] = value
+        keys.move_to_end(key)
+        if self._count > self._max_keys:
+            largest = max(self._shares.values(), key=len)
+            largest.popitem(last=False)
+            self._count -= 1
+
+    def remove(self, key: Key) -> None:
+        del self._shares[key[0]][key]
+        self._count -= 1
+
+
+def station_key(request: AccessRequest, identity: str) -> Key:
+    """Of a station at a NAS."""
+    # A switch may name the station in User-Name alone, in any notation; the decision takes it from there later.
+    station = request.mac or normalise_mac(request.user_name)
+    # A name is the same user's in whatever case (nac.replica.keys.user).
+    return request.slot, request.nas_key(), station or _folded(identity)
+
+
+def guess_key(tenant: int, request: AccessRequest, identity: str) -> Key:
+    """Of a user of the tenant, by number, at a station."""
+    return tenant, _folded(identity), request.mac
+
+
+def _folded(identity: str) -> str:
+    """The same for all spellings that a directory takes for one name.
+
+    LDAP ignores case, width and repeated blanks (RFC 4518 2), Active Directory also accents.
+    """
+    name = " ".join(identity[:MAX_NAME].split())
+    if not name.isascii():
+        name = "".join(letter for letter in unicodedata.normalize("NFKD", name) if not unicodedata.combining(letter))
+    return name.casefold()
