@@ -12,9 +12,10 @@ LOOK_INTERVAL_SECONDS = 1
 STATUS_INTERVAL_SECONDS = 20
 # How often it is looked for what was to be signed and was not finished.
 SETTLE_INTERVAL_SECONDS = 30
-# How often trials are looked after.
-# Of a job that writes the file of a whole tenant, or changes many rows in one transaction, and of a statement of it.
+# Of a job that writes the file of a whole tenant, or changes many rows in one transaction; and of a statement of it.
 LONG_SECONDS = 3_600
+LONG_STATEMENT_SECONDS = 600
+# How often trials are looked after.
 TRIALS_INTERVAL_SECONDS = 60
 # How often it is looked for secrets whose time to change over is up.
 ROTATIONS_INTERVAL_SECONDS = 15

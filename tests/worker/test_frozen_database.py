@@ -35,7 +35,7 @@ def _long_jobs_deadline() -> Callable[[], object]:
     from worker import app
     from worker.jobs import asked
 
-    pytest.MonkeyPatch().setattr(asked, "LONG_SECONDS", _DEADLINE_SECONDS)
+    pytest.MonkeyPatch().setattr(asked, "LONG_STATEMENT_SECONDS", _DEADLINE_SECONDS)
     app._own_engine()
     job: Callable[[], object] = asked.run
     return job

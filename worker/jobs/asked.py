@@ -12,7 +12,7 @@ from nac.jobs import running, service
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 from worker.handlers import HANDLERS
-from worker.names import LONG_SECONDS
+from worker.names import LONG_SECONDS, LONG_STATEMENT_SECONDS
 from worker.priority import serve_last
 
 # What is left then is gone on with a second later.
@@ -25,7 +25,7 @@ def run() -> None:
     """Do what waits, one after the other."""
     sealer = Sealer(MasterKeyFile(load_settings().master_key_file))
     deadline = time.monotonic() + _SECONDS
-    with wait_budget(LONG_SECONDS):
+    with wait_budget(LONG_STATEMENT_SECONDS):
         while running.run_next(HANDLERS, unseal=sealer.open, app_engine=_app_engine()) and time.monotonic() < deadline:
             pass
 

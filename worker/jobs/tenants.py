@@ -12,7 +12,7 @@ from nac.settings import load_settings
 from nac.tenant_files.asked import folder_of
 from nac.tenant_files.purging import forget_files, forget_last_files, purge_due
 from nac.tenants.purge import delete_logs as delete_logs_of_purged
-from worker.names import LONG_SECONDS
+from worker.names import LONG_SECONDS, LONG_STATEMENT_SECONDS
 
 # Below the soft time limit; what is left then goes an hour later.
 _SECONDS = 200
@@ -39,7 +39,7 @@ def purge() -> None:
     """Carry deletions out whose days are over, each after a file of all of it was written."""
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
     folder = settings.export_dir / "tenants"
-    with wait_budget(LONG_SECONDS):
+    with wait_budget(LONG_STATEMENT_SECONDS):
         purge_due(folder=folder, sealer=Sealer(MasterKeyFile(settings.master_key_file)), now=utc_now())
     kept = timedelta(days=settings.export_kept_days)
     forget_last_files(folder, kept=kept)
