@@ -25,7 +25,7 @@ from radius.agent.dropped_sources import UNFINISHED, UNSIGNED, WRONG_SECRET, Dro
 from radius.agent.exemption_alarms import tell_of_exemptions
 from radius.agent.generation import Generations
 from radius.agent.hang import HangWatch
-from radius.agent.libraries import packages, uncorrected
+from radius.agent.libraries import tell_uncorrected
 from radius.agent.log import LogFollower
 from radius.agent.materials import Materials
 from radius.agent.memory import limit_bytes
@@ -112,13 +112,7 @@ class Keeper:
             DroppedSources(engine, cell_id, alarms, cause, partial(self._follower.take, cause.log_name))
             for cause in (WRONG_SECRET, UNSIGNED, UNFINISHED)
         ]
-        for name in uncorrected():
-            detail = (
-                f"{name} of this FreeRADIUS may have a memory fault by which a device ends radiusd, and Admit has no "
-                f"correction for this build. Install {packages()} (docs/adr/0018-corrected-copies-of-modules.md), or "
-                "offer no EAP-TTLS (./admit tenant set SLUG --methods)."
-            )
-            alarms.tell(f"uncorrected-library:{name}", detail)
+        tell_uncorrected(alarms)
         self._packet_limit = PacketLimit(alarms, settings.cell_tenant_packets_per_second)
         self._counters: Counter[str] = Counter()
         # Whether the last report arrived, and since when the database is being asked something.

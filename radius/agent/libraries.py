@@ -9,6 +9,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from radius.agent.alarms import Alarms
+
 # Of Debian's package; the copies are loaded in place of files here.
 DISTRIBUTION = Path("/usr/lib/freeradius")
 
@@ -56,9 +58,16 @@ def uncorrected(source: Path = DISTRIBUTION) -> tuple[str, ...]:
     return tuple(name for name in _FILES if not _corrected(source / name))
 
 
-def packages() -> str:
-    """The packages whose files can be corrected."""
-    return " or ".join(sorted({each.package for each in CORRECTIONS}))
+def tell_uncorrected(alarms: Alarms, source: Path = DISTRIBUTION) -> None:
+    """Raise an alarm for each file that no correction fits."""
+    packages = " or ".join(sorted({each.package for each in CORRECTIONS}))
+    for name in uncorrected(source):
+        alarms.tell(
+            f"uncorrected-library:{name}",
+            f"{name} of this FreeRADIUS may have a memory fault by which a device ends radiusd, and Admit has no "
+            f"correction for this build. Install {packages} (docs/adr/0018-corrected-copies-of-modules.md), or offer no "
+            "EAP-TTLS (./admit tenant set SLUG --methods).",
+        )
 
 
 def _corrected(original: Path) -> bytes:

@@ -3,7 +3,8 @@
 import pytest
 
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME
-from radius.agent.libraries import CORRECTIONS, DISTRIBUTION, uncorrected, write_corrected
+from radius.agent.alarms import Alarms
+from radius.agent.libraries import CORRECTIONS, DISTRIBUTION, tell_uncorrected, uncorrected, write_corrected
 from tests.radius.tenants import PASSWORD
 from tests.radius.tunnel import TTLS, USER_PASSWORD, Tunnel, avp, login
 
@@ -43,3 +44,14 @@ def test_another_build_is_left_alone(tmp_path):
     assert uncorrected(source) == ("rlm_eap_ttls.so",)
     write_corrected(tmp_path / "lib", source)
     assert list((tmp_path / "lib").iterdir()) == []
+    alarms = Alarms()
+    tell_uncorrected(alarms, source)
+    (alarm,) = alarms.standing()
+    assert alarm.code == "uncorrected-library:rlm_eap_ttls.so"
+    assert CORRECTIONS[0].package in alarm.detail
+
+
+def test_corrected_build_raises_no_alarm():
+    alarms = Alarms()
+    tell_uncorrected(alarms)
+    assert alarms.standing() == []
