@@ -361,8 +361,8 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
             Literal["50ms", "always"], reader.text("JOURNAL_SYNC", "50ms", "50ms|always", "'50ms' or 'always'")
         ),
         journal_max_bytes=reader.number("JOURNAL_MAX_BYTES", 4 << 30, 1 << 20, 1 << 50),
-        # radiusd's own limit for reject_delay is 10 s.
-        reject_delay_seconds=reader.decimal("REJECT_DELAY_SECONDS", 1, 0, 10),
+        # radiusd's own limit for reject_delay is 10 s. It ignores fractions of a second.
+        reject_delay_seconds=reader.number("REJECT_DELAY_SECONDS", 1, 0, 10),
         outbound_reach=reader.reach("OUTBOUND_NETWORKS"),
         api_port=api_port,
         portal_url=reader.url("PORTAL_URL", "http", "https").rstrip("/") or _usual_portal_url(listen_address, api_port),

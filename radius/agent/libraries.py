@@ -65,8 +65,8 @@ def tell_uncorrected(alarms: Alarms, source: Path = DISTRIBUTION) -> None:
         alarms.tell(
             f"uncorrected-library:{name}",
             f"{name} of this FreeRADIUS may have a memory fault by which a device ends radiusd, and Admit has no "
-            f"correction for this build. Install {packages} (docs/adr/0018-corrected-copies-of-modules.md), or offer no "
-            "EAP-TTLS (./admit tenant set SLUG --methods).",
+            f"correction for this build. Install {packages} (docs/adr/0018-corrected-copies-of-modules.md), or offer "
+            "no EAP-TTLS (./admit tenant set SLUG --methods).",
         )
 
 

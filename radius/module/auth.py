@@ -185,7 +185,8 @@ def _authorize(request: AccessRequest, pairs: radiusd.Pairs, started: int) -> ra
 
 def _refuse(credentials: Credentials, slot: SlotRecord) -> Outcome:
     is_offer = credentials.reason == "method-not-offered"
-    return Outcome(False, credentials.reason, offer(slot.methods) if is_offer else credentials.detail)
+    detail = offer(slot.methods, credentials.method) if is_offer else credentials.detail
+    return Outcome(False, credentials.reason, detail)
 
 
 def _begin_eap(case: Case, slot: SlotRecord, started: int) -> radiusd.Answer:

@@ -363,7 +363,7 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
     elif reason == "unknown-ca" and foreign_authority(case, view, slot):
         reason = "wrong-tenant-ca"
     if reason == "method-not-offered" and not (inside and detail):
-        detail = offer(slot.methods, "" if inside else _wanted(case))
+        detail = offer(slot.methods, case.method if inside else _wanted(case))
     elif reason in AUTHORITY_REASONS:
         detail = issuer_detail(reason, collect(case.request.pairs), detail)
     elif reason == "tls-version":
