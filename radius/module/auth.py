@@ -115,7 +115,7 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
         stage = first(control, "Admit-Stage")
         state = collect(lists["session-state"])
         if stage in ("certificate-sent", "challenge", "failed-inside"):
-            _note_challenge(request.slot, state, collect(lists["reply"]))
+            _note_challenge(request.slot, state, lists["reply"])
         if stage == "certificate-sent":
             return _certificate_sent(request)
         if stage == "challenge":
@@ -223,7 +223,10 @@ def _count_conversation(request: AccessRequest, at: int) -> tuple[radiusd.Update
     return ("Admit-Number", ":=", str(number)), ("Admit-Watch-After", ":=", str(watch_after))
 
 
-def _note_challenge(slot: int, state: Attributes, reply: Attributes) -> None:
+def _note_challenge(slot: int, state: Attributes, pairs: radiusd.Pairs | None) -> None:
+    if int(first(state, "Admit-Watch-After") or 0) > clock.epoch_seconds():
+        return
+    reply = collect(pairs)
     packet = first(reply, "EAP-Message")
     conversations = _conversations.get(slot)
     if conversations is not None and len(packet) >= _EAP_HEX_DIGITS:

@@ -84,7 +84,10 @@ class Conversations:
         self._last += 1
         begun = Conversation(self._last, nas, mac, at)
         self._open[begun.number] = begun
-        self._by_nas.setdefault(nas, OrderedDict())[begun.number] = begun
+        of_nas = self._by_nas.get(nas)
+        if of_nas is None:
+            of_nas = self._by_nas[nas] = OrderedDict()
+        of_nas[begun.number] = begun
         if mac:
             self._by_station[nas, mac] = begun
         return begun.number, ended
