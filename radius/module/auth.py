@@ -327,7 +327,10 @@ def _explain(case: Case, view: ReplicaView) -> Outcome:
     # Asked here as well: packets with a State, made up or not, come past `authorize`.
     slot = case.place.slot
     refusal = _settler.refusal(case.request, slot, case.at, case.identity) if slot else ""
-    return Outcome(False, refusal) if refusal else explain_reject(case, view)
+    outcome = explain_reject(case, view)
+    # A wrong password counts for its user also where failures of the station have reached their limit meanwhile.
+    is_guess = outcome.reason == "wrong-password" and case.method in USER_METHODS
+    return Outcome(False, refusal) if refusal and not is_guess else outcome
 
 
 def _certificate_sent(request: AccessRequest) -> radiusd.Answer:
