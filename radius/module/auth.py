@@ -14,7 +14,7 @@ from nac.identities.answer import encode_pairs
 from nac.identities.names import without_realm
 from nac.journal.records import CertificateSentRecord
 from nac.mac import normalise_mac
-from nac.packet_values import is_recordable
+from nac.packet_values import is_visible
 from nac.replica.records import SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module import radiusd_api as radiusd
@@ -178,7 +178,7 @@ def _authorize(request: AccessRequest, pairs: radiusd.Pairs, started: int) -> ra
     )
     if credentials.control is ASK_VERIFIER:
         # It predicts the verdict by them (radius.verifier.forecast).
-        pieces = encode_pairs(tuple(pair for pair in pairs if is_recordable(pair[0]) or pair[0].startswith("Admit-")))
+        pieces = encode_pairs(tuple(pair for pair in pairs if is_visible(pair[0]) or pair[0].startswith("Admit-")))
         control += tuple(("Admit-Request", "+=", piece) for piece in pieces)
     return radiusd.UPDATED, {"config": control}
 
