@@ -14,12 +14,12 @@ from nac.identities.answer import encode_pairs
 from nac.identities.names import without_realm
 from nac.journal.records import CertificateSentRecord
 from nac.mac import normalise_mac
-from nac.packet_values import is_recordable
+from nac.packet_values import is_visible
 from nac.replica.records import SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_conversations_full, the_cell
-from radius.module.conversations import Conversations, Ender
+from radius.module.conversations import Conversation, Conversations, Ender
 from radius.module.credentials import (
     ASK_VERIFIER,
     Credentials,
@@ -128,7 +128,7 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
             failed = stage in ("reject", "failed-inside")
             outcome = _explain(case, view) if failed else _decide(case, view)
         if stage != "failed-inside":
-            outcome = _end_eap(request, state, outcome)
+            outcome = _end_eap(request, state, collect(lists["reply"]), outcome)
         started -= 1000 * int(first(control, "Admit-Microseconds") or 0)
         answer = _settler.settle(case, outcome, started)
         if stage == "failed-inside":
@@ -178,7 +178,7 @@ def _authorize(request: AccessRequest, pairs: radiusd.Pairs, started: int) -> ra
     )
     if credentials.control is ASK_VERIFIER:
         # It predicts the verdict by them (radius.verifier.forecast).
-        pieces = encode_pairs(tuple(pair for pair in pairs if is_recordable(pair[0]) or pair[0].startswith("Admit-")))
+        pieces = encode_pairs(tuple(pair for pair in pairs if is_visible(pair[0]) or pair[0].startswith("Admit-")))
         control += tuple(("Admit-Request", "+=", piece) for piece in pieces)
     return radiusd.UPDATED, {"config": control}
 
@@ -235,17 +235,31 @@ def _note_challenge(slot: int, state: Attributes, pairs: radiusd.Pairs | None) -
         conversations.note(number, found_by, int(packet[4:6], 16), clock.epoch_microseconds())
 
 
-def _end_eap(request: AccessRequest, state: Attributes, outcome: Outcome) -> Outcome:
+def _end_eap(request: AccessRequest, state: Attributes, reply: Attributes, outcome: Outcome) -> Outcome:
     """Count the end of a conversation. The outcome has another reason where it failed to make room for others."""
     number = int(first(state, "Admit-Number") or 0)
     conversations = _conversations.get(request.slot)
     if not number or conversations is None:
         return outcome
-    conversations.close(number)
     is_new = request.attributes.get("EAP-Type") == "Identity"
+    if is_new or "EAP-Message" in reply or conversations.was_ended(number):
+        conversations.close(number)
+    else:
+        _end_in_rlm_eap(request, number)
     if outcome.reason == "eap-failed" and (conversations.was_ended(number) or (is_new and conversations.are_full)):
         return Outcome(False, "too-many-conversations")
     return outcome
+
+
+def _end_in_rlm_eap(request: AccessRequest, number: int) -> None:
+    """Free a conversation whose last packet rlm_eap did not get: it would keep it for 30 s.
+
+    rlm_eap finds it by State and identifier. A device may lie about the identifier, so the conversation still counts.
+    """
+    found_by = bytes.fromhex(request.attributes.get("State", "")[2:])
+    packet = request.attributes.get("EAP-Message", "")
+    if found_by and len(packet) >= _EAP_HEX_DIGITS:
+        _ender.end(request.slot, Conversation(number, ("", ""), "", 0, found_by, int(packet[4:6], 16)))
 
 
 def _authorize_other_type(request: AccessRequest, state: Attributes, started: int) -> radiusd.Answer:
@@ -260,6 +274,7 @@ def _authorize_other_type(request: AccessRequest, state: Attributes, started: in
     wanted = begun_type(proposed, offered_types(slot.methods, mab="Admit-MAB-Password" in state))
     if not wanted:
         detail = offer(slot.methods, eap_names(proposed) or "no other method")
+        _end_in_rlm_eap(request, int(first(state, "Admit-Number") or 0))
         return _settler.settle(case, Outcome(False, "method-not-offered", detail), started)
     _wanted_types.remember(request.slot, request.mac, wanted)
     return radiusd.UPDATED, {"config": _ask_for(wanted, request.slot, slot)}
@@ -331,7 +346,10 @@ def _explain(case: Case, view: ReplicaView) -> Outcome:
     # Asked here as well: packets with a State, made up or not, come past `authorize`.
     slot = case.place.slot
     refusal = _settler.refusal(case.request, slot, case.at, case.identity) if slot else ""
-    return Outcome(False, refusal) if refusal else explain_reject(case, view)
+    outcome = explain_reject(case, view)
+    # A wrong password counts for its user also where failures of the station have reached their limit meanwhile.
+    is_guess = outcome.reason == "wrong-password" and case.method in USER_METHODS
+    return Outcome(False, refusal) if refusal and not is_guess else outcome
 
 
 def _certificate_sent(request: AccessRequest) -> radiusd.Answer:

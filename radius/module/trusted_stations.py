@@ -26,6 +26,7 @@ class TrustedStations:
         self._stations: SharedTable[bool] = SharedTable(max_stations)
         # Of the file as it was read last.
         self._version = (0, 0)
+        self._has_news = False
         self.refresh()
 
     def __len__(self) -> int:
@@ -36,23 +37,29 @@ class TrustedStations:
 
     def add(self, key: Key) -> None:
         self._stations.put(key, True)
+        self._has_news = True
 
     def refresh(self) -> None:
         """Take over what another radiusd has written. A file that cannot be read is ignored."""
         if self._path is None:
             return
-        with suppress(OSError, msgspec.DecodeError):
+        # UnicodeDecodeError: msgspec passes it on.
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
             status = os.stat(self._path)
             version = (status.st_ino, status.st_mtime_ns)
             if version != self._version:
                 self._version = version
                 for key in _decode(self._path.read_bytes()):
                     if key not in self:
-                        self.add(key)
+                        self._stations.put(key, True)
 
     def save(self) -> None:
-        """Write the file whole or not at all."""
-        if self._path is None:
+        """Write the file whole or not at all.
+
+        A radiusd that has served nobody, such as one that checks a configuration, writes nothing: the one that serves
+        would take its file for news, and forget newer stations for those in it.
+        """
+        if self._path is None or not self._has_news:
             return
         self.refresh()
         temporary = self._path.with_suffix(f".{os.getpid()}")

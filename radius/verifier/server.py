@@ -102,6 +102,7 @@ class Server(asyncio.DatagramProtocol):
         finally:
             self._under_way.pop(key, None)
             self._of_slot[login.slot] -= 1
+        answer = _fitting(answer)
         if not self._reject_delay_seconds:
             self._answer(key, login, answer)
         elif (
@@ -119,18 +120,9 @@ class Server(asyncio.DatagramProtocol):
         self._answer(key, login, answer)
 
     def _answer(self, key: _Key, login: Login, answer: Answer) -> None:
-        try:
-            messages = encode_answer(answer)
-        except AnswerTooLong:
-            answer = Answer(
-                "too-many-groups",
-                f"{len(answer.groups)} groups and {len(answer.attributes)} attributes are too long for one packet",
-                source=answer.source,
-            )
-            messages = encode_answer(answer)
         self.counters["accepts" if answer.verified else f"rejects_{answer.reason}"] += 1
         code = ACCESS_ACCEPT if answer.verified else ACCESS_REJECT
-        packet = answer_packet(login, code, messages, self._secret)
+        packet = answer_packet(login, code, encode_answer(answer), self._secret)
         self._answered[key] = packet
         if len(self._answered) > KEPT_ANSWERS:
             self._answered.popitem(last=False)
@@ -143,6 +135,19 @@ class Server(asyncio.DatagramProtocol):
     def error_received(self, exc: Exception) -> None:
         """radiusd is being exchanged: whoever asked asks again."""
         self.counters["unsent"] += 1
+
+
+def _fitting(answer: Answer) -> Answer:
+    """The answer, or a reject where it does not fit into one packet."""
+    try:
+        encode_answer(answer)
+    except AnswerTooLong:
+        return Answer(
+            "too-many-groups",
+            f"{len(answer.groups)} groups and {len(answer.attributes)} attributes are too long for one packet",
+            source=answer.source,
+        )
+    return answer
 
 
 async def listen(server: Server, sock: socket.socket) -> asyncio.DatagramTransport:

@@ -3,12 +3,14 @@
 import pytest
 
 from loadtest.packet import ACCESS_CHALLENGE, ACCESS_REJECT, NAS_IDENTIFIER, attribute
+from radius.agent.memory import memory_of
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.standalone import Plan, running_cell
 from tests.radius.supplicant import new_mac
-from tests.radius.tunnel import IDENTITY, RESPONSE, TTLS, Tunnel, eap
+from tests.radius.tunnel import GTC, IDENTITY, PEAP, RESPONSE, TTLS, Tunnel, eap
 
 MOST = 64
+EXPANDED = 254
 ROGUE, OTHER = attribute(NAS_IDENTIFIER, "rogue"), attribute(NAS_IDENTIFIER, "other")
 
 
@@ -49,6 +51,29 @@ def test_login_succeeds_while_others_are_left_unfinished(cell, nas, rounds, vers
         if number % MOST == MOST - 1:
             device.visit(cell.alpha, vlan="10")
     assert len(cell.decisions(permitted=True)) == 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(GTC, "anonymous"), (PEAP, "anonymous"), (EXPANDED, "anonymous"), (TTLS, "somebody else")]
+)
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_answers_of_another_type_or_name_cost_neither_room_nor_memory(cell, kind, name, rounds):
+    """rlm_eap 3.2.7 keeps a conversation for 30 s after a malformed one, and never frees it after the others."""
+    device = Device(cell.alpha.clients["laptop"], VERSIONS[0])
+    before = resident_bytes(cell)
+    for _ in range(5 * MOST):
+        tunnel = begin(cell.alpha, rounds=rounds)
+        tunnel.outer = name
+        tunnel.ask(eap(RESPONSE, tunnel._identifier, kind, b"x"))
+        assert tunnel.code == ACCESS_REJECT
+    device.visit(cell.alpha, vlan="10")
+    assert resident_bytes(cell) - before < 100 << 20
+
+
+def resident_bytes(cell):
+    memory = memory_of(cell.running.pid)
+    assert memory is not None
+    return memory.resident_bytes
 
 
 def test_conversation_of_another_nas_outlives_the_flood(cell):

@@ -147,7 +147,17 @@ def test_stations_of_two_radiusds_are_kept_together(tmp_path):
     assert (tmp_path / "stations").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00", b"[]", b"\x91\xa1x", bytes(1000)])
+def test_radiusd_without_logins_does_not_write_the_file(tmp_path):
+    served, shadow = (TrustedStations(tmp_path / "stations") for _ in range(2))
+    served.add(HERE)
+    served.save()
+    written = (tmp_path / "stations").stat().st_mtime_ns
+    shadow.refresh()
+    shadow.save()
+    assert (tmp_path / "stations").stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00", b"[]", b"\x91\xa1x", b"\x91\x93\x01\xa1\xff\xa0", bytes(1000)])
 def test_file_that_cannot_be_read_is_ignored(tmp_path, content):
     (tmp_path / "stations").write_bytes(content)
     kept = TrustedStations(tmp_path / "stations")

@@ -22,7 +22,7 @@ from tests.verifier.running import kept_verifier
 
 DELAY_SECONDS = 1
 PASSWORD, WRONG = "correct horse battery", "wrong horse battery"
-REPLY_MESSAGE = 18
+REPLY_MESSAGE, PROXY_STATE = 18, 33
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +86,11 @@ def test_request_too_long_for_the_verifier_is_decided_after_the_delay(delaying_c
     code, seconds = login(delaying_cell, "otto", PASSWORD, *long)
     assert code == ACCESS_ACCEPT
     assert seconds >= DELAY_SECONDS
+
+
+def test_long_proxy_state_does_not_delay_an_admitted_user(delaying_cell):
+    proxies = [(PROXY_STATE, os.urandom(253)) for _ in range(15)]
+    with ThreadPoolExecutor(1) as devices:
+        denied = devices.submit(login, delaying_cell, "gus", PASSWORD)
+        assert login(delaying_cell, "otto", PASSWORD, *proxies)[0] == ACCESS_ACCEPT
+        assert not denied.done()

@@ -120,6 +120,37 @@ def test_logins_that_wait_for_the_verifier_do_not_evade_the_limit(cell, replica)
     assert cell.decisions()[-1].reason == "too-many-wrong-passwords"
 
 
+def test_wrong_passwords_that_wait_while_their_station_is_closed_are_counted(cell, replica):
+    with replica.begin() as batch:
+        record = cell.alpha.slot_record(methods=METHODS, failure_limit=2, password_failure_limit=3)
+        batch.put_slot(cell.alpha.slot, record)
+        put_argon2_user(batch, cell, "waiting", PASSWORD)
+    station, is_closed = new_mac(), threading.Event()
+
+    async def verify(slot, name, password):
+        while not is_closed.is_set():
+            await asyncio.sleep(0.01)
+        return Answer("" if password == b"right" else "wrong-password")
+
+    def login(name, password, mac):
+        attributes = attribute(USER_NAME, name) + attribute(CALLING_STATION_ID, mac)
+        return Nas(cell.alpha).ask(attributes, password=password)[0]
+
+    with (
+        running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify) as running,
+        ThreadPoolExecutor(3) as devices,
+    ):
+        answers = [devices.submit(login, "waiting", b"wrong", station) for _ in range(3)]
+        while len(running.asked) < 3:
+            threading.Event().wait(0.01)
+        for _ in range(2):
+            assert login("stranger", b"any", station) == ACCESS_REJECT
+        is_closed.set()
+        assert [answer.result() for answer in answers] == [ACCESS_REJECT] * 3
+        assert login("waiting", b"right", new_mac()) == ACCESS_REJECT
+    assert cell.decisions()[-1].reason == "too-many-wrong-passwords"
+
+
 def test_password_in_a_resumed_session_does_not_hide_the_tls_version(cell, replica):
     """radiusd notes no version where data follows the end of the handshake, and resumes sessions of certificates."""
     device = Device(cell.alpha.clients["laptop"], ssl.TLSVersion.TLSv1_2)

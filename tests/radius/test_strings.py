@@ -20,6 +20,7 @@ from tests.radius.devices import VERSIONS, Device, is_resumed
 from tests.radius.nas import Nas, joined
 from tests.radius.supplicant import TLS_1_3, eap_tls, new_mac
 from tests.radius.tenants import PASSWORD, PRINTER
+from tests.radius.tunnel import Tunnel, login
 
 BAD = b"caf\xe9"
 WRITTEN = "caf=E9"
@@ -110,6 +111,30 @@ def test_identity_of_any_characters_is_permitted_on_an_ssid_that_is_not_utf8(cel
     record = cell.decision()
     assert record.identity == "laptop"
     assert ("User-Name", identity) in record.pairs
+
+
+@pytest.mark.usefixtures("everything_offered")
+@pytest.mark.parametrize("number", [NAS_IDENTIFIER, CALLING_STATION_ID])
+@pytest.mark.parametrize("value", [BAD, b"\xff" * 253, b'\xff\0"\\'])
+def test_eap_where_nas_or_station_is_not_utf8_is_permitted(cell, number, value):
+    assert converse_in_ttls(cell, number, value, value) == ACCESS_ACCEPT
+    assert converse_in_ttls(cell, number, value, value[:-1]) == ACCESS_REJECT
+
+
+def converse_in_ttls(cell, number, at_first, later):
+    """The answer to the password, which comes with another value than the conversation began with."""
+    tunnel = Tunnel(cell.alpha)
+
+    def send_with(value):
+        if number == CALLING_STATION_ID:
+            tunnel.mac = value
+        else:
+            tunnel.more = attribute(number, value)
+
+    send_with(at_first)
+    tunnel.open()
+    send_with(later)
+    return tunnel.say(login(b"anna", PASSWORD.encode()))
 
 
 def test_rule_that_denies_by_what_was_left_out_is_not_missed(cell, replica):

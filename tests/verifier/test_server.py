@@ -1,6 +1,7 @@
 """When an answer leaves."""
 
 import asyncio
+import os
 
 from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, NAS_IDENTIFIER, USER_NAME, Secret, attribute
@@ -36,6 +37,8 @@ def question(number, name):
 
 
 async def verify(slot, name, password):
+    if name == b"grace":
+        return Answer(source="AD", groups=tuple(os.urandom(16).hex() for _ in range(300)))
     return Answer() if name == b"anna" else Answer("wrong-password")
 
 
@@ -54,6 +57,12 @@ def run(*questions, delay):
 def test_reject_is_held_back_and_an_accept_is_not():
     packets, _ = run(question(1, b"bert"), question(2, b"anna"), delay=0.2)
     assert packets == [(ACCESS_ACCEPT, 2), (ACCESS_REJECT, 1)]
+
+
+def test_right_password_of_a_user_in_too_many_groups_is_held_like_a_wrong_one():
+    packets, counters = run(question(1, b"bert"), question(2, b"grace"), delay=0.2)
+    assert packets == [(ACCESS_REJECT, 1), (ACCESS_REJECT, 2)]
+    assert counters == {"rejects_wrong-password": 1, "rejects_too-many-groups": 1}
 
 
 def test_without_a_delay_answers_leave_in_the_order_of_their_questions():
