@@ -73,12 +73,18 @@ def test_denied_user_is_rejected_no_sooner_than_with_a_wrong_password(delaying_c
     assert reasons == {"wrong-password" if password == WRONG else "rule-denied"}
 
 
-def test_admitted_user_does_not_wait(delaying_cell):
-    with ThreadPoolExecutor(2) as devices:
-        denied = devices.submit(login, delaying_cell, "gus", PASSWORD)
-        assert login(delaying_cell, "otto", PASSWORD)[0] == ACCESS_ACCEPT
-        assert not denied.done()
+def is_admitted_before_another_is_rejected(cell, *more):
+    with ThreadPoolExecutor(1) as devices:
+        denied = devices.submit(login, cell, "gus", PASSWORD)
+        assert login(cell, "otto", PASSWORD, *more)[0] == ACCESS_ACCEPT
+        is_first = not denied.done()
         assert denied.result()[0] == ACCESS_REJECT
+    return is_first
+
+
+def test_admitted_user_does_not_wait(delaying_cell):
+    # A busy machine may be late, but not each time.
+    assert any(is_admitted_before_another_is_rejected(delaying_cell) for _ in range(4))
 
 
 def test_request_too_long_for_the_verifier_is_decided_after_the_delay(delaying_cell):
@@ -90,7 +96,4 @@ def test_request_too_long_for_the_verifier_is_decided_after_the_delay(delaying_c
 
 def test_long_proxy_state_does_not_delay_an_admitted_user(delaying_cell):
     proxies = [(PROXY_STATE, os.urandom(253)) for _ in range(15)]
-    with ThreadPoolExecutor(1) as devices:
-        denied = devices.submit(login, delaying_cell, "gus", PASSWORD)
-        assert login(delaying_cell, "otto", PASSWORD, *proxies)[0] == ACCESS_ACCEPT
-        assert not denied.done()
+    assert any(is_admitted_before_another_is_rejected(delaying_cell, *proxies) for _ in range(4))
