@@ -50,12 +50,20 @@ class BareCell:
     """Runs for the length of a `with`. Tenant number n holds slot n - 1; further slots stay free."""
 
     def __init__(
-        self, folder: Path, tenants: Sequence[BenchTenant], *, slots: int, listen_address: str = LOOPBACK
+        self,
+        folder: Path,
+        tenants: Sequence[BenchTenant],
+        *,
+        slots: int,
+        listen_address: str = LOOPBACK,
+        tenant_packets_per_second: int | None = None,
     ) -> None:
-        """`folder` must exist and be ours alone."""
+        """`folder` must exist and be ours alone. `tenant_packets_per_second`: None for the default, 0 for no limit."""
         self._paths = CellPaths(folder / "cell")
         self._tenants = tenants
         variables = {"VAR_DIR": str(folder), "CELL_DIR": str(self._paths.root), "LISTEN_ADDRESS": listen_address}
+        if tenant_packets_per_second is not None:
+            variables["CELL_TENANT_PACKETS_PER_SECOND"] = str(tenant_packets_per_second)
         settings = load_settings({f"ADMIT_{name}": value for name, value in variables.items()})
         self._generations = Generations(settings, self._paths)
         self._materials = Materials(self._paths)

@@ -1,0 +1,122 @@
+"""What a flood at one tenant does to another, and what repeated answers cost: `python -m loadtest.micro.floods`.
+
+A cell without PostgreSQL and agent. First another process sends Access-Requests of unknown MAC addresses to one tenant,
+as fast as it can up to --rate, and devices of a second tenant authenticate at 200/s: with the packet limit as shipped,
+with 2,000/s, and without one. Then 10,000 MAC authentications within the time that radiusd keeps their answers
+(cleanup_delay), and how much its memory has grown by them.
+"""
+
+import argparse
+import multiprocessing
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter, sleep
+
+from loadtest.bare_cell import BareCell
+from loadtest.packet import CALLING_STATION_ID, USER_NAME, access_request, attribute
+from loadtest.processes import resident_bytes
+from loadtest.radius_client import RadiusClient, Target
+from loadtest.systems import System
+from loadtest.tenantry import make_tenants
+from loadtest.workloads import mab_source
+
+_DEVICES = 2_000
+_SLOTS = 32
+_SOCKETS, _PREPARED = 64, 20_000
+_OTHERS_PER_SECOND = 200
+# cleanup_delay of radius/raddb/radiusd.conf, with a margin.
+_KEPT_SECONDS, _KEPT, _IDENTIFIERS = 9, 10_000, 250
+_SETTLE_SECONDS = 1.0
+
+
+def _flood(target: Target, rate: int, seconds: float) -> None:
+    """Answers are never read: the kernel drops what does not fit."""
+    macs = [f"02{number:010x}" for number in range(_PREPARED)]
+    packets = [
+        access_request(
+            number % 256,
+            os.urandom(16),
+            attribute(USER_NAME, mac) + attribute(CALLING_STATION_ID, mac),
+            target.secret,
+            mac.encode(),
+        )
+        for number, mac in enumerate(macs)
+    ]
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(_SOCKETS)]
+    for each in sockets:
+        each.setblocking(False)
+        each.connect((target.host, target.auth_port))
+    began, sent = perf_counter(), 0
+    while (spent := perf_counter() - began) < seconds:
+        if sent >= rate * spent:
+            sleep(0.0002)
+            continue
+        try:
+            sockets[sent // 256 % _SOCKETS].send(packets[sent % _PREPARED])
+        except OSError:
+            continue
+        sent += 1
+    print(f"flood: {sent / seconds:,.0f} packets/s", flush=True)
+
+
+@contextmanager
+def _cell(packets_per_second: int | None) -> Iterator[tuple[BareCell, System]]:
+    with tempfile.TemporaryDirectory(prefix="admit-bench-") as folder:
+        tenants = make_tenants([_DEVICES, _DEVICES])
+        with BareCell(Path(folder), tenants, slots=_SLOTS, tenant_packets_per_second=packets_per_second) as cell:
+            yield cell, cell.system()
+
+
+def _p99(system: System, target: Target, seconds: float) -> float:
+    devices = [device for device in system.devices if device.target == target]
+    with RadiusClient() as client:
+        run = client.run(mab_source(devices), seconds=seconds, per_second=_OTHERS_PER_SECOND)
+    if run.faults():
+        print(f"faults: {dict(run.faults())}")
+    return run.tally("mab").latency.percentile(0.99)
+
+
+def _show_flood(limit: int | None, rate: int, seconds: float) -> None:
+    with _cell(limit) as (_, system):
+        flooded, other = dict.fromkeys(device.target for device in system.devices)
+        quiet = _p99(system, other, seconds)
+        process = multiprocessing.get_context("spawn").Process(
+            target=_flood, args=(flooded, rate, seconds + 2 * _SETTLE_SECONDS)
+        )
+        process.start()
+        sleep(_SETTLE_SECONDS)
+        during = _p99(system, other, seconds)
+        process.join()
+    name = "limit as shipped" if limit is None else f"limit of {limit}/s" if limit else "no limit"
+    print(f"{name}: p99 of another tenant {quiet * 1000:.1f} ms, during the flood {during * 1000:.1f} ms")
+
+
+def _show_kept_answers() -> None:
+    """From so many ports that no request takes the place of an earlier one with the same identifier."""
+    with _cell(0) as (cell, system):
+        source = mab_source(system.devices)
+        before = resident_bytes(cell.pid)
+        began, right = perf_counter(), 0
+        while right < _KEPT and perf_counter() - began < _KEPT_SECONDS:
+            with RadiusClient() as client:
+                right += client.run(source, count=_IDENTIFIERS).right
+        grown = resident_bytes(cell.pid) - before
+    print(f"{right} answers kept: {grown / 1e6:.0f} MB, {grown / right / 1e3:.1f} kB each")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rate", type=int, default=40_000, help="packets a second of the flood (default 40,000)")
+    parser.add_argument("--seconds", type=float, default=5, help="length of each part (default 5)")
+    arguments = parser.parse_args()
+    for limit in (None, 2_000, 0):
+        _show_flood(limit, arguments.rate, arguments.seconds)
+    _show_kept_answers()
+
+
+if __name__ == "__main__":
+    main()
