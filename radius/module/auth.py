@@ -2,8 +2,8 @@
 
 radiusd also calls `authorize` where a device wants another EAP type than it was asked for, for the first packet inside
 a tunnel, and for later ones there in which a password may come (Admit-Stage: continue). It calls `post_auth` also for
-some challenges (certificate-sent, failed-inside, challenge). At the end, Admit-Stage is reject (radiusd refused) or none
-(credentials hold). Admit-Decided says that a reject is settled, Admit-Permitted that a permit is.
+some challenges (certificate-sent, failed-inside, challenge). At the end, Admit-Stage is reject (radiusd refused) or
+none (credentials hold). Admit-Decided says that a reject is settled, Admit-Permitted that a permit is.
 """
 
 import secrets
