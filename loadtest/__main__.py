@@ -114,7 +114,7 @@ def _show(options: argparse.Namespace, results: Results, findings: Sequence[Find
 
 
 _COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], None]]] = {
-    "quick": ("the running product beside its peers", _quick),
+    "quick": ("the product beside its peers", _quick),
     "cell": ("a cell's radiusd alone beside stock FreeRADIUS", _cell),
     "moj": ("the data set of MoJ's NACS in one tenant, PostgreSQL stopped", _moj),
     "peers": ("the peers alone", _peers),

@@ -56,7 +56,7 @@ class BareCell:
         *,
         slots: int,
         listen_address: str = LOOPBACK,
-        tenant_packets_per_second: int | None = None,
+        tenant_packets_per_second: int | None = 0,
     ) -> None:
         """`folder` must exist and be ours alone. `tenant_packets_per_second`: None for the default, 0 for no limit."""
         self._paths = CellPaths(folder / "cell")

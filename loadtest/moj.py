@@ -52,7 +52,7 @@ def moj(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> tup
         raise BenchError(f"the data set has no use for {', '.join(works)}: choose mab or tls")
     with ExitStack() as stack:
         tell("starting an installation of our own")
-        private = stack.enter_context(PrivateInstallation())
+        private = stack.enter_context(PrivateInstallation(CELL_TENANT_PACKETS_PER_SECOND="0"))
         installation = private.installation
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))
         tenants = BenchTenants(installation, folder, tell)

@@ -15,15 +15,15 @@ from loadtest.product import REQUIRED, Installation
 from nac.settings import Settings, load_settings
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
-_SLOTS = 8
 _PATIENCE_SECONDS = 300
 
 
 class PrivateInstallation:
     """Runs for the length of a `with`, then every process has ended and every file is gone."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, *, slots: int = 8, **settings: str) -> None:
         """`settings` by their environment variables, without ADMIT_."""
+        self._slots = slots
         self._settings = {f"ADMIT_{name}": value for name, value in settings.items()}
 
     def __enter__(self) -> Self:
@@ -32,9 +32,9 @@ class PrivateInstallation:
             # Open to the account that the processes run as.
             Path(home).chmod(0o755)
             self._var = Path(home) / "var"
-            first_port = first_of_free_ports(2 * _SLOTS + 1)
+            first_port = first_of_free_ports(2 * self._slots + 1)
             stack.callback(self._admit, "down", "--purge", "--yes")
-            ports = ("--first-port", str(first_port), "--api-port", str(first_port + 2 * _SLOTS))
+            ports = ("--first-port", str(first_port), "--api-port", str(first_port + 2 * self._slots))
             self._admit("up", "--no-demo", "--no-install", *ports)
             self.settings = self._read_settings()
             self.installation = stack.enter_context(Installation(self.settings))
@@ -60,7 +60,7 @@ class PrivateInstallation:
 
     def _admit(self, *arguments: str) -> None:
         environment = _clean_environment()
-        environment |= {"ADMIT_VAR_DIR": str(self._var), "ADMIT_CELL_SLOTS": str(_SLOTS)} | self._settings
+        environment |= {"ADMIT_VAR_DIR": str(self._var), "ADMIT_CELL_SLOTS": str(self._slots)} | self._settings
         _run([str(_CHECKOUT / "admit"), *arguments], environment)
 
     def _read_settings(self) -> Settings:

@@ -17,7 +17,7 @@ from nac.ids import CellId, TenantId
 from nac.journal.reader import JournalReader, Position
 from nac.models import AccountingLog, AuthLog, JournalPosition
 from nac.models.log import ACCOUNTING_LOG_ID
-from nac.settings import Settings, SettingsError, load_settings
+from nac.settings import Settings
 
 STREAMS = ("auth", "acct")
 _SETTLE_SECONDS = 180
@@ -153,13 +153,6 @@ def delete_logs(owner: Engine, tenants: Collection[TenantId]) -> None:
     with session_scope(PlatformScope(), engine=owner) as session:
         for table in (AuthLog, AccountingLog):
             session.execute(delete(table).where(table.tenant_id.in_(tenants)))
-
-
-def find_installation() -> Installation:
-    try:
-        return Installation(load_settings(required=REQUIRED))
-    except SettingsError as error:
-        raise BenchError(f"{error}. Start the bench as ./admit bench, after ./admit up") from error
 
 
 def _lock_holder(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""`./admit bench quick`: the running installation and its peers, given the same work in turns."""
+"""`./admit bench quick`: an installation of the bench's own and its peers, given the same work in turns."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -12,7 +12,8 @@ from loadtest import findings
 from loadtest.changes import ChangeBench, Changes
 from loadtest.footprint import Footprint, measure_footprint
 from loadtest.peers.running import PEERS_OF, running_peers
-from loadtest.product import Installation, StoredRows, find_installation
+from loadtest.private_installation import PrivateInstallation
+from loadtest.product import Installation, StoredRows
 from loadtest.product_tenants import BenchTenants, Provisioned
 from loadtest.rounds import Results, run_rounds
 from loadtest.steady import Steady, measure_steady_accounting
@@ -22,15 +23,18 @@ from loadtest.workloads import Device
 
 _CLIENTS_PER_TENANT = 4
 _CHANGES, _NEW_TENANTS = 10, 3
+_SLOTS = 32
 
 Tell = Callable[[str], None]
 
 
 def quick(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> tuple[Results, list[findings.Finding]]:
-    """Makes its tenants, measures, removes them. BenchError where a measurement cannot be made or trusted."""
+    """Starts the installation, measures, removes it. BenchError where a measurement cannot be made or trusted."""
     footprint: Footprint | None = None
     with ExitStack() as stack:
-        installation = stack.enter_context(find_installation())
+        tell("starting an installation of our own")
+        private = stack.enter_context(PrivateInstallation(slots=_SLOTS, CELL_TENANT_PACKETS_PER_SECOND="0"))
+        installation = private.installation
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))
         made = stack.enter_context(BenchTenants(installation, folder, tell))
         tenants = _provision(made, tell)

@@ -355,7 +355,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         cell_dir=reader.folder("CELL_DIR", var_dir / "cells" / cell_name),
         cell_memory_bytes=reader.number("CELL_MEMORY_BYTES", 0, 0, 1 << 50),
         cell_tenant_packets_per_second=reader.number(
-            "CELL_TENANT_PACKETS_PER_SECOND", 4_000 * (os.cpu_count() or 1), 0, 1_000_000
+            "CELL_TENANT_PACKETS_PER_SECOND", 1_000 * (os.cpu_count() or 1), 0, 1_000_000
         ),
         journal_sync=cast(
             Literal["50ms", "always"], reader.text("JOURNAL_SYNC", "50ms", "50ms|always", "'50ms' or 'always'")

@@ -1,13 +1,9 @@
-"""`./admit bench`: hands over to `loadtest`, with the settings of what runs here."""
+"""`./admit bench`: hands over to `loadtest`."""
 
 import os
 import sys
 
 import click
-
-from cli import environment
-from cli.layout import NothingRuns, require_layout
-from cli.supervisor import Supervisor
 
 
 @click.command(
@@ -15,11 +11,6 @@ from cli.supervisor import Supervisor
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
-    """Measure the running cell against its peers: './admit bench quick'."""
-    # The other measurements bring what they measure.
-    if "quick" in arguments and not {"-h", "--help"} & set(arguments):
-        environment.load_into_process()
-        if not Supervisor(require_layout()).is_up():
-            raise NothingRuns
+    """Measure a cell beside its peers: './admit bench quick'."""
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", "loadtest", *arguments])  # noqa: S606 -- no shell is the point

@@ -97,7 +97,7 @@ def measure_background(
     the load, which is all that can be answered without it."""
     with ExitStack() as stack:
         tell("starting an installation of our own")
-        private = stack.enter_context(PrivateInstallation())
+        private = stack.enter_context(PrivateInstallation(CELL_TENANT_PACKETS_PER_SECOND="0"))
         installation = private.installation
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))
         made = BenchTenants(installation, folder, tell)

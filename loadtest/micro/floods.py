@@ -2,7 +2,7 @@
 
 A cell without PostgreSQL and agent. First another process sends Access-Requests of unknown MAC addresses to one tenant,
 as fast as it can up to --rate, and devices of a second tenant authenticate at 200/s: with the packet limit as shipped,
-with 2,000/s, and without one. Then 10,000 MAC authentications within the time that radiusd keeps their answers
+with 4,000/s, and without one. Then 10,000 MAC authentications within the time that radiusd keeps their answers
 (cleanup_delay), and how much its memory has grown by them.
 """
 
@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=40_000, help="packets a second of the flood (default 40,000)")
     parser.add_argument("--seconds", type=float, default=5, help="length of each part (default 5)")
     arguments = parser.parse_args()
-    for limit in (None, 2_000, 0):
+    for limit in (None, 4_000, 0):
         _show_flood(limit, arguments.rate, arguments.seconds)
     _show_kept_answers()
 

@@ -21,7 +21,6 @@ COMMANDS = (
     ("policy", "list", "-t", "alpha"),
     ("ca", "list", "-t", "alpha"),
     ("cert", "issue", "-t", "alpha", "--profile", "device", "--name", "laptop", "--out", "{var}/out"),
-    ("bench", "quick"),
 )
 
 
@@ -57,7 +56,7 @@ def test_command_says_how_to_start_after_a_first_start_that_failed(ended: Path, 
     assert (result.exit_code, result.stderr) == (1, "Error: Nothing runs here. Start it: ./admit up\n")
 
 
-@pytest.mark.parametrize("command", [("tenant", "list"), ("logs",), ("bench", "quick")], ids=" ".join)
+@pytest.mark.parametrize("command", [("tenant", "list"), ("logs",)], ids=" ".join)
 def test_command_says_how_to_start_before_the_first_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:

@@ -1,7 +1,5 @@
 """The bench's tenants, made and removed through the services on a real database."""
 
-import os
-
 import pytest
 from sqlalchemy import func, select
 
@@ -75,13 +73,6 @@ def test_a_row_too_few_or_too_many_ends_the_bench(installation, tmp_path, rows):
         add_rows(installation, tenant.tenant_id, rows)
         with pytest.raises(BenchError, match=f"auth: 3 requests were answered, but {rows} rows"):
             account.verify()
-
-
-def test_bench_without_an_installation_says_how_to_start_it(monkeypatch, capsys):
-    for name in [name for name in os.environ if name.startswith("ADMIT_")]:
-        monkeypatch.delenv(name)
-    assert main(["quick"]) == 1
-    assert "Start the bench as ./admit bench" in capsys.readouterr().err
 
 
 def test_unknown_group_of_works_is_refused(capsys):

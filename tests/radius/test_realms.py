@@ -168,5 +168,5 @@ def test_directory_is_asked_with_the_name_as_typed(cell, realms, replica, way, n
     typed = name.replace("anna", "zoe")
     with running_verifier(config.port, config.secret, always(answer)) as running:
         assert ask(cell.alpha, way, typed, "open sesame") == (True, "zoe")
-    assert running.asked == [(cell.alpha.slot, typed.encode(), b"open sesame")]
+    assert set(running.asked) == {(cell.alpha.slot, typed.encode(), b"open sesame")}
     assert (cell.decision().identity, cell.decision().request["user.source"]) == ("zoe", ("directory",))

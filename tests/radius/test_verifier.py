@@ -51,7 +51,7 @@ def test_user_of_a_source_is_decided_by_policy_with_what_the_source_says(cell, v
     assert reply.code == "Access-Accept"
     assert reply.attributes["Tunnel-Private-Group-Id:1"] == "30"
     assert "Reply-Message" not in reply.attributes
-    assert running.asked == [(cell.alpha.slot, b"zoe", b"open sesame")]
+    assert set(running.asked) == {(cell.alpha.slot, b"zoe", b"open sesame")}
     record = cell.decision()
     assert (record.permitted, record.reason, record.rule_id, record.method) == (True, "rule-permitted", "staff", "pap")
     assert record.request["user.name"] == ("Zoe",)
@@ -93,7 +93,7 @@ def test_reject_of_a_name_that_is_no_text_is_logged(cell, verifier):
 def test_own_user_is_verified_elsewhere_and_keeps_its_own_groups(cell, verifier):
     with verifier(always(Answer())) as running:
         assert login(cell, "otto", "correct horse battery") == ACCESS_ACCEPT
-    assert running.asked == [(cell.alpha.slot, b"otto", b"correct horse battery")]
+    assert set(running.asked) == {(cell.alpha.slot, b"otto", b"correct horse battery")}
     record = cell.decision()
     assert record.request["user.group"] == ("staff",)
     assert "user.source" not in record.request
