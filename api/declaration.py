@@ -11,7 +11,7 @@ class Declaration:
     """`leads_to` are the effects that the route can have. Every request takes `permission` and the permissions of
     `always`, some requests take those of `also` (`Access.require`).
 
-    docs/permissions.md and the tests of escalations derive from this.
+    docs/reference/permissions.md and the tests of escalations derive from this.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Routes that are to go, as docs/api-versions.md promises: `Deprecation` (RFC 9745) and `Sunset` (RFC 8594)."""
+"""Deprecated routes (docs/reference/api-versions.md): `Deprecation` (RFC 9745) and `Sunset` (RFC 8594)."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time

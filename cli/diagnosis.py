@@ -155,7 +155,7 @@ def _permissions(layout: Layout) -> Iterator[Diagnosis]:
     elif layout.is_separated:
         yield Diagnosis("ok", "accounts", layout.describe())
     else:
-        remedy = "Run ./admit up as root, in a checkout that other users can enter, such as /srv: docs/processes.md."
+        remedy = "Run ./admit up as root, in a checkout that other users can enter, such as /srv."
         yield Diagnosis("warn", "accounts", f"{layout.describe()}: any of them can read what the others can", remedy)
 
 

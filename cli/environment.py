@@ -16,7 +16,7 @@ _DEFAULTS = {
     "ADMIT_CELL_FIRST_PORT": "18120",
     "ADMIT_API_PORT": "8460",
     "ADMIT_DEMO": "yes",
-    # Visible in admit.env, to be added to: docs/outbound.md.
+    # Visible in admit.env, to be added to: docs/reference/outbound-connections.md.
     "ADMIT_OUTBOUND_NETWORKS": "",
 }
 

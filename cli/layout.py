@@ -88,7 +88,7 @@ class Layout:
 
     def describe(self) -> str:
         if self.is_separated:
-            return "each process runs as a system user of its own (docs/processes.md)"
+            return "each process runs as a system user of its own (docs/internals/processes.md)"
         if self.database_account:
             return (
                 f"this checkout is closed to other users, so PostgreSQL alone runs as the system user "

@@ -53,5 +53,5 @@ def _no_garbage() -> Iterator[None]:
 def admit() -> None:
     """Admit: multi-tenant network access control on FreeRADIUS.
 
-    Exit status: 0 done, or yes; 1 not done, or no; 2 a mistake in what was given. See docs/scripts.md.
+    Exit status: 0 done, or yes; 1 not done, or no; 2 a mistake in what was given. See docs/reference/command-line.md.
     """

@@ -1,4 +1,4 @@
-"""docs/permissions.md as the code says it: `python -m cli.permissions [--write]`. A test compares the two."""
+"""docs/reference/permissions.md as the code says it: `python -m cli.permissions [--write]`. A test compares the two."""
 
 import sys
 import tomllib
@@ -13,7 +13,7 @@ from nac.accounts.effects import Declared, Effect, Pair, pairs, reach
 from nac.accounts.permissions import Level, Permission, permissions_at
 from nac.accounts.roles import ROLES
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "permissions.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "permissions.md"
 REMEDY = ".venv/bin/python -m cli.permissions --write"
 _WORDS = Path(routes.__file__).with_name("permissions.toml")
 _LEVELS = {Level.TENANT: "tenant", Level.MSP: "MSP", Level.PLATFORM: "platform"}
@@ -131,9 +131,7 @@ def main(arguments: list[str]) -> int:
         PAGE.write_text(page(), encoding="utf-8")
         return 0
     same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == page()
-    print(
-        "docs/permissions.md is as the code says" if same else f"docs/permissions.md is not as the code says: {REMEDY}"
-    )
+    print(f"{PAGE.name} matches the code" if same else f"{PAGE.name} does not match the code: {REMEDY}")
     return 0 if same else 1
 
 

@@ -1,6 +1,6 @@
 """What each process may reach: its system user, its database roles, its part of Redis and the master key.
 
-Accounts, folders, environments and Redis are set up from this table alone. docs/processes.md explains it, and
+Accounts, folders, environments and Redis are set up from this table alone. docs/internals/processes.md explains it, and
 tests/whole/test_rights.py asserts it against running processes.
 """
 

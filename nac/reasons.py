@@ -227,8 +227,8 @@ REASONS = _catalogue(
         "method-not-offered",
         "Login method not offered",
         "The device wants to log in by a method that this tenant does not offer. The detail names the offered methods. "
-        "Set the device's network profile to one of them. If Admit supports the method (docs/methods.md), you can also "
-        "offer it: ./admit tenant set SLUG --methods.",
+        "Set the device's network profile to one of them. If Admit supports the method (docs/reference/methods.md), "
+        "you can also offer it: ./admit tenant set SLUG --methods.",
     ),
     Reason(
         "eap-failed",
@@ -365,7 +365,7 @@ REASONS = _catalogue(
         "rate-limited",
         "Too many failures",
         "This device failed too often in a short time. Admit rejects it without a look at its credentials until the "
-        "window ends (docs/limits.md). The rejects before show the cause: ./admit decisions --mac MAC.",
+        "window ends (docs/reference/limits.md). The rejects before show the cause: ./admit decisions --mac MAC.",
     ),
     Reason(
         "too-many-conversations",
@@ -391,7 +391,7 @@ REASONS = _catalogue(
         "Too many wrong passwords",
         "Too many logins with this user name had a wrong password. Find the device that sends them: ./admit decisions "
         "--user NAME --reason wrong-password. Devices from which the user logged in before count separately. "
-        "Other devices can log in again when the tenant's window ends (docs/limits.md; default 15 minutes).",
+        "Other devices can log in again when the tenant's window ends (docs/reference/limits.md; default 15 minutes).",
     ),
     Reason(
         "not-ready",

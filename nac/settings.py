@@ -70,7 +70,7 @@ class Settings:
     journal_sync: Literal["50ms", "always"]
     journal_max_bytes: int
     reject_delay_seconds: float
-    # Where servers may be that tenants name: docs/outbound.md.
+    # Where servers may be that tenants name: docs/reference/outbound-connections.md.
     outbound_reach: Reach
     # TCP; the next three are those of `public_port`, `enrolment_port` and `mailbox_port`.
     api_port: int

@@ -26,7 +26,10 @@ from nac.scep.webhook import Answer, Enrolment
 from nac.templates.document import TemplateDocument, parse_template, parts_of
 from tests.factories.dictionary import installed_dictionary
 
-PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+PAGES = [
+    CHECKOUT / "README.md",
+    *sorted(page for page in (CHECKOUT / "docs").rglob("*.md") if page.parent.name != "adr"),
+]
 # Fenced, or indented by four.
 BLOCK = re.compile(r"^```\w*\n(.*?)^```$|((?:^ {4}.*\n(?:^\n(?= {4}))?)+)", re.MULTILINE | re.DOTALL)
 SECTIONS = {"conditions", "profiles", "pinned_denies", "rules", "fallback", "tests"}

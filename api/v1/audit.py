@@ -123,7 +123,7 @@ def _routes(prefix: str, noun: str, reads: Requires) -> None:
         access: Annotated[Access, read],
         after: Annotated[int, Query(ge=0, le=_LARGEST, description="Entries behind this position.")] = 0,
     ) -> StreamingResponse:
-        """The chain, which anybody can verify: `./admit audit verify`, or as docs/audit.md describes."""
+        """The chain, which anybody can verify: `./admit audit verify`, or as docs/how-to/audit.md describes."""
         return StreamingResponse(exporting.export(access.read, owner=access.owner, behind=after), media_type=_LINES)
 
     @router.get(f"{prefix}/audit/{{entry_id}}", operation_id=f"get{noun}AuditEntry")

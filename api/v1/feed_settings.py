@@ -1,4 +1,4 @@
-"""Settings of feeds as they are given: docs/feeds.md has what each means."""
+"""Settings of feeds as they are given: docs/how-to/feeds.md has what each means."""
 
 from typing import Annotated, Any
 

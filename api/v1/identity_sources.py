@@ -42,7 +42,7 @@ class IdentitySource(BaseModel):
     enabled: bool
     # Whether the password of bind_dn or the client secret is there; it is never shown.
     secret: Literal["set", "none"]
-    # What was set; docs/identities.md lists all, with what they are where they are not set.
+    # What was set; docs/how-to/identity-sources.md lists all, with what they are where they are not set.
     settings: dict[str, Any]
 
 

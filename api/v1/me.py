@@ -30,7 +30,7 @@ class Account(BaseModel):
     has_two_factors: bool
     # With what a sign-in by password goes on; null where an organisation's provider has named the person.
     methods: list[str] | None
-    # Whether the account may be changed from here; see docs/sign-in.md.
+    # Whether the account may be changed from here; see docs/how-to/sign-in.md.
     is_own: bool
     expires_at: datetime
     # What changes ask for, as the header Admit-CSRF.

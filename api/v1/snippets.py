@@ -21,7 +21,7 @@ _Id = Annotated[str, Path(max_length=63, examples=["cisco-iosxe-ibns2"])]
 class Snippet(BaseModel):
     id: str
     title: str
-    # By whose recipe sessions are ended (docs/vendors.md).
+    # By whose recipe sessions are ended (docs/reference/vendors.md).
     vendor: str
     access: AccessKind
     kind: Kind

@@ -1,4 +1,4 @@
-"""All of a tenant as one file, and a tenant made of one: docs/tenants.md."""
+"""All of a tenant as one file, and a tenant made of one: docs/how-to/tenants.md."""
 
 from typing import Annotated
 from uuid import UUID

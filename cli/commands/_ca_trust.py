@@ -36,7 +36,7 @@ def import_(files: tuple[Path, ...], tenant: str, crl_url: str | None, ocsp_url:
 
     Give every authority that issues certificates to devices, and those above it up to the root. All are trusted, or,
     where anything is wrong with one of them, none. Without addresses of their status those in the certificates of
-    devices are used (docs/trust.md).
+    devices are used (docs/reference/trust.md).
     """
     contents = [(path.name, _read(path)) for path in files]
     domain = Domain()

@@ -48,7 +48,7 @@ ssid_option = click.option("--ssid", default="", help="The Wi-Fi network; withou
 
 @click.group()
 def command() -> None:
-    """Enrolment: one-time secrets and links to certificates, and how devices are set up. See docs/enrolment.md."""
+    """Enrolment: one-time secrets and links to certificates, device setup. See docs/how-to/enrolment.md."""
 
 
 def secret_options(command: F) -> F:

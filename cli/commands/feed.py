@@ -22,7 +22,7 @@ name_argument = click.argument("name")
 
 @click.group()
 def command() -> None:
-    """Where a tenant's events are sent: syslog servers and webhooks (docs/feeds.md)."""
+    """Where a tenant's events are sent: syslog servers and webhooks (docs/how-to/feeds.md)."""
 
 
 def _add(tenant: str, name: str, settings: Settings, *, client_key: str = "", as_json: bool) -> None:

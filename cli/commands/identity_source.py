@@ -42,7 +42,7 @@ position_option = click.option("--position", type=int, help="Sources are asked b
 def command() -> None:
     """Identity sources of a tenant: directories (ldap) and providers (oidc) that know users.
 
-    A tenant's own users come first; docs/identities.md lists the settings.
+    A tenant's own users come first; docs/how-to/identity-sources.md lists the settings.
     """
 
 

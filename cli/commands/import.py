@@ -48,7 +48,7 @@ def command(
 ) -> None:
     """Bring FILE, of another program or of this one, into a tenant: all of it, or nothing where a line is wrong.
 
-    FORMAT says what it is (docs/imports.md); begin with --dry-run.
+    FORMAT says what it is (docs/how-to/imports.md); begin with --dry-run.
     """
     document = _read(form, file)
     domain = Domain()

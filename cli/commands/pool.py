@@ -29,7 +29,7 @@ _site_option = click.option("--site", metavar="SLUG", default="", help="Of this 
 
 @click.group()
 def command() -> None:
-    """Pools of addresses, which policies give devices with their Access-Accept (docs/pools.md)."""
+    """Pools of addresses, which policies give devices with their Access-Accept (docs/how-to/pools.md)."""
 
 
 def _options(command: F) -> F:

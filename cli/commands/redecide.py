@@ -36,7 +36,7 @@ class _Given(TypedDict):
 
 @click.group()
 def command() -> None:
-    """Decide live sessions anew after a change, and have NASes do what differs (docs/redecision.md)."""
+    """Decide live sessions anew after a change, and have NASes do what differs (docs/how-to/redecisions.md)."""
 
 
 @command.command()

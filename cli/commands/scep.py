@@ -17,7 +17,7 @@ from nac.scep.settings import WebhookSettings
 
 @click.group()
 def command() -> None:
-    """SCEP of a tenant: where devices enrol, and who judges their challenges (docs/scep.md)."""
+    """SCEP of a tenant: where devices enrol, and who judges their challenges (docs/how-to/scep.md)."""
 
 
 @command.command()

@@ -20,7 +20,7 @@ _leave_option = click.option("--leave-behind", is_flag=True, help="Although NASe
 
 @click.group()
 def command() -> None:
-    """Secrets change over: begin, look, then finish or cancel (docs/secret-rotation.md)."""
+    """Secrets change over: begin, look, then finish or cancel (docs/how-to/secret-rotation.md)."""
 
 
 def _row(status: Status) -> Row:

@@ -167,7 +167,7 @@ def list_(as_json: bool) -> None:
     "--password-failure-limit",
     type=int,
     metavar="N",
-    help="Wrong passwords of one user name (default 20); see docs/limits.md.",
+    help="Wrong passwords of one user name (default 20); see docs/reference/limits.md.",
 )
 @click.option(
     "--password-failure-window-seconds",
@@ -200,7 +200,7 @@ def set_(
     """Change settings of the tenant SLUG; what is not given stays.
 
     PEAP and MS-CHAP of version 1 are offered only where they are asked for: whoever imitates the network can find out
-    passwords by them (docs/methods.md).
+    passwords by them (docs/reference/methods.md).
     """
     silence = (silent_reports, silent_days)
     failures = (failure_limit, failure_window_seconds, password_failure_limit, password_failure_window_seconds)

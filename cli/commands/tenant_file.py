@@ -22,7 +22,7 @@ _passphrase_option = click.option(
 
 @click.group()
 def command() -> None:
-    """All of a tenant as one file, and a tenant made of one (docs/tenants.md)."""
+    """All of a tenant as one file, and a tenant made of one (docs/how-to/tenants.md)."""
 
 
 def _passphrase(file: Path | None) -> str:

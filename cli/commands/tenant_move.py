@@ -15,7 +15,7 @@ from nac.tenants.moving import MoveStatus, Place
 
 @click.group()
 def command() -> None:
-    """A tenant goes to another cell: prepare, switch, then finish or cancel (docs/tenants.md)."""
+    """A tenant goes to another cell: prepare, switch, then finish or cancel (docs/how-to/tenants.md)."""
 
 
 # What whoever runs the platform does next, ready or not.

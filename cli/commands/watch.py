@@ -34,8 +34,8 @@ def command(
 ) -> None:
     """Show what happens at a tenant as it happens, until Ctrl-C.
 
-    With --json each line is an event (docs/events.md). What is to be said of the watching itself goes to standard
-    error. Nothing is lost by not watching: ./admit decisions and ./admit session list show what was.
+    With --json each line is an event (docs/reference/events.md). Messages about the connection go to standard error.
+    Past decisions and sessions are in ./admit decisions and ./admit session list.
     """
     domain = Domain()
     if not domain.settings.redis_url:

@@ -1,4 +1,4 @@
-"""What the routes of the API can lead to, and which permission each effect takes: docs/permissions.md.
+"""What the routes of the API can lead to, and which permission each effect takes: docs/reference/permissions.md.
 
 A route declares the effects that it can have (`api.access`). An effect takes one of its guards, so a route that asks
 for another permission only is an escalation, and a test refuses it.
@@ -18,7 +18,7 @@ P = Permission
 
 @unique
 class Effect(StrEnum):
-    """The value is the sentence of docs/permissions.md."""
+    """The value is the sentence of docs/reference/permissions.md."""
 
     RECORDS = "Changes records that decide about nothing else."
     RULES = "Changes which rules decide, or suspends them: devices can be admitted that are rejected now."

@@ -1,4 +1,4 @@
-"""The form of a chain: what is hashed, what is signed. docs/audit.md describes it for whoever writes a verifier.
+"""The form of a chain: what is hashed, what is signed. docs/how-to/audit.md describes it for whoever writes a verifier.
 
 Never changes for entries that are sealed: another form gets another name.
 """

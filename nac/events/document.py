@@ -250,7 +250,7 @@ class Audit(AdmitPart, frozen=True, kw_only=True, tag="audit"):
 
 
 class Feed(AdmitPart, frozen=True, kw_only=True, tag="feed"):
-    """Of the way of events to a receiver (docs/feeds.md)."""
+    """Of the way of events to a receiver (docs/how-to/feeds.md)."""
 
     # Its slug.
     feed: Text

@@ -1,4 +1,4 @@
-"""The JSON Schema (draft 2020-12) of events: python -m nac.events.schema > docs/events.schema.json"""
+"""The JSON Schema (draft 2020-12) of events: python -m nac.events.schema > docs/reference/events.schema.json"""
 
 import json
 import sys
@@ -16,7 +16,7 @@ def event_schema() -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Admit event, version {VERSION}",
-        "description": "See docs/events.md. More fields and kinds may come within a version.",
+        "description": "See docs/reference/events.md. More fields and kinds may come within a version.",
         **cast(Schema, _without_null(msgspec.json.schema(Event))),
     }
 

@@ -92,7 +92,7 @@ def check_feed(feed: Feed, sealer: Sealer) -> None:
     try:
         settings = sealed.opened(feed, sealer)
     except (KeyError, ValueError) as exc:
-        raise InvalidFeed(f"{exc}.", place="settings", remedy="docs/feeds.md says what it takes.") from exc
+        raise InvalidFeed(f"{exc}.", place="settings", remedy="docs/how-to/feeds.md says what it takes.") from exc
     mistakes = Mistakes()
     with mistakes.noted():
         require_slug(feed.slug, place="name")
@@ -111,7 +111,7 @@ def _client_key(feed: Feed, sealer: Sealer) -> str:
 def _noted(mistakes: Mistakes, settings: Settings, client_key: str) -> None:
     for place, what in mistakes_of(settings, client_key=client_key):
         with mistakes.noted():
-            raise InvalidFeed(f"{what}.", place=place, remedy="docs/feeds.md says what it takes.")
+            raise InvalidFeed(f"{what}.", place=place, remedy="docs/how-to/feeds.md says what it takes.")
 
 
 def _require_reach(settings: Settings, reach: Reach, tenant_id: TenantId) -> None:

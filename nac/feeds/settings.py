@@ -67,7 +67,7 @@ _DNS_NAME = re.compile(
 class FeedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What both kinds have."""
 
-    # Which events: kinds of docs/events.md.
+    # Which events: kinds of docs/reference/events.md.
     kinds: tuple[str, ...] = KINDS
     # Of those, which `event.outcome`; empty: all.
     outcomes: tuple[str, ...] = ()

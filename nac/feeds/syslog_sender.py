@@ -1,7 +1,7 @@
 """Syslog over TLS (RFC 5425), where TCP alone acknowledges: what the other machine's TCP has is held to have arrived.
 
 Of a connection that breaks, the batch before the break may be lost in the receiver all the same; so the last batch
-counts once the next one has gone through, or the connection was closed without a reset. docs/feeds.md says what
+counts once the next one has gone through, or the connection was closed without a reset. docs/how-to/feeds.md says what
 remains.
 """
 

@@ -202,7 +202,7 @@ def _read(kind: str, settings: Mapping[str, Any]) -> LdapSettings | OidcSettings
     except SettingsRefused as exc:
         listed = "; ".join(f"{place}: {what}" for place, what in exc.mistakes)
         raise InvalidIdentitySource(
-            listed + ".", place="settings", remedy="docs/identities.md lists all settings."
+            listed + ".", place="settings", remedy="docs/how-to/identity-sources.md lists all settings."
         ) from exc
 
 

@@ -13,7 +13,7 @@ from nac.outbound.names import NAMES
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-REMEDY = "Whoever runs the platform can allow it with ADMIT_OUTBOUND_NETWORKS (docs/outbound.md)."
+REMEDY = "Whoever runs the platform can allow it with ADMIT_OUTBOUND_NETWORKS (docs/reference/outbound-connections.md)."
 # RFC 6052 2.1: the last 32 bits are an IPv4 address.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 # What is not for a server of the customer's; the IPv4 address inside an IPv6 one is looked at as itself.

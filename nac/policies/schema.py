@@ -32,7 +32,7 @@ def policy_schema() -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Admit policy",
-        "description": "Who is admitted at a site, and with what. See docs/policy.md.",
+        "description": "Who is admitted at a site, and with what. See docs/reference/policy.md.",
         **_object(
             {
                 "conditions": {

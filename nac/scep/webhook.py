@@ -1,4 +1,4 @@
-"""Asking a tenant's own server about a challenge, and telling it how the enrolment ended (contract: docs/scep.md).
+"""A tenant's own server judges a SCEP challenge and receives the outcome (contract: docs/how-to/scep.md).
 
 Over HTTPS and to permitted addresses alone, without following redirects. Each body is signed, so that the server knows
 who asks.

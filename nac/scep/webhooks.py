@@ -80,7 +80,7 @@ def _require(settings: WebhookSettings) -> None:
     try:
         check(settings)
     except WebhookRefused as exc:
-        raise InvalidScepWebhook(f"{exc}.", place="webhook", remedy="docs/scep.md says what each field takes.") from exc
+        raise InvalidScepWebhook(f"{exc}.", place="webhook", remedy="The fields are in docs/how-to/scep.md.") from exc
 
 
 def remove_webhook(session: Session, *, actor: str, tenant_id: TenantId) -> None:

@@ -1,4 +1,4 @@
-"""Why a provider signs nobody in. Each code is one that a page can show; docs/sign-in.md lists them."""
+"""Why a provider signs nobody in. Each code is one that a page can show; docs/how-to/sign-in.md lists them."""
 
 from nac.errors import AdmitError, Unavailable
 

@@ -44,7 +44,7 @@ class SiteDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 class PolicyDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     slug: str
-    # As docs/policy.schema.json describes it.
+    # As docs/reference/policy.schema.json describes it.
     document: dict[str, Any]
 
 

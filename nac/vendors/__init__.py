@@ -1,4 +1,4 @@
-"""Vendors of NASes: data files (`*.toml`, format in docs/vendors.md) that say into which attributes results are put.
+"""NAS vendors: data files (`*.toml`, format in docs/reference/vendors.md) that map results to attributes.
 
 `find_vendor(nas.vendor).render(results)` gives the attributes, or what that vendor cannot do. Nothing here imports
 more than the standard library: radiusd's module, the API and the worker share it through `nac.engine`.

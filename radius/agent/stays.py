@@ -25,7 +25,7 @@ _SAME_START = SAME_START_SECONDS * _SECOND
 # By how much the times of two records may be off from each other.
 UNSURE_SECONDS = 30
 _UNSURE = UNSURE_SECONDS * _SECOND
-# What only several records together show; docs/accounting.md explains them.
+# What only several records together show; docs/reference/accounting.md explains them.
 BACKWARDS = "counters-backwards"
 STOPPED_TWICE = "stopped-twice"
 _NONE: frozenset[str] = frozenset()

@@ -27,7 +27,7 @@ _INT8_MAX = 2**63 - 1
 MAX_KEY = 253
 _DIGEST = 16
 RESTARTS = ("Accounting-On", "Accounting-Off")
-# What a record is flagged for; docs/accounting.md explains them.
+# What a record is flagged for; docs/reference/accounting.md explains them.
 IMPOSSIBLE_TIME = "impossible-time"
 SESSION_ID_MISSING = "session-id-missing"
 SESSION_ID_REPEATED = "session-id-repeated"

@@ -1,4 +1,4 @@
-"""Records that cannot be right: kept as they came, merged by the rules of docs/accounting.md, and flagged."""
+"""Records that cannot be right: kept as they came, merged by the rules of docs/reference/accounting.md, and flagged."""
 
 from datetime import UTC, datetime
 

@@ -132,8 +132,9 @@ def test_walls(log: Log) -> None:
 
 
 def test_verifier_of_the_documents_needs_nothing_of_ours(log: Log, tmp_path: Path) -> None:
-    """The script that docs/audit.md shows: jq, awk, sha256sum and openssl. It names the link that is broken alone."""
-    script = re.search(r"```sh\n(.*?)```", (Path(__file__).parents[2] / "docs" / "audit.md").read_text(), re.DOTALL)
+    """The script in docs/how-to/audit.md uses jq, awk, sha256sum and openssl. It names the broken link."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "audit.md").read_text()
+    script = re.search(r"```sh\n(.*?)```", page, re.DOTALL)
     assert script is not None
     log.write(log.alpha, "1", "2", "4", after=STRANGE)
     log.seal()

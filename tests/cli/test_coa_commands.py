@@ -102,7 +102,7 @@ def test_nas_and_tenant_are_set_up_for_nat(alpha):
 
 
 def test_members_of_json_are_those_that_the_page_for_scripts_names(alpha, live):
-    page = (CHECKOUT / "docs" / "scripts.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     named = dict(re.findall(r"^\| (a session|usage|a request|a re-decision) \| (.*) \|$", page, re.MULTILINE))
     [request] = alpha.json("session", "disconnect", *OF, "--session", str(live[0]))
     run = alpha.json("redecide", "start", *OF)

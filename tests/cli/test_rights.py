@@ -7,7 +7,7 @@ from cli.rights import RIGHTS
 
 
 def test_document_has_the_rights_of_every_process() -> None:
-    text = (CHECKOUT / "docs" / "processes.md").read_text(encoding="utf-8")
+    text = (CHECKOUT / "docs" / "internals" / "processes.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| `")]
     told = {row[0].split("`")[1]: row for row in rows if len(row) == 6}
     assert {

@@ -1,4 +1,4 @@
-"""The meaning of a policy, written down once more: slowly, straight from docs/policy.md.
+"""The meaning of a policy, written down once more: slowly, straight from docs/reference/policy.md.
 
 It shares nothing with the engine but the list of attributes: no closures, no fusing, nothing prepared beforehand.
 """

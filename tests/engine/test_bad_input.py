@@ -114,7 +114,7 @@ VALUES = {
 
 @pytest.mark.parametrize("operator", [each for each in OPERATORS if each != "within"])
 def test_missing_attribute_makes_every_comparison_false_and_not_of_it_true(operator):
-    """The table of docs/policy.md."""
+    """The table of docs/reference/policy.md."""
     for name in ("radius.X", "mdm.x"):
         condition = compare(name, operator, *VALUES.get(operator, ("x",)))
         for attributes in ({}, {name.replace(".", "__"): ()}):

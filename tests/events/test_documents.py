@@ -26,7 +26,7 @@ from tests.agent.journal import auth
 from tests.effort import examples
 from tests.events.samples import NUMBERS, SECRET, SERIALS, TEXT, accounting_records, auth_records
 
-FILE = CHECKOUT / "docs" / "events.schema.json"
+FILE = CHECKOUT / "docs" / "reference" / "events.schema.json"
 VALIDATOR = Draft202012Validator(event_schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
 NOW = datetime(2026, 11, 21, 18, 30, 0, 1, UTC)
 ALPHA = Tenant("6b1f4f0e-1111-4222-8333-444455556666", "alpha")
@@ -46,7 +46,7 @@ def test_file_is_made_of_the_code():
     schema = json.loads(FILE.read_text())
     Draft202012Validator.check_schema(schema)
     assert schema == json.loads(json.dumps(event_schema())), (
-        "make it anew: python -m nac.events.schema > docs/events.schema.json"
+        "make it anew: python -m nac.events.schema > docs/reference/events.schema.json"
     )
 
 
@@ -294,7 +294,7 @@ def test_test_of_a_feed_is_an_event():
 
 
 def test_examples_are_events_of_every_kind_and_the_page_shows_the_first():
-    lines = (CHECKOUT / "docs" / "events.examples.jsonl").read_bytes().splitlines()
+    lines = (CHECKOUT / "docs" / "reference" / "events.examples.jsonl").read_bytes().splitlines()
     documents = [json.loads(line) for line in lines]
     for line, document in zip(lines, documents, strict=True):
         assert [error.message for error in VALIDATOR.iter_errors(document)] == []
@@ -302,7 +302,7 @@ def test_examples_are_events_of_every_kind_and_the_page_shows_the_first():
         assert json.loads(to_json(from_json(line))) == document
     kinds = sorted(document["admit"]["kind"] for document in documents)
     assert kinds == sorted(event_schema()["$defs"]["Event"]["properties"]["admit"]["discriminator"]["mapping"])
-    page = (CHECKOUT / "docs" / "events.md").read_text()
+    page = (CHECKOUT / "docs" / "reference" / "events.md").read_text()
     shown = page[page.index('    {\n      "@timestamp"') :].partition("\n\n")[0]
     assert json.loads(shown) == documents[0]
     told = re.findall(r"^\| `([a-z]+)` \|", page.partition("## Kinds")[2].partition("###")[0], re.MULTILINE)
@@ -321,7 +321,7 @@ def fields(schema, part, path=""):
 
 
 def test_page_names_every_field():
-    table = (CHECKOUT / "docs" / "events.md").read_text().partition("## Fields")[2]
+    table = (CHECKOUT / "docs" / "reference" / "events.md").read_text().partition("## Fields")[2]
     firsts = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
     named = {name.removesuffix(".*") for first in firsts for name in re.findall(r"`([^`]+)`", first)}
     constant = {"ecs.version", "admit.kind", "admit.schema", "observer.type"}

@@ -176,7 +176,7 @@ def test_every_row_of_every_log_comes_back_as_it_was(exports: Exports, form: str
         job = exports.job(job_id)
         assert (job.state, job.rows, job.error) == ("done", len(NASTY), "")
         if log in EVENTS:
-            # As docs/events.md has it.
+            # As docs/reference/events.md has it.
             kind, told = EVENTS[log]
             ids = {f"{kind}:{microseconds_of(row['at'])}-{row['id']}" for row in read}
             assert ids == events(exports, *told)

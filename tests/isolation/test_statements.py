@@ -1,5 +1,4 @@
-"""How many statements each route sends for a good request, as docs/statements.md says: what begins to send more is seen
-here."""
+"""SQL statements of each route for a good request, compared with docs/internals/statements.md."""
 
 import re
 from pathlib import Path
@@ -12,7 +11,7 @@ from tests.isolation.hall import Hall
 from tests.isolation.installation import BY_NAME, Installation, Route
 from tests.statements import counted
 
-_PAGE = Path(__file__).parents[2] / "docs" / "statements.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "internals" / "statements.md"
 _ROW = re.compile(r"^\| (\w+) \| (\w+) \| `([^`]+)` \| (\d+) \|$", re.MULTILINE)
 # One that a busy machine makes: a second look whether the change is live.
 _MORE = 1

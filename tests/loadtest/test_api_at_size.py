@@ -1,6 +1,6 @@
 """Searches of decisions beside millions of them: what PostgreSQL plans is of their number, not of a few rows.
 
-How long they take with 50,000,000 is in docs/benchmarks.md (python -m loadtest.api logs)."""
+How long they take with 50,000,000 is in docs/internals/benchmarks.md (python -m loadtest.api logs)."""
 
 import shutil
 import tempfile

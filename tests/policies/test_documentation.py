@@ -1,4 +1,4 @@
-"""docs/policy.md says everything that the engine understands."""
+"""docs/reference/policy.md says everything that the engine understands."""
 
 import re
 
@@ -10,7 +10,7 @@ from nac.engine.operators import OPERATORS
 from nac.policies.reading import _KEYS
 from nac.vendors import all_vendors
 
-PAGE = (CHECKOUT / "docs" / "policy.md").read_text(encoding="utf-8")
+PAGE = (CHECKOUT / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -24,7 +24,7 @@ def test_every_key_and_kind_is_told(word: str) -> None:
 
 
 def test_page_of_vendors_says_what_each_one_is_sent() -> None:
-    page = (CHECKOUT / "docs" / "vendors.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "reference" / "vendors.md").read_text(encoding="utf-8")
     rows = {
         row[0]: row[1:]
         for row in re.findall(r"^\| `([a-z-]+)` \| (.+) \| (.+) \| (.+) \| (.+) \|$", page, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""docs/policy.schema.json says the form of what the engine takes, no less, and refuses what has another form."""
+"""docs/reference/policy.schema.json accepts exactly the documents that the engine accepts."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from tests.effort import examples
 from tests.engine.builders import DENY, PERMIT, compare, pinned, policy_of, rule
 from tests.engine.strategies import policies
 
-SCHEMA = json.loads((CHECKOUT / "docs" / "policy.schema.json").read_text())
+SCHEMA = json.loads((CHECKOUT / "docs" / "reference" / "policy.schema.json").read_text())
 VALIDATOR = Draft202012Validator(SCHEMA)
 CASES = sorted((CHECKOUT / "tests" / "engine" / "cases").glob("*.json"))
 
@@ -27,7 +27,7 @@ def mistakes(document):
 
 def test_file_is_what_the_command_prints():
     Draft202012Validator.check_schema(SCHEMA)
-    assert policy_schema() == SCHEMA, "make it anew: ./admit policy schema > docs/policy.schema.json"
+    assert policy_schema() == SCHEMA, "make it anew: ./admit policy schema > docs/reference/policy.schema.json"
 
 
 @pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])

@@ -26,7 +26,7 @@ from cli.rights import OPERATOR, RIGHTS
 from tests.whole.instance import Instance
 
 pytestmark = pytest.mark.skipif(
-    not is_root(), reason="as a plain user all processes have one account: docs/processes.md"
+    not is_root(), reason="as a plain user all processes have one account: docs/internals/processes.md"
 )
 
 # What everybody may read.

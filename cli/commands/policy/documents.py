@@ -181,7 +181,7 @@ def list_(tenant: str, slug: str | None, as_json: bool) -> None:
 def attributes(as_json: bool) -> None:
     """List the attributes that conditions may read, with the values of those that have only a few.
 
-    docs/policy.md says what the operators mean.
+    docs/reference/policy.md says what the operators mean.
     """
     found = [*CATALOGUE.values(), *open_attributes()]
     rows: list[Row] = [

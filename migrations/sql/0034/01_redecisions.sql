@@ -1,4 +1,4 @@
--- What a person has stopped is not sent by later looks that find the same (docs/redecision.md).
+-- What a person has stopped is not sent by later looks that find the same (docs/how-to/redecisions.md).
 ALTER TABLE redecisions ADD holds boolean NOT NULL DEFAULT false, ADD held_back integer NOT NULL DEFAULT 0;
 ALTER TABLE redecision_items ADD released boolean NOT NULL DEFAULT false;
 CREATE INDEX ix_redecisions_waiting ON redecisions (tenant_id, id) WHERE state = 'waiting';

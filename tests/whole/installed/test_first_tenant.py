@@ -14,7 +14,7 @@ from tests.whole.instance import Instance
 
 pytestmark = pytest.mark.early
 
-PAGE = CHECKOUT / "docs" / "first-tenant.md"
+PAGE = CHECKOUT / "docs" / "how-to" / "first-tenant.md"
 SESSIONS = "/tenants/{tenant}/sessions"
 _SECONDS = 150
 
