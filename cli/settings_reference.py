@@ -1,0 +1,152 @@
+"""docs/reference/settings.md from nac/settings.py: `python -m cli.settings_reference [--write]`.
+
+A test compares the two.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from nac.settings import PREFIX, variables
+from nac.sizes import size_text
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "settings.md"
+REMEDY = ".venv/bin/python -m cli.settings_reference --write"
+# Stands for the folder of the reader's own installation.
+_VAR_DIR = Path("/var-dir")
+# Sections of the page by their heading.
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Installation": ("VAR_DIR", "LISTEN_ADDRESS", "DEMO"),
+    "Cell": (
+        "CELL_NAME",
+        "CELL_SLOTS",
+        "CELL_FIRST_PORT",
+        "CELL_DIR",
+        "CELL_MEMORY_BYTES",
+        "CELL_TENANT_PACKETS_PER_SECOND",
+        "RADIUS_HOST",
+        "REJECT_DELAY_SECONDS",
+        "JOURNAL_SYNC",
+        "JOURNAL_MAX_BYTES",
+    ),
+    "API and portal": (
+        "API_PORT",
+        "PORTAL_URL",
+        "API_PROCESSES",
+        "API_DATABASE_WAIT_SECONDS",
+        "API_REQUESTS_PER_MINUTE",
+        "API_OWNER_REQUESTS_PER_MINUTE",
+        "API_FAILURES_PER_MINUTE",
+        "TRUSTED_PROXIES",
+    ),
+    "Public and enrolment ports": (
+        "PUBLIC_URL",
+        "ENROLMENT_URL",
+        "ENROLMENT_CERTIFICATE_FILE",
+        "ENROLMENT_KEY_FILE",
+        "PUBLIC_REQUESTS_PER_SECOND",
+        "CONNECTIONS_PER_SOURCE",
+        "ENROLMENT_PROXIES",
+    ),
+    "Outbound connections": ("OUTBOUND_NETWORKS",),
+    "Keys": ("MASTER_KEY_FILE", "AUTHORITY_KEY_STORE", "PKCS11_MODULE", "PKCS11_TOKEN", "PKCS11_PIN_FILE"),
+    "Database and Redis": (
+        "DATABASE_URL",
+        "DATABASE_OWNER_URL",
+        "DATABASE_CELL_URL",
+        "DATABASE_WORKER_URL",
+        "DATABASE_MAX_BYTES",
+        "REDIS_URL",
+    ),
+    "Retention and exports": (
+        "RETENTION_WINDOW",
+        "EXPORT_DIR",
+        "EXPORT_KEPT_DAYS",
+        "EXPORT_LEAST_FREE_BYTES",
+        "EXPORT_TENANT_MAX_BYTES",
+    ),
+    "Mail": ("MAIL_HOST", "MAIL_PORT", "MAIL_TLS", "MAIL_USER", "MAIL_PASSWORD_FILE", "MAIL_FROM"),
+    "Trials": (
+        "TRIALS",
+        "TRIAL_DAYS",
+        "TRIAL_GRACE_DAYS",
+        "TRIAL_ENDPOINTS",
+        "TRIAL_AUTHENTICATIONS_A_DAY",
+        "TRIAL_SIGN_UPS_OF_ADDRESS",
+        "TRIAL_SIGN_UPS_OF_DOMAIN",
+        "TRIAL_SIGN_UPS",
+        "TRIAL_TENANTS",
+    ),
+}
+_HEAD = """\
+# Settings
+
+This page lists the environment variables that configure Admit.
+
+Edit `var/admit.env`, then run `./admit up`:
+
+    ADMIT_PUBLIC_URL=http://admit.example.com
+    ADMIT_API_REQUESTS_PER_MINUTE=12000
+
+* `./admit up` restarts all processes if a value has changed. Until then, the old values apply.
+* `./admit up` rewrites the file. It keeps your values, but not your comments.
+* Variables of your shell override the file. `./admit up` saves them there.
+* `./admit up` always sets `ADMIT_MASTER_KEY_FILE`, `ADMIT_REDIS_URL` and the database URLs itself.
+* Each process checks all settings when it starts, and reports every invalid value at once.
+* Unknown names that begin with `ADMIT_` are rejected. The message suggests the closest name.
+* Defaults that begin with `var/` are in `ADMIT_VAR_DIR`.
+* `./admit api` has two more variables, `ADMIT_API_URL` and `ADMIT_API_TOKEN` ([the API](api.md)).
+
+`python -m cli.settings_reference --write` generates this page from `nac/settings.py`.
+"""
+
+
+def page() -> str:
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    found = {variable.name: variable for variable in variables(_VAR_DIR)}
+    yield _HEAD.rstrip("\n")
+    for title, names in GROUPS.items():
+        yield from ("", f"## {title}", "", "| variable | default | allowed | meaning |", "|---|---|---|---|")
+        for name in names:
+            variable = found[name]
+            cells = (
+                f"`{PREFIX}{name}`",
+                _default(name, variable.default),
+                _allowed(name, variable.allowed),
+                variable.about,
+            )
+            yield f"| {' | '.join(cells)} |"
+
+
+def _default(name: str, text: str) -> str:
+    # Words say how the default follows from other values.
+    if not text or "`" in text:
+        return text or "none"
+    if name.endswith("_BYTES") and text != "0":
+        return f"`{text}` ({size_text(int(text))})"
+    return f"`{text.replace(str(_VAR_DIR), 'var')}`"
+
+
+def _allowed(name: str, text: str) -> str:
+    if name.endswith("_BYTES"):
+        least, _, most = text.partition(" to ")
+        return f"{size_text(int(least)) if int(least) else '0'} to {size_text(int(most))}, in bytes"
+    return re.sub(r"'([^']+)'", r"`\1`", text)
+
+
+def main(arguments: list[str]) -> int:
+    if "--write" in arguments:
+        PAGE.write_text(page(), encoding="utf-8")
+        return 0
+    same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == page()
+    print(f"{PAGE.name} matches the code" if same else f"{PAGE.name} does not match the code: {REMEDY}")
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,19 @@
+from collections import Counter
+from pathlib import Path
+
+from cli import settings_reference
+from nac.settings import variables
+
+
+def test_page_matches_the_settings():
+    text = settings_reference.PAGE.read_text(encoding="utf-8")
+    assert text == settings_reference.page(), f"nac/settings.py has changed: {settings_reference.REMEDY}"
+
+
+def test_each_setting_is_in_one_group():
+    grouped = Counter(name for names in settings_reference.GROUPS.values() for name in names)
+    assert grouped == Counter(variable.name for variable in variables(Path("/x")))
+
+
+def test_each_setting_has_a_meaning():
+    assert [variable.name for variable in variables(Path("/x")) if not variable.about.endswith(".")] == []
