@@ -31,7 +31,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "JOURNAL_SYNC",
         "JOURNAL_MAX_BYTES",
     ),
-    "API and portal": (
+    "API": (
         "API_PORT",
         "PORTAL_URL",
         "API_PROCESSES",
@@ -102,6 +102,27 @@ Edit `var/admit.env`, then run `./admit up`:
 `python -m cli.settings_reference --write` generates this page from `nac/settings.py`.
 """
 
+# Below the table of a section.
+_NOTES: Final[Mapping[str, str]] = {
+    "API": """\
+* An IPv6 address counts as its /64 network.
+* Each process counts in its memory, for the last 10,000 callers. A restart clears the counts. With
+  several processes, divide the limits by their number.
+* A process of the API holds up to 11 connections to PostgreSQL. So do the public and the enrolment
+  process, plus one to listen.
+
+If PostgreSQL does not answer, these time limits apply. All processes recover automatically.
+
+| part | time limit |
+|---|---|
+| statement of a request | `ADMIT_API_DATABASE_WAIT_SECONDS` + 1 s, then 503 |
+| request, including waits | `ADMIT_API_DATABASE_WAIT_SECONDS` + 2 s, then 503; OCSP: `tryLater` |
+| `/readyz` | 2 s, then 503 |
+| agent and commands | 120 s for a statement |
+| worker | 240 s for a statement; 1 hour for imports, exports and tenant files |
+""",
+}
+
 
 def page() -> str:
     return "\n".join(_lines()) + "\n"
@@ -121,6 +142,8 @@ def _lines() -> Iterator[str]:
                 variable.about,
             )
             yield f"| {' | '.join(cells)} |"
+        if title in _NOTES:
+            yield from ("", *_NOTES[title].splitlines())
 
 
 def _default(name: str, text: str) -> str:

@@ -238,7 +238,7 @@ def _read(reader: SettingsReader) -> Settings:
             5,
             0.1,
             60,
-            about="Seconds that a request waits for a free database connection. Then the API responds with 503.",
+            about="Seconds that a request waits for a database connection or a lock. Then the API responds with 503.",
         ),
         api_requests_per_minute=reader.number(
             "API_REQUESTS_PER_MINUTE",
