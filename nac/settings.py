@@ -201,7 +201,7 @@ def _read(reader: SettingsReader) -> Settings:
             "PUBLIC_URL",
             "http",
             "https",
-            about="URL at which devices reach the public port. Every certificate contains it: set it before the"
+            about="URL at which devices reach the public port. Certificates contain it: set it before the"
             " first device enrols.",
             default_text="`http://<ADMIT_LISTEN_ADDRESS>:<ADMIT_API_PORT + 1>`",
         ).rstrip("/")

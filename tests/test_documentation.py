@@ -1,10 +1,12 @@
-"""What the documents show works: every example in JSON is valid, every command line has a command that takes it."""
+"""The documents work: JSON examples are valid, command lines are accepted, links resolve, the index is complete."""
 
 import json
 import re
 import shlex
+from collections import Counter
 from functools import cache
 from pathlib import Path
+from urllib.parse import unquote
 
 import click
 import msgspec
@@ -26,10 +28,9 @@ from nac.scep.webhook import Answer, Enrolment
 from nac.templates.document import TemplateDocument, parse_template, parts_of
 from tests.factories.dictionary import installed_dictionary
 
-PAGES = [
-    CHECKOUT / "README.md",
-    *sorted(page for page in (CHECKOUT / "docs").rglob("*.md") if page.parent.name != "adr"),
-]
+DOCS = CHECKOUT / "docs"
+PAGES = [CHECKOUT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "adr")]
+EVERY_PAGE = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "radius").rglob("*.md")), *sorted(DOCS.rglob("*.md"))]
 # Fenced, or indented by four.
 BLOCK = re.compile(r"^```\w*\n(.*?)^```$|((?:^ {4}.*\n(?:^\n(?= {4}))?)+)", re.MULTILINE | re.DOTALL)
 SECTIONS = {"conditions", "profiles", "pinned_denies", "rules", "fallback", "tests"}
@@ -112,3 +113,56 @@ def test_command_line_is_taken(line, monkeypatch):
 def test_examples_and_commands_are_found():
     assert len(EXAMPLES) > 8
     assert len(COMMANDS) > 40
+
+
+CODE = re.compile(r"^( *)```.*?^\1```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+
+
+def targets(page: Path) -> list[tuple[Path, str]]:
+    """File and anchor of each link within the repository."""
+    links = LINK.findall(CODE.sub("", page.read_text(encoding="utf-8")))
+    within = [link.partition("#") for link in links if not re.match(r"[a-z]+:", link)]
+    return [(page.parent.joinpath(unquote(path)).resolve() if path else page, anchor) for path, _, anchor in within]
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """As GitHub forms them: lower case without punctuation, spaces as hyphens, a number for each repetition."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found: Counter[str] = Counter()
+    result = set()
+    for heading in HEADING.findall(text):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+        result.add(f"{slug}-{found[slug]}" if found[slug] else slug)
+        found[slug] += 1
+    return result
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.relative_to(CHECKOUT).as_posix())
+def test_links_resolve(page):
+    broken = [
+        f"{path}#{anchor}"
+        for path, anchor in targets(page)
+        if not path.exists() or (anchor and path.suffix == ".md" and anchor not in anchors(path))
+    ]
+    assert broken == []
+
+
+@pytest.mark.parametrize(
+    ("index", "pages"),
+    [
+        (DOCS / "README.md", [page for page in DOCS.rglob("*.md") if page.parent.name != "adr"]),
+        (DOCS / "adr" / "README.md", list((DOCS / "adr").glob("*.md"))),
+    ],
+    ids=["docs", "adr"],
+)
+def test_index_links_every_page(index, pages):
+    linked = {path for path, _ in targets(index)} | {index}
+    assert sorted(set(pages) - linked) == []
+
+
+def test_index_of_docs_links_the_decision_records():
+    assert DOCS / "adr" / "README.md" in {path for path, _ in targets(DOCS / "README.md")}
