@@ -18,7 +18,8 @@ from nac.audit import exporting
 from nac.audit import service as audit
 from nac.audit.comparing import differences
 from nac.audit.repository import Filter
-from nac.models import AuditEntry, AuditSeal
+from nac.models import AuditEntry as AuditEntryRow
+from nac.models import AuditSeal as AuditSealRow
 from nac.validation import require_address
 
 router = APIRouter(tags=["audit"])
@@ -137,7 +138,7 @@ for each in of_every_owner(Permission.AUDIT_READ, Permission.AUDIT_READ, Effect.
     _routes(each.prefix, each.noun, each.reads)
 
 
-def _entry(row: AuditEntry, seal: AuditSeal | None) -> Entry:
+def _entry(row: AuditEntryRow, seal: AuditSealRow | None) -> Entry:
     return Entry(
         id=row.id,
         at=row.at,

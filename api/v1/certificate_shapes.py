@@ -16,7 +16,7 @@ from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.holders import describe_holder
 from nac.certificates.issuing import HandedOutProfile
-from nac.certificates.service import IssuedCertificate
+from nac.certificates.service import IssuedCertificate as JustIssued
 from nac.models import Certificate as CertificateRow
 from pki.issuing import locations_of
 from pki.names import San, parse_san, sans_of
@@ -148,7 +148,7 @@ def in_full(session: Session, row: CertificateRow) -> CertificateInFull:
     )
 
 
-def handed_out(session: Session, row: CertificateRow, issued: IssuedCertificate, wanted: Pkcs12 | None) -> HandedOut:
+def handed_out(session: Session, row: CertificateRow, issued: JustIssued, wanted: Pkcs12 | None) -> HandedOut:
     files = {name: content.decode() for name, content in certificates.pem_files(issued).items()}
     bundle = password = None
     if wanted is not None and issued.key is not None:

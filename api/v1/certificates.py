@@ -32,7 +32,8 @@ from nac.certificates import service as certificates
 from nac.certificates.holders import find_holder
 from nac.certificates.naming import with_dns_name
 from nac.certificates.repository import ORDERS
-from nac.certificates.service import IssuedCertificate, RevocationReason
+from nac.certificates.service import IssuedCertificate as JustIssued
+from nac.certificates.service import RevocationReason
 from nac.clock import utc_now
 from nac.enrolment.enrolling import renew, require_held
 from nac.errors import InvalidInput
@@ -258,7 +259,7 @@ def _request(body: Handing) -> SigningRequest | None:
     return signing_request(body.csr)
 
 
-def _hand_out(change: Change, access: Access, issued: IssuedCertificate, body: Handing) -> HandedOut:
+def _hand_out(change: Change, access: Access, issued: JustIssued, body: Handing) -> HandedOut:
     row = certificates.require_by_serial(change.session, tenant_id=access.tenant_id, serial=issued.serial.hex())
     change.located(row.serial.hex(), at="certificates")
     return change.answer(handed_out(change.session, row, issued, body.pkcs12))

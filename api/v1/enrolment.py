@@ -20,7 +20,7 @@ from nac.clock import utc_now
 from nac.db import hold
 from nac.enrolment import service as enrolment
 from nac.enrolment.repository import ORDERS
-from nac.models import EnrolmentSecret
+from nac.models import EnrolmentSecret as EnrolmentSecretRow
 from nac.models.enrolment import EnrolmentKind
 from nac.scep.service import address_of
 from nac.supplicants import service as supplicants
@@ -218,7 +218,7 @@ def _given(body: _ForWhom) -> dict[str, Any]:
     return given | {"life": timedelta(seconds=given.pop("life_seconds"))}
 
 
-def _secret(row: EnrolmentSecret) -> Secret:
+def _secret(row: EnrolmentSecretRow) -> Secret:
     return Secret(
         id=row.public_id,
         kind=cast(EnrolmentKind, row.kind),

@@ -22,7 +22,7 @@ from nac.engine.document import MAX_DOCUMENT_BYTES
 from nac.errors import InvalidInput
 from nac.jobs import service as jobs
 from nac.models import Policy as PolicyRow
-from nac.models import PolicyVersion
+from nac.models import PolicyVersion as PolicyVersionRow
 from nac.policies import service as policies
 from nac.policies.asking import PUBLISH, publishing_takes_long
 from nac.policies.hits import count_hits, hit_rows
@@ -337,7 +337,7 @@ def _policy(row: PolicyRow, sites: Sequence[str]) -> Policy:
     return Policy(id=row.id, slug=row.slug, name=row.name, published_version=row.published_version, sites=list(sites))
 
 
-def _in_short(row: PolicyVersion) -> VersionInShort:
+def _in_short(row: PolicyVersionRow) -> VersionInShort:
     return VersionInShort(
         version=row.number,
         status=cast(Any, row.status),
@@ -347,7 +347,7 @@ def _in_short(row: PolicyVersion) -> VersionInShort:
     )
 
 
-def version_of(row: PolicyVersion) -> Version:
+def version_of(row: PolicyVersionRow) -> Version:
     return Version(
         **_in_short(row).model_dump(),
         document=cast("dict[str, Any]", in_reading_order(row.document)),

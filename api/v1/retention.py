@@ -13,7 +13,8 @@ from api.v1.keys import RowId
 from api.v1.paging import Ordered, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.models import RetentionHold, RetentionNotice
+from nac.models import RetentionHold as RetentionHoldRow
+from nac.models import RetentionNotice as RetentionNoticeRow
 from nac.models.export import ExportFormat
 from nac.retention import clock, holds, service
 from nac.retention.logs import Limits, LogName
@@ -284,11 +285,11 @@ def _retention(log: LogPlan) -> dict[str, Any]:
     }
 
 
-def _notice(row: RetentionNotice) -> Notice:
+def _notice(row: RetentionNoticeRow) -> Notice:
     return Notice(log=row.log, kind=row.kind, since=row.since, expected_on=row.expected_on, detail=row.detail)
 
 
-def _hold(row: RetentionHold) -> Hold:
+def _hold(row: RetentionHoldRow) -> Hold:
     return Hold.model_validate(
         {
             "id": row.id,

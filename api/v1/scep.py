@@ -16,7 +16,7 @@ from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates.issuing import ClientProfile
 from nac.clock import utc_now
-from nac.models import ScepWebhook
+from nac.models import ScepWebhook as ScepWebhookRow
 from nac.scep import registration, webhooks
 from nac.scep.service import address_of
 from nac.scep.settings import WebhookSettings
@@ -118,7 +118,7 @@ def remove_webhook(access: Connects) -> None:
         change.answer_nothing()
 
 
-def _webhook(row: ScepWebhook) -> Webhook:
+def _webhook(row: ScepWebhookRow) -> Webhook:
     settings = webhooks.settings_of(row)
     return Webhook(
         url=settings.url,
