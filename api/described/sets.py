@@ -13,16 +13,16 @@ _MEMBER = ("invited", "active", "disabled")
 # By schema and property.
 SETS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("Tenant", "status"): _TENANT,
-    ("TenantOfMsp", "status"): _TENANT,
-    ("WholeTenant", "status"): _TENANT,
+    ("MspTenant", "status"): _TENANT,
+    ("TenantDetail", "status"): _TENANT,
     ("Member", "status"): _MEMBER,
     ("Cell", "status"): (*get_args(CellStatus), "retired"),
     ("PlatformCell", "status"): (*get_args(CellStatus), "retired"),
     ("Decision", "verdict"): _VERDICT,
-    ("WholeDecision", "verdict"): _VERDICT,
+    ("DecisionDetail", "verdict"): _VERDICT,
     ("RecordedDecision", "verdict"): _VERDICT,
     ("Move", "state"): _MOVE,
-    ("OwnMove", "state"): _MOVE,
+    ("TenantMove", "state"): _MOVE,
     ("PoolLease", "state"): ("leased", "quarantined"),
 }
 

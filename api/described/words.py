@@ -48,7 +48,7 @@ def tell_fields(schemas: Mapping[str, Any]) -> None:
     general, special = _fields(), _read("fields/schemas.toml")
     for name, schema in schemas.items():
         own = special.get(name, {})
-        changes = schema.get("additionalProperties") is False and name.endswith("Change")
+        changes = schema.get("additionalProperties") is False and name.endswith("Update")
         for field, told in schema.get("properties", {}).items():
             text = told.get("description") or own.get(field) or general.get(field, "")
             text = _with_absence(text, told, changes=changes)

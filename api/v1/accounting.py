@@ -12,7 +12,7 @@ from api.state import kept_usage_of
 from api.v1.keys import Mac, SiteSlug, User
 from api.v1.log_pages import LogPage, Since, Until, log_page, looked
 from api.v1.moments import PastMoment
-from api.v1.paging import MOST, Sorted, sorted_by_time
+from api.v1.paging import MOST, SortedPaging, sorted_by_time
 from nac.accounting import service as accounting
 from nac.accounting.service import LoggedAccounting
 from nac.accounts.permissions import Permission
@@ -45,7 +45,7 @@ class AccountingRecord(BaseModel):
     cause: str
 
 
-class WholeAccountingRecord(AccountingRecord):
+class AccountingRecordDetail(AccountingRecord):
     # Pairs of name and value, in order, as they were received.
     attributes: list[Any]
 
@@ -59,7 +59,7 @@ class Usage(BaseModel):
     output_octets: int
 
 
-class Usages(BaseModel):
+class UsageReport(BaseModel):
     items: list[Usage]
     as_of: datetime
 
@@ -67,7 +67,7 @@ class Usages(BaseModel):
 @router.get("/accounting", operation_id="listAccounting")
 def list_accounting(
     access: Reads,
-    paging: Annotated[Sorted, Depends(sorted_by_time("at"))],
+    paging: Annotated[SortedPaging, Depends(sorted_by_time("at"))],
     mac: Mac = "",
     user: User = "",
     nas: Annotated[str, Query(max_length=253, description="Told by this NAS: its name or address.")] = "",
@@ -95,10 +95,10 @@ def list_accounting(
 
 
 @router.get("/accounting/{record}", operation_id="getAccountingRecord")
-def get_accounting_record(access: Reads, record: Annotated[str, Path(max_length=40)]) -> WholeAccountingRecord:
+def get_accounting_record(access: Reads, record: Annotated[str, Path(max_length=40)]) -> AccountingRecordDetail:
     with access.read() as session:
         logged = accounting.require_accounting(session, tenant_id=access.tenant_id, reference=record)
-    return WholeAccountingRecord(**_shown(logged), attributes=logged.log.attributes)
+    return AccountingRecordDetail(**_shown(logged), attributes=logged.log.attributes)
 
 
 @router.get("/usage", operation_id="listUsage")
@@ -108,7 +108,7 @@ def list_used(
     since: Annotated[PastMoment | None, Query(description="From the hour of that on; a day otherwise.")] = None,
     until: Annotated[PastMoment | None, Query(description="Up to the hour of that.")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST, description="The largest so many.")] = MOST,
-) -> Usages:
+) -> UsageReport:
     """What was used, in the hours in which NASes reported it; the largest first, hours in their order.
 
     `as_of` tells of when it is: what took longer than 0.1 s to add up is given again for a hundred times as long, ten
@@ -123,7 +123,7 @@ def list_used(
             return list_usage(session, tenant_id=access.tenant_id, by=by, since=first, until=last, limit=limit)
 
     found = kept_usage_of(access.asked.request).get((access.tenant_id, by, first, last, limit), add_up)
-    return Usages(items=[_used(use, by) for use in found.value], as_of=found.as_of)
+    return UsageReport(items=[_used(use, by) for use in found.value], as_of=found.as_of)
 
 
 def _hour_of(moment: datetime) -> datetime:

@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
-from api.v1.certificates import PEM, Done
+from api.v1.certificates import PEM, RevocationResult
 from api.v1.inputs import Input
 from api.v1.moments import Moment
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates import external, offline, profiles, refreshing, revoking, rollover
@@ -89,7 +89,7 @@ class Authority(BaseModel):
     sources: StatusSources | None
 
 
-class AuthorityInFull(Authority, Observed):
+class AuthorityDetail(Authority, Observed):
     # Of an external one: what is known by OCSP of the certificates that devices have shown.
     ocsp: OcspState | None
 
@@ -105,7 +105,7 @@ class Rollover(Input):
     present_from: Moment | None = None
 
 
-class RolledOver(BaseModel):
+class RolloverResult(BaseModel):
     issuing: Authority
     root: UUID
     retired: list[UUID]
@@ -113,20 +113,20 @@ class RolledOver(BaseModel):
     server_certificate: str
 
 
-class KeyStore(Input):
+class KeyStoreUpdate(Input):
     # "": where the platform says.
     store: Literal["", "sealed", "pkcs11"]
 
 
-class Passphrase(Input):
+class KeyPassphrase(Input):
     passphrase: str = _PASSPHRASE
 
 
-class RootKey(Passphrase):
+class RootKey(KeyPassphrase):
     key: str = Field(max_length=_KEY_CHARACTERS, description="As it was exported: PKCS#8 in PEM.")
 
 
-class ExportedKey(BaseModel):
+class ExportedRootKey(BaseModel):
     root: UUID
     # PKCS#8 in PEM, under the passphrase.
     key: str
@@ -139,7 +139,7 @@ class AuthorityRevocation(Input):
 @router.get("", operation_id="listAuthorities")
 def list_authorities(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(AUTHORITIES))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(AUTHORITIES))],
     text: Annotated[str, Query(max_length=200, description="A part of name or subject.")] = "",
     kind: _Kind | None = None,
     status: _Status | None = None,
@@ -154,7 +154,7 @@ def list_authorities(
 
 
 @router.post("/rollover", operation_id="rollOverAuthorities")
-def roll_over(access: Manages, body: Rollover) -> RolledOver:
+def roll_over(access: Manages, body: Rollover) -> RolloverResult:
     """A new issuing authority signs from now on; the old one retires, and its devices are admitted as before.
 
     With a new root the cell shows a chain that ends at the old root and at the new one: give devices the new root
@@ -172,7 +172,7 @@ def roll_over(access: Manages, body: Rollover) -> RolledOver:
         )
         done = rollover.carry_out(change.session, plan, actor=access.actor, signing=access.signing, now=utc_now())
         return change.answer(
-            RolledOver(
+            RolloverResult(
                 issuing=shown(access, done.issuing, None),
                 root=done.root.id,
                 retired=[row.id for row in done.retired],
@@ -182,24 +182,24 @@ def roll_over(access: Manages, body: Rollover) -> RolledOver:
 
 
 @router.get("/key-store", operation_id="getKeyStore")
-def get_key_store(access: Reads) -> KeyStore:
+def get_key_store(access: Reads) -> KeyStoreUpdate:
     """Where the keys of new authorities are made."""
     with access.read() as session:
-        return access.shown(KeyStore(store=profiles.tenant_settings(session, access.tenant_id).key_store))
+        return access.shown(KeyStoreUpdate(store=profiles.tenant_settings(session, access.tenant_id).key_store))
 
 
-@router.put("/key-store", operation_id="setKeyStore")
-def set_key_store(access: Manages, body: KeyStore) -> KeyStore:
+@router.put("/key-store", operation_id="updateKeyStore")
+def update_key_store(access: Manages, body: KeyStoreUpdate) -> KeyStoreUpdate:
     """Keys that exist stay where they are: a rollover makes new ones."""
     with access.change() as change:
         now = profiles.tenant_settings(change.session, access.tenant_id, lock=True)
-        change.require_match(KeyStore(store=now.key_store))
+        change.require_match(KeyStoreUpdate(store=now.key_store))
         profiles.set_key_store(change.session, actor=access.actor, tenant_id=access.tenant_id, store=body.store)
         return change.answer(body)
 
 
 @router.post("/root/export-key", operation_id="exportRootKey")
-def export_root_key(access: ExportsKey, body: Passphrase) -> ExportedKey:
+def export_root_key(access: ExportsKey, body: KeyPassphrase) -> ExportedRootKey:
     """The root's key, under a passphrase. It stays here until it is forgotten: keep it safe first."""
     with access.change() as change:
         root, pem = offline.export_root_key(
@@ -209,10 +209,10 @@ def export_root_key(access: ExportsKey, body: Passphrase) -> ExportedKey:
             passphrase=body.passphrase,
             signing=access.signing,
         )
-        return change.answer(ExportedKey(root=root.id, key=pem.decode()))
+        return change.answer(ExportedRootKey(root=root.id, key=pem.decode()))
 
 
-@router.post("/root/forget-key", operation_id="forgetRootKey")
+@router.post("/root/forget-key", operation_id="deleteRootKey")
 def forget_root_key(access: Manages) -> Authority:
     """Keep no copy here: the root is offline from now on. No issuing authority can be signed, all else goes on."""
     with access.change() as change:
@@ -238,7 +238,7 @@ def import_root_key(access: Manages, body: RootKey) -> Authority:
 
 
 @router.get("/{authority}", operation_id="getAuthority")
-def get_authority(access: Reads, authority: Which) -> AuthorityInFull:
+def get_authority(access: Reads, authority: Which) -> AuthorityDetail:
     with access.read() as session:
         row = certificates.require_authority(session, tenant_id=access.tenant_id, which=authority)
         return access.shown(in_full(session, access, row))
@@ -258,7 +258,7 @@ def download(access: Reads, authority: Which, form: Literal["pem", "chain"] = "p
 
 
 @router.post("/{authority}/revoke", operation_id="revokeAuthority")
-def revoke_authority(access: Manages, authority: Which, body: AuthorityRevocation) -> Done:
+def revoke_authority(access: Manages, authority: Which, body: AuthorityRevocation) -> RevocationResult:
     """For good, with those below it and every certificate that they issued.
 
     Of the tenant's own authority that includes the certificate that its RADIUS server shows: nobody is admitted by a
@@ -275,7 +275,7 @@ def revoke_authority(access: Manages, authority: Which, body: AuthorityRevocatio
             reason=body.reason,
         )
         row = certificates.require_authority(change.session, tenant_id=access.tenant_id, which=str(seen.id))
-        return change.answer(Done(**asdict(done)), state=in_full(change.session, access, row))
+        return change.answer(RevocationResult(**asdict(done)), state=in_full(change.session, access, row))
 
 
 def _require_match(change: Change, access: Access, which: str) -> CertificateAuthority:
@@ -284,13 +284,13 @@ def _require_match(change: Change, access: Access, which: str) -> CertificateAut
     return row
 
 
-def in_full(session: Session, access: Access, row: CertificateAuthority) -> AuthorityInFull:
+def in_full(session: Session, access: Access, row: CertificateAuthority) -> AuthorityDetail:
     source = external.get_source(session, tenant_id=access.tenant_id, authority_id=row.id)
     state = None
     if source is not None:
         known = refreshing.ocsp_state(session, tenant_id=access.tenant_id, authority_id=row.id)
         state = OcspState(**asdict(known))
-    return AuthorityInFull(**shown(access, row, source).model_dump(), ocsp=state)
+    return AuthorityDetail(**shown(access, row, source).model_dump(), ocsp=state)
 
 
 def shown(access: Access, row: CertificateAuthority, source: StatusSource | None) -> Authority:

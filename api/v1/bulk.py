@@ -11,7 +11,7 @@ from api.json_input import takes
 from api.v1.inputs import BoundedMistakes, GroupNames, Input, body_references
 from api.v1.jobs import Job, accepted
 from api.v1.moments import Moment
-from api.v1.nases import NewNas
+from api.v1.nases import NasInput
 from nac.accounts.effects import OF_ENDPOINTS, OF_NASES, OF_USERS
 from nac.accounts.permissions import Permission
 from nac.imports import jobs
@@ -27,7 +27,7 @@ ChangesNases = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *O
 _ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"model": Job, "description": "It is large: the job that does it."}}
 
 
-class Done(BaseModel):
+class BulkResult(BaseModel):
     """How many rows were what; what does not apply is 0."""
 
     added: int = 0
@@ -99,7 +99,7 @@ class PutNases(Input):
     """A NAS is there if one has the identifier, or else the address."""
 
     operation: Literal["put"]
-    items: Annotated[list[NewNas], BoundedMistakes] = Field(min_length=1, max_length=MOST)
+    items: Annotated[list[NasInput], BoundedMistakes] = Field(min_length=1, max_length=MOST)
     existing: Existing = "refuse"
 
 
@@ -108,8 +108,8 @@ _LARGE = takes(most_bytes=16 * 1024 * 1024)
 _OfEndpoints = Annotated[PutEndpoints | ChangeEndpoints | GroupEndpoints, Body(discriminator="operation")]
 
 
-@router.post("/endpoints/bulk", operation_id="changeEndpointsInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
-def change_endpoints(access: ChangesEndpoints, body: _OfEndpoints) -> Done | Job:
+@router.post("/endpoints/bulk", operation_id="updateEndpointsInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
+def update_endpoints(access: ChangesEndpoints, body: _OfEndpoints) -> BulkResult | Job:
     """Up to 10,000 in one call. Every row that is wrong is told, with its place; nothing is stored then."""
     if isinstance(body, PutEndpoints):
         given = _given(body)
@@ -117,8 +117,8 @@ def change_endpoints(access: ChangesEndpoints, body: _OfEndpoints) -> Done | Job
     return _run(access, f"endpoints.{body.operation}", _given(body), len(body.macs))
 
 
-@router.post("/users/bulk", operation_id="changeUsersInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
-def change_users(access: ChangesUsers, body: PutUsers) -> Done | Job:
+@router.post("/users/bulk", operation_id="updateUsersInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
+def update_users(access: ChangesUsers, body: PutUsers) -> BulkResult | Job:
     """As of endpoints. Each password takes some 20 ms to hash: of more than 50 users it is a job."""
     given = _given(body)
     # Groups cost far less than passwords do.
@@ -126,8 +126,8 @@ def change_users(access: ChangesUsers, body: PutUsers) -> Done | Job:
     return _run(access, "users.put", given, len(body.items), groups=groups, at_once=jobs.MOST_USERS_AT_ONCE)
 
 
-@router.post("/nases/bulk", operation_id="changeNasesInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
-def change_nases(access: ChangesNases, body: PutNases) -> Done | Job:
+@router.post("/nases/bulk", operation_id="updateNasesInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
+def update_nases(access: ChangesNases, body: PutNases) -> BulkResult | Job:
     return _run(access, "nases.put", _given(body), len(body.items))
 
 
@@ -144,10 +144,10 @@ def _run(
     *,
     groups: int = 0,
     at_once: int = jobs.MOST_AT_ONCE,
-) -> Done | Job:
+) -> BulkResult | Job:
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "seal": access.sealer.seal}
     with access.change() as change, body_references():
         if rows + groups > at_once:
             row = jobs.start_bulk(change.session, **who, operation=operation, given=given, rows=rows)
             return change.answer(accepted(access, change.response, row))
-        return change.answer(Done(**jobs.run_bulk(change.session, **who, operation=operation, given=given)))
+        return change.answer(BulkResult(**jobs.run_bulk(change.session, **who, operation=operation, given=given)))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import Observed
 from api.v1.inputs import Input, Omittable, Slug
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.cells import operating
@@ -53,14 +53,14 @@ class Cell(Observed):
         return set(Cell.model_fields) - {"name", "status", "labels", "address"}
 
 
-class CellChange(Input):
+class CellUpdate(Input):
     status: Omittable[CellStatus] = None
     labels: Omittable[list[Slug]] = Field(None, max_length=operating.MOST_LABELS, examples=[["frankfurt"]])
     address: Omittable[str] = Field(None, max_length=253, examples=["radius-1.admit.example"])
 
 
 @router.get("", operation_id="listCells")
-def list_cells(access: Reads, paging: Annotated[Ordered, Depends(sorted_by(operating.ORDERS))]) -> Page[Cell]:
+def list_cells(access: Reads, paging: Annotated[OrderedPaging, Depends(sorted_by(operating.ORDERS))]) -> Page[Cell]:
     """All that there are."""
     with access.read() as session:
         states = operating.list_states(session, span=paging.span)
@@ -73,8 +73,8 @@ def get_cell(access: Reads, cell: _Name) -> Cell:
         return access.shown(_cell(operating.require_state(session, name=cell)))
 
 
-@router.patch("/{cell}", operation_id="changeCell")
-def change_cell(access: Manages, cell: _Name, body: CellChange) -> Cell:
+@router.patch("/{cell}", operation_id="updateCell")
+def update_cell(access: Manages, cell: _Name, body: CellUpdate) -> Cell:
     """A cell that is draining takes no new tenants; those that it has stay until they are moved."""
     with access.change() as change:
         change.require_match(_cell(operating.require_state(change.session, name=cell, lock=True)))

@@ -45,7 +45,7 @@ class Certificate(BaseModel):
     not_after: datetime
 
 
-class CertificateInFull(Certificate):
+class CertificateDetail(Certificate):
     # MAC address and user name of whom it was issued to.
     endpoint: str | None
     user: str | None
@@ -65,10 +65,10 @@ class CertificateInFull(Certificate):
     issuer_url: str | None
 
 
-class HandedOut(BaseModel):
+class IssuedCertificate(BaseModel):
     """The key is nowhere else: this is the only time it is seen."""
 
-    certificate: CertificateInFull
+    certificate: CertificateDetail
     # The certificate and, after it, the authorities below the root, as supplicants and servers want it (PEM).
     pem: str
     # Those authorities alone.
@@ -89,13 +89,13 @@ class Pkcs12(Input):
     legacy: bool = False
 
 
-class Handing(Input):
+class CertificateRenewal(Input):
     csr: Csr | None = None
     # Where the key is made here: as PKCS#12 in place of PEM.
     pkcs12: Pkcs12 | None = None
 
 
-class NewCertificate(Handing):
+class CertificateInput(CertificateRenewal):
     profile: HandedOutProfile = "eap-client-device"
     # Common name; of a radsec-server its DNS name.
     name: Text = Field(examples=["laptop-1"])
@@ -127,11 +127,11 @@ def in_short(row: CertificateRow) -> Certificate:
     )
 
 
-def in_full(session: Session, row: CertificateRow) -> CertificateInFull:
+def in_full(session: Session, row: CertificateRow) -> CertificateDetail:
     loaded = None if row.certificate_der is None else x509.load_der_x509_certificate(row.certificate_der)
     told = None if loaded is None else locations_of(loaded)
     holder = describe_holder(session, row)
-    return CertificateInFull(
+    return CertificateDetail(
         **in_short(row).model_dump(),
         endpoint=holder["endpoint"],
         user=holder["user"],
@@ -148,13 +148,13 @@ def in_full(session: Session, row: CertificateRow) -> CertificateInFull:
     )
 
 
-def handed_out(session: Session, row: CertificateRow, issued: JustIssued, wanted: Pkcs12 | None) -> HandedOut:
+def handed_out(session: Session, row: CertificateRow, issued: JustIssued, wanted: Pkcs12 | None) -> IssuedCertificate:
     files = {name: content.decode() for name, content in certificates.pem_files(issued).items()}
     bundle = password = None
     if wanted is not None and issued.key is not None:
         password = wanted.password or secrets.token_urlsafe(15)
         bundle = certificates.pkcs12_file(issued, password=password, legacy=wanted.legacy)
-    return HandedOut(
+    return IssuedCertificate(
         certificate=in_full(session, row),
         pem=files["cert"],
         chain=files["chain"],

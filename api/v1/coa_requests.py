@@ -6,10 +6,10 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.v1.coa_rows import CoaRequest, CoaRequests, shown_request
+from api.v1.coa_rows import CoaRequest, CreatedCoaRequests, shown_request
 from api.v1.inputs import Input, body_references
 from api.v1.keys import Mac, RowId, RowNumber, User
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.coa_requests import service as coa_requests
@@ -31,14 +31,14 @@ Asks = Annotated[
 ]
 
 
-class Attribute(Input):
+class CoaAttribute(Input):
     attribute: str = Field(max_length=253, examples=["Session-Timeout"])
     value: str = Field(max_length=1_000, examples=["600"])
     # RFC 2868 3.1
     tag: int | None = Field(None, ge=1, le=31)
 
 
-class NewCoaRequests(Input):
+class CoaRequestsInput(Input):
     """About the live sessions that fit all that is given: 1,000 at most."""
 
     kind: CoaKind
@@ -48,7 +48,7 @@ class NewCoaRequests(Input):
     user: str = Field("", max_length=253)
     nas: str = Field("", max_length=253)
     # Of a change, and of nothing else.
-    attributes: list[Attribute] = Field(default=[], max_length=50)
+    attributes: list[CoaAttribute] = Field(default=[], max_length=50)
 
 
 Withdraws = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNECT, Effect.SESSIONS, Effect.WORK))]
@@ -57,7 +57,7 @@ Withdraws = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNEC
 @router.get("", operation_id="listCoaRequests")
 def list_coa_requests(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     state: Annotated[list[CoaState] | None, Query()] = None,
     session: Annotated[RowNumber | None, Query(description="About the session of this id.")] = None,
     mac: Mac = "",
@@ -82,8 +82,8 @@ def list_coa_requests(
         return paging.ordered(found.rows, shown_request, searched=found.searched)
 
 
-@router.post("", status_code=202, operation_id="addCoaRequests")
-def add_coa_requests(access: Asks, body: NewCoaRequests) -> CoaRequests:
+@router.post("", status_code=202, operation_id="createCoaRequests")
+def create_coa_requests(access: Asks, body: CoaRequestsInput) -> CreatedCoaRequests:
     """Ask NASes about live sessions: to end them, to have their devices authenticate again, to bounce their ports, or
     to change them until their next authentication. A change takes `policy.publish` as well."""
     _require_kind(access, body.kind)
@@ -98,7 +98,7 @@ def add_coa_requests(access: Asks, body: NewCoaRequests) -> CoaRequests:
             attributes=attributes,
             **given,
         )
-        return change.answer(CoaRequests(items=[shown_request(row) for row in asked]))
+        return change.answer(CreatedCoaRequests(items=[shown_request(row) for row in asked]))
 
 
 @router.get("/{request}", operation_id="getCoaRequest")
@@ -118,7 +118,7 @@ def retry_coa_request(access: Asks, request: RowId) -> CoaRequest:
         return change.answer(shown_request(row))
 
 
-@router.post("/{request}/withdraw", operation_id="withdrawCoaRequest")
+@router.post("/{request}/withdraw", operation_id="cancelCoaRequest")
 def withdraw_coa_request(access: Withdraws, request: RowId) -> CoaRequest:
     """Send no more of it."""
     with access.change() as change:

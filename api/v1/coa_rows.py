@@ -49,7 +49,7 @@ class CoaRequest(BaseModel):
     detail: str
 
 
-class CoaRequests(BaseModel):
+class CreatedCoaRequests(BaseModel):
     items: list[CoaRequest]
 
 

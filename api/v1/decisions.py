@@ -10,7 +10,7 @@ from api.access import Access, ReadsTenant
 from api.remedies import of_the_api
 from api.v1.keys import Mac, SiteSlug
 from api.v1.log_pages import LogPage, Since, Until, log_page, looked
-from api.v1.paging import Sorted, sorted_by_time
+from api.v1.paging import SortedPaging, sorted_by_time
 from nac.accounts.permissions import Permission
 from nac.decisions import service as decisions
 from nac.decisions.service import LoggedDecision
@@ -73,7 +73,7 @@ class ReplyAttribute(BaseModel):
     value: str
 
 
-class WholeDecision(Decision):
+class DecisionDetail(Decision):
     rule_id: str
     policy: str | None
     nas_address: str | None
@@ -90,7 +90,7 @@ class WholeDecision(Decision):
 @router.get("", operation_id="listDecisions")
 def list_decisions(
     access: Reads,
-    paging: Annotated[Sorted, Depends(sorted_by_time("at"))],
+    paging: Annotated[SortedPaging, Depends(sorted_by_time("at"))],
     mac: Mac = "",
     user: Annotated[str, Query(max_length=253, description="Of this user, certificate name or serial number.")] = "",
     nas: Annotated[str, Query(max_length=253, description="Asked by this NAS: name, NAS-Identifier or address.")] = "",
@@ -125,12 +125,12 @@ def list_decisions(
 
 
 @router.get("/{decision}", operation_id="getDecision")
-def get_decision(access: Reads, decision: Annotated[str, Path(max_length=40)]) -> WholeDecision:
+def get_decision(access: Reads, decision: Annotated[str, Path(max_length=40)]) -> DecisionDetail:
     """With all that it was decided by, and what the NAS was answered."""
     with access.read() as session:
         logged = decisions.require_decision(session, tenant_id=access.tenant_id, reference=decision)
     log = logged.log
-    return WholeDecision(
+    return DecisionDetail(
         **_shown(logged),
         rule_id=log.rule_id,
         policy=str(log.policy_id) if log.policy_id else None,

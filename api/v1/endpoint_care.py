@@ -10,7 +10,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.endpoints import read_endpoint
 from api.v1.inputs import Input
-from api.v1.passphrases import NewPassphrase, Passphrase
+from api.v1.passphrases import GeneratedPassphrase, PassphraseInput
 from nac.accounts.effects import OF_ENDPOINTS
 from nac.accounts.permissions import Permission
 from nac.endpoints import passphrases, posture
@@ -27,7 +27,7 @@ Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
 
 
-class Evidence(BaseModel):
+class EndpointEvidence(BaseModel):
     # dhcp, lldp, cdp, http or radius.
     source: str
     key: str
@@ -35,19 +35,19 @@ class Evidence(BaseModel):
     at: datetime
 
 
-class Comparison(BaseModel):
+class PostureComparison(BaseModel):
     attribute: str
     operator: str
     seen: list[Any]
 
 
-class Findings(BaseModel):
+class EndpointFindings(BaseModel):
     mac: str
     # What spoke for its profile.
     why: list[dict[str, Any]]
-    evidence: list[Evidence]
+    evidence: list[EndpointEvidence]
     # Groups by rule that it is in, with the comparisons on account of which it is.
-    groups_by_rule: dict[str, list[Comparison]]
+    groups_by_rule: dict[str, list[PostureComparison]]
     # Name to value, who told it, and until when it holds (epoch seconds).
     posture: dict[str, dict[str, Any]]
     # Where it was seen last.
@@ -59,7 +59,7 @@ class Findings(BaseModel):
     times: int
 
 
-class Posture(Input):
+class PostureInput(Input):
     # null takes one away.
     values: dict[str, _Value] = Field(max_length=posture.MAX_FIELDS, examples=[{"mdm.compliant": True}])
     # Who says so.
@@ -69,26 +69,26 @@ class Posture(Input):
     )
 
 
-class PostureTold(BaseModel):
+class Posture(BaseModel):
     mac: str
     posture: dict[str, dict[str, Any]]
 
 
 @router.get("/findings", operation_id="getEndpointFindings")
-def get_findings(access: Reads, mac: _Mac) -> Findings:
+def get_findings(access: Reads, mac: _Mac) -> EndpointFindings:
     with access.read() as session:
         row, sighting = endpoints.require_listed(session, tenant_id=access.tenant_id, mac=mac)
         ruled = endpoints.memberships_by_rule(session, tenant_id=access.tenant_id, endpoint=row)
         slugs = {site.id: site.slug for site in sites.list_sites(session, tenant_id=access.tenant_id)}
         evidence = endpoints.evidence_of(session, tenant_id=access.tenant_id, mac=row.mac)
         return access.shown(
-            Findings(
+            EndpointFindings(
                 mac=display_mac(row.mac),
                 why=row.found_why,
-                evidence=[Evidence(source=e.source, key=e.key, value=e.value, at=e.at) for e in evidence],
+                evidence=[EndpointEvidence(source=e.source, key=e.key, value=e.value, at=e.at) for e in evidence],
                 groups_by_rule={
                     name: [
-                        Comparison(attribute=each.attribute, operator=each.operator, seen=list(each.seen))
+                        PostureComparison(attribute=each.attribute, operator=each.operator, seen=list(each.seen))
                         for each in because
                     ]
                     for name, because in ruled.items()
@@ -104,8 +104,8 @@ def get_findings(access: Reads, mac: _Mac) -> Findings:
         )
 
 
-@router.patch("/posture", operation_id="setEndpointPosture")
-def set_posture(access: Changes, mac: _Mac, body: Posture) -> PostureTold:
+@router.patch("/posture", operation_id="updateEndpointPosture")
+def update_posture(access: Changes, mac: _Mac, body: PostureInput) -> Posture:
     """Add to what is told of it, such as by a device management. A value holds for its lifetime, and is gone then."""
     with access.change() as change:
         row = posture.set_posture(
@@ -117,19 +117,19 @@ def set_posture(access: Changes, mac: _Mac, body: Posture) -> PostureTold:
             source=body.source,
             lifetime=timedelta(seconds=body.lifetime_seconds),
         )
-        return change.answer(PostureTold(mac=display_mac(row.mac), posture=row.posture))
+        return change.answer(Posture(mac=display_mac(row.mac), posture=row.posture))
 
 
-@router.put("/passphrase", operation_id="setEndpointPassphrase")
-def set_passphrase(access: Changes, mac: _Mac, body: NewPassphrase) -> Passphrase:
+@router.put("/passphrase", operation_id="updateEndpointPassphrase")
+def update_passphrase(access: Changes, mac: _Mac, body: PassphraseInput) -> GeneratedPassphrase:
     """Of a wireless network with a passphrase for each device (iPSK, PPSK, DPSK)."""
     with access.change() as change:
         _set(change, access, mac, body.chosen)
         return change.answer(body.shown(), state=read_endpoint(change.session, access, require_mac(mac)))
 
 
-@router.delete("/passphrase", status_code=204, operation_id="removeEndpointPassphrase")
-def remove_passphrase(access: Changes, mac: _Mac) -> None:
+@router.delete("/passphrase", status_code=204, operation_id="deleteEndpointPassphrase")
+def delete_passphrase(access: Changes, mac: _Mac) -> None:
     with access.change() as change:
         _set(change, access, mac, None)
         change.answer_nothing()

@@ -12,7 +12,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.moments import Moment, PastMoment
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import OF_ENDPOINTS, Effect
 from nac.accounts.permissions import Permission
 from nac.endpoints import service as endpoints
@@ -70,7 +70,7 @@ class Endpoint(Observed):
         return dict.fromkeys(seen, True) | ({"groups": ruled} if ruled else {})
 
 
-class NewEndpoint(Input):
+class EndpointInput(Input):
     mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"])
     name: str = Field("", max_length=200, examples=["Printer, 2nd floor"])
     owner: str = Field("", max_length=200)
@@ -82,7 +82,7 @@ class NewEndpoint(Input):
     allow_random: bool = False
 
 
-class EndpointChange(Input):
+class EndpointUpdate(Input):
     name: Omittable[str] = Field(None, max_length=200)
     owner: Omittable[str] = Field(None, max_length=200)
     notes: Omittable[str] = Field(None, max_length=10_000)
@@ -121,7 +121,7 @@ class EndpointFilter:
 @router.get("", operation_id="listEndpoints")
 def list_endpoints(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     asked: Annotated[EndpointFilter, Depends()],
     status: Annotated[list[Status] | None, Query()] = None,
     group: Annotated[str, Query(max_length=200)] = "",
@@ -140,8 +140,8 @@ def list_endpoints(
         )
 
 
-@router.post("", status_code=201, operation_id="addEndpoint")
-def add_endpoint(access: Changes, body: NewEndpoint) -> Endpoint:
+@router.post("", status_code=201, operation_id="createEndpoint")
+def create_endpoint(access: Changes, body: EndpointInput) -> Endpoint:
     """Approve a device, also one that was discovered."""
     with access.change() as change, body_references():
         row = endpoints.add_endpoint(
@@ -157,8 +157,8 @@ def get_endpoint(access: Reads, mac: _Mac) -> Endpoint:
         return access.shown(read_endpoint(session, access, require_mac(mac)))
 
 
-@router.patch("/{mac}", operation_id="changeEndpoint")
-def change_endpoint(access: Changes, mac: _Mac, body: EndpointChange) -> Endpoint:
+@router.patch("/{mac}", operation_id="updateEndpoint")
+def update_endpoint(access: Changes, mac: _Mac, body: EndpointUpdate) -> Endpoint:
     """What is left out stays as it is."""
     with access.change() as change:
         _require_match(change, access, mac)
@@ -169,8 +169,8 @@ def change_endpoint(access: Changes, mac: _Mac, body: EndpointChange) -> Endpoin
         return change.answer(read_endpoint(change.session, access, row.mac))
 
 
-@router.delete("/{mac}", status_code=204, operation_id="removeEndpoint")
-def remove_endpoint(access: Changes, mac: _Mac) -> None:
+@router.delete("/{mac}", status_code=204, operation_id="deleteEndpoint")
+def delete_endpoint(access: Changes, mac: _Mac) -> None:
     with access.change() as change:
         _require_match(change, access, mac)
         endpoints.remove_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)

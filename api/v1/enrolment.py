@@ -12,7 +12,7 @@ from api.change import Observed
 from api.v1.certificate_settings import Manages
 from api.v1.certificate_shapes import Sans
 from api.v1.inputs import Input, Text, body_references
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates.issuing import ClientProfile
@@ -34,7 +34,7 @@ Issues = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_ISSUE, E
 _LIFE = Field(7 * 86_400, ge=1, le=365 * 86_400, description="How long it is good.")
 
 
-class Secret(Observed):
+class EnrolmentSecret(Observed):
     """The secret itself is not stored."""
 
     id: str
@@ -58,12 +58,12 @@ class Secret(Observed):
         return used if self.status == "revoked" else used | {"status"}
 
 
-class MadeLink(Secret):
+class CreatedEnrolmentLink(EnrolmentSecret):
     # Who has it has the certificate: for its owner alone. Shown this once.
     url: str
 
 
-class MadeSecret(Secret):
+class CreatedEnrolmentSecret(EnrolmentSecret):
     # Where devices enrol.
     url: str
     # Of HTTP basic authentication (EST); null for SCEP, where the secret is the challenge.
@@ -72,7 +72,7 @@ class MadeSecret(Secret):
     secret: str
 
 
-class _ForWhom(Input):
+class _EnrolmentInput(Input):
     profile: ClientProfile = "eap-client-device"
     # Without it the name of the endpoint or user.
     common_name: Text | None = Field(None, examples=["laptop-1"])
@@ -84,12 +84,12 @@ class _ForWhom(Input):
     life_seconds: int = _LIFE
 
 
-class NewLink(_ForWhom):
+class EnrolmentLinkInput(_EnrolmentInput):
     # The Wi-Fi network that an Apple profile sets up.
     ssid: Text = ""
 
 
-class NewSecret(_ForWhom):
+class EnrolmentSecretInput(_EnrolmentInput):
     kind: Literal["est", "scep"] = "est"
     # For EST, in place of the user name that is made up.
     name: Text | None = None
@@ -104,20 +104,20 @@ class RenewalSettings(Input):
     keeps_key: bool
 
 
-class SetUpFile(BaseModel):
+class DeviceSetUpFile(BaseModel):
     name: str
     # In base64.
     content: str
 
 
-class SetUp(BaseModel):
+class DeviceSetUp(BaseModel):
     network: str
     server_names: list[str]
-    files: list[SetUpFile]
+    files: list[DeviceSetUpFile]
 
 
 @router.get("/enrolment-secrets", operation_id="listEnrolmentSecrets")
-def list_secrets(access: Reads, paging: Annotated[Ordered, Depends(sorted_by(ORDERS))]) -> Page[Secret]:
+def list_secrets(access: Reads, paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))]) -> Page[EnrolmentSecret]:
     """Secrets and links."""
     with access.read() as session:
         rows = enrolment.list_secrets(session, tenant_id=access.tenant_id, span=paging.span)
@@ -125,13 +125,13 @@ def list_secrets(access: Reads, paging: Annotated[Ordered, Depends(sorted_by(ORD
 
 
 @router.get("/enrolment-secrets/{secret}", operation_id="getEnrolmentSecret")
-def get_secret(access: Reads, secret: SecretName) -> Secret:
+def get_secret(access: Reads, secret: SecretName) -> EnrolmentSecret:
     with access.read() as session:
         return access.shown(_secret(enrolment.require_secret(session, tenant_id=access.tenant_id, name=secret)))
 
 
-@router.post("/enrolment-links", status_code=201, operation_id="makeEnrolmentLink")
-def make_link(access: Issues, body: NewLink) -> MadeLink:
+@router.post("/enrolment-links", status_code=201, operation_id="createEnrolmentLink")
+def create_link(access: Issues, body: EnrolmentLinkInput) -> CreatedEnrolmentLink:
     """A page where a person is given one certificate: as PKCS#12, as an Apple profile, or for a request. To look at the
     page takes nothing."""
     with access.change() as change, body_references(mac="endpoint_mac", name="user_name"):
@@ -140,11 +140,11 @@ def make_link(access: Issues, body: NewLink) -> MadeLink:
         )
         url = f"{access.asked.request.app.state.settings.link_url}/enrol/{made.token.reveal()}"
         change.located(made.row.public_id, at="enrolment-secrets")
-        return change.answer(MadeLink(**_secret(made.row).model_dump(), url=url))
+        return change.answer(CreatedEnrolmentLink(**_secret(made.row).model_dump(), url=url))
 
 
-@router.post("/enrolment-secrets", status_code=201, operation_id="makeEnrolmentSecret")
-def make_secret(access: Issues, body: NewSecret) -> MadeSecret:
+@router.post("/enrolment-secrets", status_code=201, operation_id="createEnrolmentSecret")
+def create_secret(access: Issues, body: EnrolmentSecretInput) -> CreatedEnrolmentSecret:
     """For EST (user and secret of HTTP basic authentication) or SCEP (the challenge). A secret for one use is for the
     name that you give, or for that of its endpoint or user. With `any_name`, and with a secret for several uses that
     has no name, the device chooses its names."""
@@ -158,13 +158,13 @@ def make_secret(access: Issues, body: NewSecret) -> MadeSecret:
         change.located(made.row.public_id)
         if body.kind == "scep":
             url = address_of(settings.public_url, slug)
-            return change.answer(MadeSecret(**shown, url=url, user=None, secret=made.token.reveal()))
+            return change.answer(CreatedEnrolmentSecret(**shown, url=url, user=None, secret=made.token.reveal()))
         url, user = f"{settings.enrolment_url}/.well-known/est/{slug}", made.row.name or made.row.public_id
-        return change.answer(MadeSecret(**shown, url=url, user=user, secret=made.token.secret))
+        return change.answer(CreatedEnrolmentSecret(**shown, url=url, user=user, secret=made.token.secret))
 
 
 @router.post("/enrolment-secrets/{secret}/revoke", operation_id="revokeEnrolmentSecret")
-def revoke_secret(access: Issues, secret: SecretName) -> Secret:
+def revoke_secret(access: Issues, secret: SecretName) -> EnrolmentSecret:
     """It gives out nothing more; what it gave out stays good."""
     with access.change() as change:
         now = enrolment.require_secret(change.session, tenant_id=access.tenant_id, name=secret, lock=True)
@@ -181,8 +181,8 @@ def get_renewal(access: Reads) -> RenewalSettings:
         return access.shown(RenewalSettings(keeps_key=row.renewal_keeps_key))
 
 
-@router.put("/renewal-settings", operation_id="setRenewalSettings")
-def set_renewal(access: Manages, body: RenewalSettings) -> RenewalSettings:
+@router.put("/renewal-settings", operation_id="updateRenewalSettings")
+def update_renewal(access: Manages, body: RenewalSettings) -> RenewalSettings:
     with access.change() as change:
         row = tenants.require(change.session, tenant_id=access.tenant_id)
         hold(change.session, row)
@@ -199,27 +199,29 @@ def get_set_up(
     identity: Annotated[str, Query(max_length=200, description="What the device calls itself.")] = "device",
     server_name: Annotated[list[Annotated[str, Field(max_length=253)]] | None, Query(max_length=20)] = None,
     device_folder: Annotated[str, Query(max_length=200, description="Of a Linux device.")] = "/etc/admit",
-) -> SetUp:
+) -> DeviceSetUp:
     """How devices are set up: EAP-TLS, the tenant's roots, the names of its servers. No key, no secret."""
     with access.read() as session:
         network = supplicants.describe_network(
             session, tenant_id=access.tenant_id, now=utc_now(), ssid=ssid, server_names=server_name or ()
         )
     files = supplicants.export(network, form=form, identity=identity, folder=device_folder)
-    return SetUp(
+    return DeviceSetUp(
         network=network.title,
         server_names=list(network.server_names),
-        files=[SetUpFile(name=name, content=base64.b64encode(content).decode()) for name, content in files.items()],
+        files=[
+            DeviceSetUpFile(name=name, content=base64.b64encode(content).decode()) for name, content in files.items()
+        ],
     )
 
 
-def _given(body: _ForWhom) -> dict[str, Any]:
+def _given(body: _EnrolmentInput) -> dict[str, Any]:
     given = body.model_dump()
     return given | {"life": timedelta(seconds=given.pop("life_seconds"))}
 
 
-def _secret(row: EnrolmentSecretRow) -> Secret:
-    return Secret(
+def _secret(row: EnrolmentSecretRow) -> EnrolmentSecret:
+    return EnrolmentSecret(
         id=row.public_id,
         kind=cast(EnrolmentKind, row.kind),
         name=row.name,

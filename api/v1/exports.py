@@ -13,7 +13,7 @@ from api.change import Change, Observed
 from api.v1.inputs import Input
 from api.v1.keys import RowId
 from api.v1.moments import PastMoment
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
@@ -81,7 +81,7 @@ class Export(Observed):
         return brought if self.state in ("queued", "running") else set()
 
 
-class NewExport(Input):
+class ExportInput(Input):
     log: Literal["auth", "accounting", "sessions", "usage"]
     since: PastMoment
     # Now, where it is left out.
@@ -92,7 +92,7 @@ class NewExport(Input):
 @router.get("", operation_id="listExports")
 def list_exports(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     state: Annotated[list[ExportState] | None, Query()] = None,
 ) -> Page[Export]:
     """Those that were asked for, and those of what is deleted."""
@@ -107,7 +107,7 @@ def list_exports(
 
 
 @router.post("", status_code=202, operation_id="startExport")
-def start_export(request: Request, access: Starts, body: NewExport) -> Export:
+def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
     """The worker writes it; it tells how far it is."""
     with access.change() as change:
         job = exports.start(
@@ -167,8 +167,8 @@ def retry_export(access: Changes, export: RowId) -> Export:
         return change.answer(_export(job))
 
 
-@router.delete("/{export}", operation_id="removeExport")
-def remove_export(access: Changes, export: RowId) -> Export:
+@router.delete("/{export}", operation_id="deleteExport")
+def delete_export(access: Changes, export: RowId) -> Export:
     """Do not keep its files until their time is over; the row stays."""
     with access.change() as change:
         _require_match(change, access, export)

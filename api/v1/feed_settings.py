@@ -21,7 +21,7 @@ _Severities = Annotated[dict[str, Annotated[str, Field(max_length=20)]], Field(m
 _Headers = Annotated[dict[str, Annotated[str, Field(max_length=4_096)]], Field(max_length=10)]
 
 
-class _Shared(Input):
+class _FeedSettings(Input):
     kinds: _Kinds | None = None
     outcomes: _Words | None = Field(None, max_length=3)
     networks: _Networks | None = None
@@ -30,7 +30,7 @@ class _Shared(Input):
     timeout_seconds: _Seconds | None = None
 
 
-class WebhookGiven(_Shared):
+class WebhookFeedSettings(_FeedSettings):
     # What is behind its host is sealed, it may hold a key.
     url: _Url
     batch: _Batch | None = None
@@ -38,7 +38,7 @@ class WebhookGiven(_Shared):
     headers: _Headers | None = None
 
 
-class SyslogGiven(_Shared):
+class SyslogFeedSettings(_FeedSettings):
     host: _Host
     port: _Port | None = None
     facility: _Text | None = None
@@ -50,7 +50,7 @@ class SyslogGiven(_Shared):
     client_certificate: _Pem | None = None
 
 
-class FeedSettingsChange(_Shared):
+class FeedSettingsUpdate(_FeedSettings):
     """Of a webhook or of syslog. Certificate and key of a client are changed by rotate-secret."""
 
     # Of the feed.
@@ -70,4 +70,4 @@ class FeedSettingsChange(_Shared):
 
 def given_settings(given: BaseModel) -> dict[str, Any]:
     """Those that are there; null only where something is to be as usual again."""
-    return given.model_dump(exclude_unset=True, exclude_none=not isinstance(given, FeedSettingsChange))
+    return given.model_dump(exclude_unset=True, exclude_none=not isinstance(given, FeedSettingsUpdate))

@@ -11,10 +11,10 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.server_tests import server_test
 from api.state import settings_of, signing_of
-from api.v1.feed_settings import FeedSettingsChange, SyslogGiven, WebhookGiven, given_settings
+from api.v1.feed_settings import FeedSettingsUpdate, SyslogFeedSettings, WebhookFeedSettings, given_settings
 from api.v1.inputs import Input, Slug
 from api.v1.moments import PastMoment
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
@@ -63,7 +63,7 @@ class Feed(Observed):
         return set(type(self).model_fields) - chosen
 
 
-class WholeFeed(Feed):
+class FeedDetail(Feed):
     replays: bool
     paused_because: str
     failing_since: datetime | None
@@ -79,36 +79,36 @@ class WholeFeed(Feed):
     settings: dict[str, Any]
 
 
-class AddedFeed(WholeFeed):
+class CreatedFeed(FeedDetail):
     # Of a webhook: it signs, and is in this answer alone.
     secret: str | None
 
 
-class NewWebhook(Input):
+class WebhookFeedInput(Input):
     kind: Literal["webhook"]
     name: Slug = Field(examples=["siem"])
-    settings: WebhookGiven
+    settings: WebhookFeedSettings
 
 
-class NewSyslog(Input):
+class SyslogFeedInput(Input):
     kind: Literal["syslog"]
     name: Slug = Field(examples=["siem"])
-    settings: SyslogGiven
+    settings: SyslogFeedSettings
     # PEM of the key of `client_certificate`; sealed.
     client_key: _Pem = ""
 
 
-class Pause(Input):
+class FeedPause(Input):
     because: str = Field("", max_length=1_000)
 
 
-class Replay(Input):
+class FeedReplay(Input):
     since: PastMoment
     # Now, where it is left out.
     until: PastMoment | None = None
 
 
-class Rotation(Input):
+class FeedSecretRotation(Input):
     # Of a webhook: so long the former secret signs, too.
     keep_seconds: int = Field(86_400, ge=0, le=30 * 86_400)
     # Of syslog: PEM of the new certificate with its chain, and of its key.
@@ -116,12 +116,12 @@ class Rotation(Input):
     client_key: _Pem = ""
 
 
-class Rotated(BaseModel):
+class RotatedFeedSecret(BaseModel):
     # Of a webhook: in this answer alone.
     secret: str | None
 
 
-class Tested(BaseModel):
+class FeedTestResult(BaseModel):
     # Whether the destination accepted the event.
     delivered: bool
     # Id of the event that was sent; "" where it was not delivered.
@@ -133,7 +133,7 @@ class Tested(BaseModel):
 @router.get("", operation_id="listFeeds")
 def list_feeds(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
     kind: Literal["syslog", "webhook"] | None = None,
 ) -> Page[Feed]:
@@ -143,10 +143,10 @@ def list_feeds(
         return paging.ordered(rows, lambda row: Feed(**_short(session, row)))
 
 
-@router.post("", status_code=201, operation_id="addFeed")
-def add_feed(
-    request: Request, access: Leads, body: Annotated[NewWebhook | NewSyslog, Field(discriminator="kind")]
-) -> AddedFeed:
+@router.post("", status_code=201, operation_id="createFeed")
+def create_feed(
+    request: Request, access: Leads, body: Annotated[WebhookFeedInput | SyslogFeedInput, Field(discriminator="kind")]
+) -> CreatedFeed:
     """From now on its events are sent. That takes the permissions to read them as well."""
     given = given_settings(body.settings)
     settings = WebhookSettings(**given) if body.kind == "webhook" else SyslogSettings(**given)
@@ -164,19 +164,19 @@ def add_feed(
         _require_to_read(access, added.feed)
         change.session.refresh(added.feed)
         change.located(added.feed.slug)
-        return change.answer(AddedFeed(**_whole(change.session, added.feed), secret=added.secret))
+        return change.answer(CreatedFeed(**_whole(change.session, added.feed), secret=added.secret))
 
 
 @router.get("/{feed}", operation_id="getFeed")
-def get_feed(access: Reads, feed: _Name) -> WholeFeed:
+def get_feed(access: Reads, feed: _Name) -> FeedDetail:
     """Its settings, how far it is, and why it fails where it does."""
     with access.read() as session:
         row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
-        return access.shown(WholeFeed(**_whole(session, row)))
+        return access.shown(FeedDetail(**_whole(session, row)))
 
 
-@router.patch("/{feed}", operation_id="changeFeed")
-def change_feed(request: Request, access: Leads, feed: _Name, body: FeedSettingsChange) -> WholeFeed:
+@router.patch("/{feed}", operation_id="updateFeed")
+def update_feed(request: Request, access: Leads, feed: _Name, body: FeedSettingsUpdate) -> FeedDetail:
     """What is left out stays as it is, null is as usual again. What waits is sent by the new settings, at once. Other
     settings than the name take the permissions to read what is sent as well."""
     given = given_settings(body)
@@ -202,8 +202,8 @@ def change_feed(request: Request, access: Leads, feed: _Name, body: FeedSettings
         return _answer(change, feeds.require(change.session, tenant_id=access.tenant_id, slug=feed))
 
 
-@router.delete("/{feed}", status_code=204, operation_id="removeFeed")
-def remove_feed(access: Changes, feed: _Name) -> None:
+@router.delete("/{feed}", status_code=204, operation_id="deleteFeed")
+def delete_feed(access: Changes, feed: _Name) -> None:
     """Nothing is sent there any more; what waits is forgotten."""
     with access.change() as change:
         _require_match(change, access, feed)
@@ -212,7 +212,7 @@ def remove_feed(access: Changes, feed: _Name) -> None:
 
 
 @router.post("/{feed}/test", operation_id="testFeed")
-def test_feed(request: Request, access: Tries, feed: _Name) -> Tested:
+def test_feed(request: Request, access: Tries, feed: _Name) -> FeedTestResult:
     """Send an event at once that says it is a test; a paused feed is tried, too. A failed delivery is a result. A few
     tests may run at a time (429)."""
     with access.read() as session:
@@ -228,12 +228,12 @@ def test_feed(request: Request, access: Tries, feed: _Name) -> Tested:
                 now=utc_now(),
             )
     except FeedUnreachable as exc:
-        return Tested(delivered=False, sent="", failure=exc.detail)
-    return Tested(delivered=True, sent=sent, failure="")
+        return FeedTestResult(delivered=False, sent="", failure=exc.detail)
+    return FeedTestResult(delivered=True, sent=sent, failure="")
 
 
 @router.post("/{feed}/pause", operation_id="pauseFeed")
-def pause_feed(access: Changes, feed: _Name, body: Pause) -> WholeFeed:
+def pause_feed(access: Changes, feed: _Name, body: FeedPause) -> FeedDetail:
     """Send nothing until it is resumed; what happens meanwhile is kept for a week."""
     with access.change() as change:
         _require_match(change, access, feed)
@@ -244,7 +244,7 @@ def pause_feed(access: Changes, feed: _Name, body: Pause) -> WholeFeed:
 
 
 @router.post("/{feed}/resume", operation_id="resumeFeed")
-def resume_feed(access: Changes, feed: _Name) -> WholeFeed:
+def resume_feed(access: Changes, feed: _Name) -> FeedDetail:
     """Go on where it stands; one that fails is tried at once."""
     with access.change() as change:
         _require_match(change, access, feed)
@@ -253,7 +253,7 @@ def resume_feed(access: Changes, feed: _Name) -> WholeFeed:
 
 
 @router.post("/{feed}/replay", status_code=202, operation_id="replayFeed")
-def replay_feed(access: Changes, feed: _Name, body: Replay) -> WholeFeed:
+def replay_feed(access: Changes, feed: _Name, body: FeedReplay) -> FeedDetail:
     """Send once more what the logs hold of this time, with the same ids."""
     now = utc_now()
     with access.change() as change:
@@ -271,7 +271,7 @@ def replay_feed(access: Changes, feed: _Name, body: Replay) -> WholeFeed:
 
 
 @router.post("/{feed}/rotate-secret", operation_id="rotateFeedSecret")
-def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Rotation) -> Rotated:
+def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: FeedSecretRotation) -> RotatedFeedSecret:
     """A new secret of a webhook, or another client's certificate and key of syslog."""
     if bool(body.client_certificate) != bool(body.client_key):
         raise InvalidFeed("Certificate and key go together.", place="client_certificate")
@@ -287,7 +287,7 @@ def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Rot
         else:
             keep = timedelta(seconds=body.keep_seconds)
             secret = feeds.rotate_secret(change.session, **who, keep=keep, now=utc_now())
-        return change.answer(Rotated(secret=secret), state=_locked(change, access, feed))
+        return change.answer(RotatedFeedSecret(secret=secret), state=_locked(change, access, feed))
 
 
 def _require_to_read(access: Access, row: FeedRow) -> None:
@@ -298,14 +298,14 @@ def _require_match(change: Change, access: Access, feed: str) -> None:
     change.require_match(_locked(change, access, feed))
 
 
-def _locked(change: Change, access: Access, feed: str) -> WholeFeed:
+def _locked(change: Change, access: Access, feed: str) -> FeedDetail:
     row = feeds.require(change.session, tenant_id=access.tenant_id, slug=feed, lock=True)
-    return WholeFeed(**_whole(change.session, row))
+    return FeedDetail(**_whole(change.session, row))
 
 
-def _answer(change: Change, row: FeedRow) -> WholeFeed:
+def _answer(change: Change, row: FeedRow) -> FeedDetail:
     change.session.refresh(row)
-    return change.answer(WholeFeed(**_whole(change.session, row)))
+    return change.answer(FeedDetail(**_whole(change.session, row)))
 
 
 def _short(session: Session, row: FeedRow) -> dict[str, Any]:

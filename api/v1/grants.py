@@ -29,19 +29,19 @@ class Grant(BaseModel):
     permissions: list[str] = Field(examples=[["endpoint.read", "tenant.read"]])
 
 
-class Grants(BaseModel):
+class GrantList(BaseModel):
     # As the audit log names it.
     actor: str = Field(examples=["token:monitoring (admit_abcdefghijklmnop)"])
     grants: list[Grant]
 
 
 @router.get("/grants", operation_id="listMyGrants")
-def list_grants(asked: Annotated[Asked, Depends(Mine())]) -> Grants:
+def list_grants(asked: Annotated[Asked, Depends(Mine())]) -> GrantList:
     """Of the token or the person that asks: where it may do what. Paths name a place by its slug or its id."""
     grants = asked.principal.grants
     with reading(asked.request, asked.own_scope) as session:
         slugs = slugs_of(session, grants)
-    return Grants(actor=asked.principal.actor, grants=[_grant(each, slugs) for each in grants])
+    return GrantList(actor=asked.principal.actor, grants=[_grant(each, slugs) for each in grants])
 
 
 _ON: dict[Level, Literal["platform", "msp", "tenant"]] = {

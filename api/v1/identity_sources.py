@@ -11,7 +11,7 @@ from api.change import Change
 from api.remedies import of_the_api
 from api.server_tests import server_test
 from api.v1.inputs import Input, Omittable, Slug
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.db import hold
@@ -46,7 +46,7 @@ class IdentitySource(BaseModel):
     settings: dict[str, Any]
 
 
-class NewIdentitySource(Input):
+class IdentitySourceInput(Input):
     name: Slug = Field(examples=["directory"])
     kind: _Kind
     settings: dict[str, Any] = Field(max_length=50, examples=[_LDAP])
@@ -55,7 +55,7 @@ class NewIdentitySource(Input):
     enabled: bool = True
 
 
-class IdentitySourceChange(Input):
+class IdentitySourceUpdate(Input):
     # Laid over those that it has; null brings a default back.
     settings: Omittable[dict[str, Any]] = Field(None, max_length=50)
     # To be given again where another server would get it.
@@ -64,12 +64,12 @@ class IdentitySourceChange(Input):
     enabled: Omittable[bool] = None
 
 
-class Question(Input):
+class IdentitySourceTest(Input):
     user: str = Field(max_length=253, examples=["ann"])
     password: str = Field(max_length=128)
 
 
-class TestAnswer(BaseModel):
+class IdentitySourceTestResult(BaseModel):
     # Whether the password holds.
     verified: bool
     # As the authentication log has it; "" where it holds.
@@ -87,7 +87,7 @@ class TestAnswer(BaseModel):
 @router.get("", operation_id="listIdentitySources")
 def list_sources(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
     kind: _Kind | None = None,
     enabled: Annotated[bool | None, Query(description="Those that are asked, or those that are not.")] = None,
@@ -100,8 +100,8 @@ def list_sources(
         return paging.ordered(rows, _source)
 
 
-@router.post("", status_code=201, operation_id="addIdentitySource")
-def add_source(access: Changes, body: NewIdentitySource) -> IdentitySource:
+@router.post("", status_code=201, operation_id="createIdentitySource")
+def create_source(access: Changes, body: IdentitySourceInput) -> IdentitySource:
     with access.change() as change:
         row = sources.add_source(
             change.session,
@@ -121,8 +121,8 @@ def get_source(access: Reads, source: _Source) -> IdentitySource:
         return access.shown(_source(sources.require_by_name(session, tenant_id=access.tenant_id, name=source)))
 
 
-@router.patch("/{source}", operation_id="changeIdentitySource")
-def change_source(access: Changes, source: _Source, body: IdentitySourceChange) -> IdentitySource:
+@router.patch("/{source}", operation_id="updateIdentitySource")
+def update_source(access: Changes, source: _Source, body: IdentitySourceUpdate) -> IdentitySource:
     """What is left out stays as it is."""
     with access.change() as change:
         _require(change, access, source)
@@ -138,8 +138,8 @@ def change_source(access: Changes, source: _Source, body: IdentitySourceChange) 
         return change.answer(_source(row))
 
 
-@router.delete("/{source}", status_code=204, operation_id="removeIdentitySource")
-def remove_source(access: Changes, source: _Source) -> None:
+@router.delete("/{source}", status_code=204, operation_id="deleteIdentitySource")
+def delete_source(access: Changes, source: _Source) -> None:
     with access.change() as change:
         _require(change, access, source)
         sources.remove_source(change.session, actor=access.actor, tenant_id=access.tenant_id, name=source)
@@ -147,7 +147,7 @@ def remove_source(access: Changes, source: _Source) -> None:
 
 
 @router.post("/{source}/test", operation_id="testIdentitySource")
-def test_source(access: Tries, source: _Source, body: Question) -> TestAnswer:
+def test_source(access: Tries, source: _Source, body: IdentitySourceTest) -> IdentitySourceTestResult:
     """Ask it about a user, as a login would, from here: the cell may have another way to it. That it was asked is in
     the audit log, the password nowhere. A few tests may run at a time (429)."""
     with server_test(access.tenant_id):
@@ -163,7 +163,7 @@ def test_source(access: Tries, source: _Source, body: Question) -> TestAnswer:
         asked = run_trial(trial, reach=_reach(access), user=body.user, password=body.password.encode())
         answer, steps = asyncio.run(asked)
     reason = reason_of(answer.reason) if answer.reason else None
-    return TestAnswer(
+    return IdentitySourceTestResult(
         verified=answer.verified,
         reason=answer.reason,
         detail=answer.detail,

@@ -62,7 +62,7 @@ class ImportMistake(BaseModel):
     remedy: str
 
 
-class Report(BaseModel):
+class ImportReport(BaseModel):
     # Whether it was stored: not of a dry run.
     stored: bool
     # By noun and action; and names of the groups that are made.
@@ -77,7 +77,7 @@ class Report(BaseModel):
     mistakes_in_all: int
 
 
-class Options:
+class ImportOptions:
     """As a dependency: how the file is taken."""
 
     def __init__(
@@ -103,10 +103,10 @@ async def _body(request: Request) -> bytes:
 def import_file(
     access: Imports,
     format: Annotated[FormatName, Query(description="What the file is.")],  # noqa: A002 -- its name in the query
-    options: Annotated[Options, Depends()],
+    options: Annotated[ImportOptions, Depends()],
     content: Annotated[bytes, Depends(_body)],
     dry_run: Annotated[bool, Query(description="Tell what would become of each line, and change nothing.")] = False,
-) -> Report | Job:
+) -> ImportReport | Job:
     """All of it, or nothing where a line is wrong, unless such lines are to be left out. A dry run of more than 1,000
     rows is a job as well, whose result is the report. What brings NASes or users takes their permission as well."""
     access.require(*(service.PERMISSIONS[noun] for noun in service.FORMATS[format].nouns))
@@ -115,7 +115,7 @@ def import_file(
     is_large = jobs.is_large(document, dry_run=dry_run)
     if dry_run and not is_large:
         with access.read() as session:
-            return Report(**told_by_the_api(jobs.preview(session, document=document, **who)))
+            return ImportReport(**told_by_the_api(jobs.preview(session, document=document, **who)))
     who["actor"] = access.actor
     with access.change() as change:
         if is_large:
@@ -124,7 +124,7 @@ def import_file(
             )
             return change.answer(accepted(access, change.response, row))
         done = jobs.run_import(change.session, form=format, document=document, **who)
-        return change.answer(Report(**told_by_the_api(done)))
+        return change.answer(ImportReport(**told_by_the_api(done)))
 
 
 @router.get("/endpoints.csv", operation_id="exportEndpoints", responses=_CSV)

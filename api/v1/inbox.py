@@ -12,7 +12,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.endpoints import EndpointFilter
 from api.v1.inputs import GroupNames, Input, body_references
 from api.v1.moments import Moment, PastMoment
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import OF_ENDPOINTS
 from nac.accounts.permissions import Permission
 from nac.endpoints import inbox
@@ -30,7 +30,7 @@ Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
 
 
-class Seen(BaseModel):
+class DiscoveredEndpoint(BaseModel):
     """What a decision goes by: what it is, where it was seen, how often, and what the policy said."""
 
     mac: str
@@ -78,15 +78,17 @@ class Classification(Input):
         return wanted
 
 
-class Classified(BaseModel):
+class ClassificationResult(BaseModel):
     count: int
-    items: list[Seen]
+    items: list[DiscoveredEndpoint]
 
 
 @router.get("/inbox", operation_id="listDiscoveredEndpoints")
 def list_inbox(
-    access: Reads, paging: Annotated[Ordered, Depends(sorted_by(ORDERS))], asked: Annotated[EndpointFilter, Depends()]
-) -> Page[Seen]:
+    access: Reads,
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    asked: Annotated[EndpointFilter, Depends()],
+) -> Page[DiscoveredEndpoint]:
     """Devices that were seen and that nobody has decided about."""
     with access.read() as session:
         wanted = asked.filter(statuses=("discovered",))
@@ -100,7 +102,7 @@ def list_inbox(
 
 
 @router.post("/classify", operation_id="classifyEndpoints")
-def classify(access: Changes, body: Classification) -> Classified:
+def classify(access: Changes, body: Classification) -> ClassificationResult:
     """Approve, block or ignore devices of the inbox: all of them, or none where one of them cannot be."""
     with access.change() as change, body_references(mac="macs"):
         rows = inbox.classify(
@@ -111,13 +113,13 @@ def classify(access: Changes, body: Classification) -> Classified:
             decision=inbox.Decision(body.action, tuple(body.groups), body.valid_until, body.allow_random),
             dry_run=body.dry_run,
         )
-        return change.answer(Classified(count=len(rows), items=_seen(change.session, access, rows)))
+        return change.answer(ClassificationResult(count=len(rows), items=_seen(change.session, access, rows)))
 
 
-def _seen(session: Session, access: Access, rows: Sequence[Listed]) -> list[Seen]:
+def _seen(session: Session, access: Access, rows: Sequence[Listed]) -> list[DiscoveredEndpoint]:
     slugs = {row.id: row.slug for row in sites.list_sites(session, tenant_id=access.tenant_id)}
     return [
-        Seen(
+        DiscoveredEndpoint(
             mac=display_mac(endpoint.mac),
             random=is_random_mac(endpoint.mac),
             vendor=endpoint.vendor,

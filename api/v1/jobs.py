@@ -12,7 +12,7 @@ from api.access import Access, Requires
 from api.change import Change, Observed
 from api.remedies import told_by_the_api
 from api.v1.owners import of_every_owner
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.jobs import service as jobs
@@ -108,7 +108,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.get(f"{prefix}/jobs", operation_id=f"list{noun}Jobs")
     def list_jobs(
         access: Annotated[Access, read],
-        paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
         state: Annotated[list[State] | None, Query()] = None,
         kind: JobKind | None = None,
     ) -> Page[Job]:

@@ -8,7 +8,7 @@ from fastapi import Query
 
 from api.v1.keys import key_text, moment_key
 from api.v1.moments import PastMoment
-from api.v1.paging import Item, Page, Sorted
+from api.v1.paging import Item, Page, SortedPaging
 from nac.errors import InvalidInput
 from nac.log_search import Key, Searched
 
@@ -24,7 +24,7 @@ class LogPage(Page[Item]):
     searched_to: datetime | None
 
 
-class Looked(TypedDict):
+class LogRange(TypedDict):
     """What of a log is looked through for a page, as nac.log_search has it."""
 
     before: Key | None
@@ -33,17 +33,17 @@ class Looked(TypedDict):
     oldest_first: bool
 
 
-def looked(paging: Sorted, since: datetime | None, until: datetime | None) -> Looked:
+def looked(paging: SortedPaging, since: datetime | None, until: datetime | None) -> LogRange:
     """Raises InvalidInput."""
     if since is not None and until is not None and until <= since:
         raise InvalidInput("The period ends before it begins.", place="until", remedy="Give a later time.")
     first, last = (until, since) if paging.goes_down else (since, until)
     bounds = [key for key in (moment_key(paging.after()), (first, 0) if first else None) if key]
     before = (min if paging.goes_down else max)(bounds, default=None)
-    return Looked(before=before, until=last, limit=paging.limit, oldest_first=not paging.goes_down)
+    return LogRange(before=before, until=last, limit=paging.limit, oldest_first=not paging.goes_down)
 
 
-def log_page(paging: Sorted, found: Searched[Row], item: Callable[[Row], Item]) -> LogPage[Item]:
+def log_page(paging: SortedPaging, found: Searched[Row], item: Callable[[Row], Item]) -> LogPage[Item]:
     key = found.next
     return LogPage(
         items=[item(row) for row in found.rows],

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from api.me import Me
 from api.v1.inputs import Input, Name
-from api.v1.paging import Ordered, Page, Paging, sorted_by
+from api.v1.paging import OrderedPaging, Page, Paging, sorted_by
 from api.v1.sign_in import Password
 from nac.models import SignIn
 from nac.people import service as people
@@ -22,7 +22,7 @@ router = APIRouter(tags=["me"])
 _Me = Annotated[Me, Depends()]
 
 
-class Account(BaseModel):
+class MyAccount(BaseModel):
     email: str
     name: str
     # What was shown in this browser: password, totp, passkey ...
@@ -37,11 +37,11 @@ class Account(BaseModel):
     csrf_token: str
 
 
-class AccountChange(Input):
+class MyAccountUpdate(Input):
     name: Name
 
 
-class Session(BaseModel):
+class MySession(BaseModel):
     id: UUID
     here: bool
     factors: list[str]
@@ -51,7 +51,7 @@ class Session(BaseModel):
     last_seen_at: datetime
 
 
-class Place(BaseModel):
+class MyPlace(BaseModel):
     kind: Literal["msp", "tenant"]
     id: UUID
     msp_id: UUID
@@ -61,25 +61,25 @@ class Place(BaseModel):
     permissions: list[str]
 
 
-class PasswordChange(Input):
+class PasswordUpdate(Input):
     password: Password
 
 
 @router.get("/me", operation_id="getMe")
-def get_me(me: _Me) -> Account:
+def get_me(me: _Me) -> MyAccount:
     with me.session() as session:
         return _account(me, methods_of(session, person_id=me.signed_in.person_id), me.signed_in.name)
 
 
-@router.patch("/me", operation_id="changeMe")
-def change_me(me: _Me, body: AccountChange) -> Account:
+@router.patch("/me", operation_id="updateMe")
+def update_me(me: _Me, body: MyAccountUpdate) -> MyAccount:
     with me.account(confirmed=False) as (session, person):
         people.rename(session, actor=me.signed_in.actor, person_id=person.id, name=body.name)
         return _account(me, methods_of(session, person_id=person.id), person.name)
 
 
 @router.get("/me/places", operation_id="listMyPlaces")
-def list_my_places(me: _Me, paging: Annotated[Paging, Depends()]) -> Page[Place]:
+def list_my_places(me: _Me, paging: Annotated[Paging, Depends()]) -> Page[MyPlace]:
     """MSPs and tenants that you may do something in, by slug, and what. Of the platform nothing is said here."""
     with me.session() as session:
         rows = places.list_places(
@@ -89,38 +89,38 @@ def list_my_places(me: _Me, paging: Annotated[Paging, Depends()]) -> Page[Place]
 
 
 @router.get("/me/sessions", operation_id="listMySessions")
-def list_my_sessions(me: _Me, paging: Annotated[Ordered, Depends(sorted_by(ORDERS))]) -> Page[Session]:
+def list_my_sessions(me: _Me, paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))]) -> Page[MySession]:
     """Where you are signed in, newest first, unless `sort` says otherwise."""
     with me.session() as session:
         rows = sessions.list_own(session, signed_in=me.signed_in, span=paging.span)
         return paging.ordered(rows, lambda row: _session(row, me.signed_in.sign_in_id))
 
 
-@router.delete("/me/sessions/{session_id}", status_code=204, operation_id="endMySession")
+@router.delete("/me/sessions/{session_id}", status_code=204, operation_id="deleteMySession")
 def end_my_session(me: _Me, session_id: UUID) -> None:
     """That browser is signed out from now on."""
     with me.session() as session:
         sessions.end_own(session, signed_in=me.signed_in, sign_in_id=session_id)
 
 
-@router.delete("/me/sessions", status_code=204, operation_id="endMyOtherSessions")
+@router.delete("/me/sessions", status_code=204, operation_id="deleteMyOtherSessions")
 def end_my_other_sessions(me: _Me) -> None:
     """All but this one."""
     with me.account(confirmed=False) as (session, person):
         sessions.end_all(session, actor=me.signed_in.actor, person=person, but_for=me.signed_in.sign_in_id)
 
 
-@router.put("/me/password", status_code=204, operation_id="changeMyPassword")
-def change_my_password(me: _Me, body: PasswordChange) -> None:
+@router.put("/me/password", status_code=204, operation_id="updateMyPassword")
+def update_my_password(me: _Me, body: PasswordUpdate) -> None:
     """Signs all other browsers out."""
     with me.account() as (session, person):
         people.set_password(session, actor=me.signed_in.actor, person_id=person.id, password=body.password)
         sessions.end_all(session, actor=me.signed_in.actor, person=person, but_for=me.signed_in.sign_in_id)
 
 
-def _account(me: Me, methods: tuple[str, ...], name: str) -> Account:
+def _account(me: Me, methods: tuple[str, ...], name: str) -> MyAccount:
     who = me.signed_in
-    return Account(
+    return MyAccount(
         email=who.email,
         name=name,
         factors=sorted(who.factors),
@@ -132,8 +132,8 @@ def _account(me: Me, methods: tuple[str, ...], name: str) -> Account:
     )
 
 
-def _session(row: SignIn, here: UUID) -> Session:
-    return Session(
+def _session(row: SignIn, here: UUID) -> MySession:
+    return MySession(
         id=row.id,
         here=row.id == here,
         factors=row.factors,
@@ -144,8 +144,8 @@ def _session(row: SignIn, here: UUID) -> Session:
     )
 
 
-def _place(row: places.Place) -> Place:
-    return Place(
+def _place(row: places.Place) -> MyPlace:
+    return MyPlace(
         kind=row.kind,
         id=row.id,
         msp_id=row.msp_id,

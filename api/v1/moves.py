@@ -31,7 +31,7 @@ Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE, Effe
 ReadsOwn = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
 
 
-class Place(BaseModel):
+class MovePlace(BaseModel):
     """Where NASes send to."""
 
     address: str = Field(description="Of that cell, or else of the platform.", examples=["radius.example"])
@@ -39,13 +39,13 @@ class Place(BaseModel):
     acct_port: int
 
 
-class OwnMove(BaseModel):
+class TenantMove(BaseModel):
     """What has to be changed at NASes. Their secrets stay as they are."""
 
     # prepared: `after` does not answer yet. switched: `before` answers no more. finished, cancelled.
     state: str
-    before: Place | None
-    after: Place | None
+    before: MovePlace | None
+    after: MovePlace | None
     # What is to be done at NASes now, in a sentence.
     told: str
     created_at: datetime
@@ -53,7 +53,7 @@ class OwnMove(BaseModel):
     ended_at: datetime | None
 
 
-class Move(OwnMove, Observed):
+class Move(TenantMove, Observed):
     from_cell: str
     to_cell: str
     # Whether it can be switched or finished.
@@ -63,18 +63,18 @@ class Move(OwnMove, Observed):
         return {"ready"}
 
 
-class NewMove(Input):
+class MoveInput(Input):
     cell: str = Field(max_length=200, examples=["cell-2"])
 
 
-@router.get("/tenants/{tenant}/move", operation_id="getOwnMove")
-def get_own_move(access: ReadsOwn) -> OwnMove:
+@router.get("/tenants/{tenant}/move", operation_id="getTenantMove")
+def get_own_move(access: ReadsOwn) -> TenantMove:
     """The last one, and what has to be done at NASes."""
     with access.read() as session:
         # Both cells are shown.
         enter_platform(session, tenant_id=access.tenant_id)
         status = moving.require_move(session, tenant_id=access.tenant_id)
-        return access.shown(OwnMove(**_shown(access, status)))
+        return access.shown(TenantMove(**_shown(access, status)))
 
 
 @router.get(_MOVE, operation_id="getMove")
@@ -86,7 +86,7 @@ def get_move(access: Reads, tenant: _Tenant) -> Move:
 
 
 @router.post(_MOVE, status_code=201, operation_id="prepareMove")
-def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: NewMove) -> Move:
+def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: MoveInput) -> Move:
     """A free slot of the cell is configured with the tenant's secret; for its NASes nothing changes yet."""
     with access.change() as change:
         sealer = signing_of(request).sealer
@@ -175,8 +175,8 @@ def _shown(access: Access, status: MoveStatus) -> dict[str, Any]:
     }
 
 
-def _place(place: moving.Place, usual: str) -> Place | None:
+def _place(place: moving.Place, usual: str) -> MovePlace | None:
     """None where its cell is no more."""
     if not place.cell:
         return None
-    return Place(address=place.address or usual, auth_port=place.auth_port, acct_port=place.acct_port)
+    return MovePlace(address=place.address or usual, auth_port=place.auth_port, acct_port=place.acct_port)

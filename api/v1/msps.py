@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, Asked, ChangesMsp, ChangesPlatform, Mine, OperatesMsp, ReadsMsp
 from api.v1.inputs import Input, Name, Omittable, Slug
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import Msp as MspRow
@@ -39,12 +39,12 @@ class Msp(BaseModel):
     created_at: datetime
 
 
-class NewMsp(Input):
+class MspInput(Input):
     slug: Slug = Field(examples=["acme"])
     name: Name = Field("", examples=["Acme Networks"])
 
 
-class MspChange(Input):
+class MspUpdate(Input):
     name: Omittable[Name] = None
     deletion_days: Omittable[int] = Field(None, ge=msps.DELETION_DAYS[0], le=msps.DELETION_DAYS[1], examples=[30])
 
@@ -57,7 +57,7 @@ class MspSuspension(Input):
 @router.get("", operation_id="listMsps")
 def list_msps(
     asked: Annotated[Asked, Depends(Mine())],
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
     status: Annotated[list[_Status] | None, Query()] = None,
 ) -> Page[Msp]:
@@ -76,7 +76,7 @@ def list_msps(
 
 
 @router.post("", status_code=201, operation_id="createMsp")
-def create_msp(access: Creates, body: NewMsp) -> Msp:
+def create_msp(access: Creates, body: MspInput) -> Msp:
     with access.change() as change:
         row = msps.create_msp(change.session, actor=access.actor, slug=body.slug, name=body.name)
         change.located(row.slug)
@@ -89,8 +89,8 @@ def get_msp(access: Reads) -> Msp:
         return access.shown(_msp(msps.require(session, msp_id=access.msp_id)))
 
 
-@router.patch("/{msp}", operation_id="changeMsp")
-def change_msp(access: Manages, body: MspChange) -> Msp:
+@router.patch("/{msp}", operation_id="updateMsp")
+def update_msp(access: Manages, body: MspUpdate) -> Msp:
     """What is left out stays as it is."""
     with access.change() as change:
         change.require_match(_msp(msps.require(change.session, msp_id=access.msp_id, lock=True)))

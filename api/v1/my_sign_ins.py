@@ -7,14 +7,14 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from api.me import Me
-from api.v1.paging import Page, Sorted, moment_key, moment_of, sorted_by_time
+from api.v1.paging import Page, SortedPaging, moment_key, moment_of, sorted_by_time
 from nac.sign_in import history
 from nac.sign_in.history import Tried
 
 router = APIRouter(tags=["my-sign-ins"])
 
 
-class Attempt(BaseModel):
+class SignInAttempt(BaseModel):
     at: datetime = Field(description="Of failed ones the last.")
     outcome: Literal["signed-in", "failed"]
     attempts: int = Field(description="Failed ones of an hour are counted by reason and source.", examples=[3])
@@ -27,8 +27,8 @@ class Attempt(BaseModel):
 
 @router.get("/me/sign-ins", operation_id="listMySignIns")
 def list_my_sign_ins(
-    me: Annotated[Me, Depends()], paging: Annotated[Sorted, Depends(sorted_by_time("at"))]
-) -> Page[Attempt]:
+    me: Annotated[Me, Depends()], paging: Annotated[SortedPaging, Depends(sorted_by_time("at"))]
+) -> Page[SignInAttempt]:
     """Of the last 90 days, newest first: sign-ins, and attempts that failed."""
     after = moment_of(paging.after())
     with me.session() as session:
@@ -42,8 +42,8 @@ def list_my_sign_ins(
     return paging.page(rows, lambda row: moment_key(row.at, row.id), _attempt)
 
 
-def _attempt(row: Tried) -> Attempt:
-    return Attempt(
+def _attempt(row: Tried) -> SignInAttempt:
+    return SignInAttempt(
         at=row.at,
         outcome=row.outcome,
         attempts=row.attempts,

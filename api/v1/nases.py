@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.v1.inputs import Input, Name, Omittable, Slug, body_references
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import OF_NASES
 from nac.accounts.permissions import Permission
 from nac.db import hold
@@ -82,7 +82,7 @@ class NasDetail(Nas, Observed):
         return {"notes", "signing"}
 
 
-class NewNas(Input):
+class NasInput(Input):
     name: Name = Field(examples=["Switch North 1"])
     # The default site else.
     site: Slug | None = None
@@ -100,7 +100,7 @@ class NewNas(Input):
     mab_by_name: bool = False
 
 
-class NasChange(Input):
+class NasUpdate(Input):
     name: Omittable[Name] = None
     site: Omittable[Slug] = None
     # null takes it away.
@@ -128,7 +128,7 @@ class Vendor(BaseModel):
     cannot: dict[str, str]
 
 
-class Vendors(BaseModel):
+class VendorList(BaseModel):
     items: list[Vendor]
 
 
@@ -138,7 +138,7 @@ _CLEARED = ("identifier", "address", "secret")
 @router.get("", operation_id="listNases")
 def list_nases(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     site: Annotated[str, Query(max_length=63, description="Slug.")] = "",
     vendor: Annotated[str, Query(max_length=200)] = "",
     address: Annotated[str, Query(max_length=45)] = "",
@@ -153,8 +153,8 @@ def list_nases(
         return paging.ordered(rows, lambda row: Nas(**_values(row, slugs[row.site_id], signing.get(row.id))))
 
 
-@router.post("", status_code=201, operation_id="addNas")
-def add_nas(access: Changes, body: NewNas) -> NasDetail:
+@router.post("", status_code=201, operation_id="createNas")
+def create_nas(access: Changes, body: NasInput) -> NasDetail:
     """Known by identifier or address. radiusd's configuration is made of some of it: that takes seconds more."""
     given = body.model_dump(exclude={"site"})
     with access.change() as change, body_references():
@@ -172,9 +172,9 @@ def add_nas(access: Changes, body: NewNas) -> NasDetail:
 
 
 @router.get("/vendors", operation_id="listVendors")
-def list_vendors(access: Reads) -> Vendors:
+def list_vendors(access: Reads) -> VendorList:
     """In whose form results can be sent, as which attributes, or why one cannot do it."""
-    return Vendors(items=[_vendor(vendor) for vendor in all_vendors().values()])
+    return VendorList(items=[_vendor(vendor) for vendor in all_vendors().values()])
 
 
 @router.get("/{nas}", operation_id="getNas")
@@ -183,8 +183,8 @@ def get_nas(access: Reads, nas: _Key) -> NasDetail:
         return access.shown(_detail(session, nases.require_nas(session, tenant_id=access.tenant_id, reference=nas)))
 
 
-@router.patch("/{nas}", operation_id="changeNas")
-def change_nas(access: Changes, nas: _Key, body: NasChange) -> NasDetail:
+@router.patch("/{nas}", operation_id="updateNas")
+def update_nas(access: Changes, nas: _Key, body: NasUpdate) -> NasDetail:
     """What is left out stays as it is."""
     given: dict[str, Any] = {
         name: "" if value is None and name in _CLEARED else value
@@ -206,8 +206,8 @@ def change_nas(access: Changes, nas: _Key, body: NasChange) -> NasDetail:
         return change.answer(_detail(change.session, row))
 
 
-@router.delete("/{nas}", status_code=204, operation_id="removeNas")
-def remove_nas(access: Changes, nas: _Key) -> None:
+@router.delete("/{nas}", status_code=204, operation_id="deleteNas")
+def delete_nas(access: Changes, nas: _Key) -> None:
     with access.change() as change:
         nas_id = _require(change, access, nas)
         nases.remove_nas(change.session, actor=access.actor, tenant_id=access.tenant_id, reference=nas_id)

@@ -8,12 +8,12 @@ from api.v1.inputs import Input
 from nac.endpoints.passphrases import generate_passphrase
 
 
-class Passphrase(BaseModel):
+class GeneratedPassphrase(BaseModel):
     # The one that was made up; null where it was given.
     passphrase: str | None
 
 
-class NewPassphrase(Input):
+class PassphraseInput(Input):
     # 8 to 63 printable characters of ASCII; null: one is made up.
     passphrase: str | None = Field(None, max_length=63)
 
@@ -21,5 +21,5 @@ class NewPassphrase(Input):
     def chosen(self) -> str:
         return generate_passphrase() if self.passphrase is None else self.passphrase
 
-    def shown(self) -> Passphrase:
-        return Passphrase(passphrase=self.chosen if self.passphrase is None else None)
+    def shown(self) -> GeneratedPassphrase:
+        return GeneratedPassphrase(passphrase=self.chosen if self.passphrase is None else None)

@@ -11,7 +11,7 @@ from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import Change, Observed
 from api.state import settings_of
 from api.v1.inputs import Input
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from api.v1.sign_in import Email
 from nac.account_mails.letters import Letters
 from nac.accounts.effects import Effect
@@ -70,7 +70,7 @@ class PersonMembership(BaseModel):
     role: str | None = Field(description="null for one that the MSP or the tenant has made itself.")
 
 
-class PersonDetails(Person, Observed):
+class PersonDetail(Person, Observed):
     methods: list[str] = Field(description="Second factors that are set up.", examples=[["totp", "recovery-code"]])
     sessions: list[PersonSession] = Field(description="Where the person is signed in, newest first, 200 at most.")
     memberships: list[PersonMembership]
@@ -80,20 +80,20 @@ class PersonDetails(Person, Observed):
         return {"sessions"}
 
 
-class NewPerson(Input):
+class PersonInput(Input):
     email: Email
     name: str = Field("", max_length=200, examples=["Ann"])
 
 
-class PersonChange(Input):
+class PersonUpdate(Input):
     status: Status
 
 
-class LinkWanted(Input):
+class PasswordLinkInput(Input):
     mail: bool = Field(True, description="Sent to the person; false: shown here, this once.")
 
 
-class PersonLink(BaseModel):
+class PasswordLink(BaseModel):
     expires_at: datetime
     url: str | None = Field(description="null where it was mailed.")
     token: str | None = Field(description="For POST /v1/sign-in/new-password.")
@@ -102,7 +102,7 @@ class PersonLink(BaseModel):
 @router.get("", operation_id="listPeople")
 def list_people(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of the address or the name.")] = "",
     status: Status | None = None,
 ) -> Page[Person]:
@@ -112,8 +112,8 @@ def list_people(
         return paging.ordered(rows, _person)
 
 
-@router.post("", status_code=201, operation_id="addPerson")
-def add_person(access: Manages, body: NewPerson) -> Person:
+@router.post("", status_code=201, operation_id="createPerson")
+def create_person(access: Manages, body: PersonInput) -> Person:
     """The account of this address; as it is where there is one. A link gives it a password, a membership something to
     do."""
     with access.change() as change:
@@ -124,13 +124,13 @@ def add_person(access: Manages, body: NewPerson) -> Person:
 
 
 @router.get("/{person_id}", operation_id="getPerson")
-def get_person(access: Reads, person_id: UUID) -> PersonDetails:
+def get_person(access: Reads, person_id: UUID) -> PersonDetail:
     with access.read() as session:
         return access.shown(_details(care.look_at(session, person_id=person_id)))
 
 
-@router.patch("/{person_id}", operation_id="changePerson")
-def change_person(access: Manages, person_id: UUID, body: PersonChange) -> PersonDetails:
+@router.patch("/{person_id}", operation_id="updatePerson")
+def update_person(access: Manages, person_id: UUID, body: PersonUpdate) -> PersonDetail:
     """Whoever is disabled is signed out, and signs in nowhere. The last operator stays."""
     with access.change() as change:
         _require_match(change, person_id)
@@ -138,7 +138,7 @@ def change_person(access: Manages, person_id: UUID, body: PersonChange) -> Perso
         return change.answer(_details(care.look_at(change.session, person_id=person_id)))
 
 
-@router.delete("/{person_id}/sessions", status_code=204, operation_id="endPersonSessions")
+@router.delete("/{person_id}/sessions", status_code=204, operation_id="deletePersonSessions")
 def end_person_sessions(access: Manages, person_id: UUID) -> None:
     """Signs the person out everywhere."""
     with access.change() as change:
@@ -154,8 +154,8 @@ def reset_person_factors(access: Manages, person_id: UUID) -> None:
         change.answer_nothing()
 
 
-@router.post("/{person_id}/password-link", status_code=201, operation_id="makePasswordLink")
-def make_password_link(access: Manages, person_id: UUID, body: LinkWanted) -> PersonLink:
+@router.post("/{person_id}/password-link", status_code=201, operation_id="createPasswordLink")
+def create_password_link(access: Manages, person_id: UUID, body: PasswordLinkInput) -> PasswordLink:
     """With which the person sets a password, once; those of before are good no more. It takes all permissions that the
     person has, wherever that is."""
     with access.change() as change:
@@ -164,9 +164,9 @@ def make_password_link(access: Manages, person_id: UUID, body: LinkWanted) -> Pe
         letters = Letters(settings_of(access.asked.request).portal_url, access.sealer.seal)
         if body.mail:
             letters.send_link(change.session, made)
-            link = PersonLink(expires_at=made.expires_at, url=None, token=None)
+            link = PasswordLink(expires_at=made.expires_at, url=None, token=None)
         else:
-            link = PersonLink(expires_at=made.expires_at, url=letters.link_of(made), token=made.text)
+            link = PasswordLink(expires_at=made.expires_at, url=letters.link_of(made), token=made.text)
         change.located(person_id, at="/v1/platform/people")
         return change.answer(link, state=_details(care.look_at(change.session, person_id=person_id)))
 
@@ -191,8 +191,8 @@ def _columns(row: PersonRow) -> dict[str, Any]:
     }
 
 
-def _details(account: Account) -> PersonDetails:
-    return PersonDetails(
+def _details(account: Account) -> PersonDetail:
+    return PersonDetail(
         **_columns(account.person),
         methods=list(account.methods),
         sessions=[_session(row) for row in account.sign_ins],

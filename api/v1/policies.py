@@ -14,7 +14,7 @@ from api.bodies import BodyTooLarge
 from api.change import Change, HasChanged
 from api.v1.inputs import Comment, Input, Name, Slug, body_references
 from api.v1.jobs import Job, accepted
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.engine import PolicyErrors, read_policy_text
@@ -66,7 +66,7 @@ class Policy(BaseModel):
     sites: list[str]
 
 
-class VersionInShort(BaseModel):
+class PolicyVersionSummary(BaseModel):
     version: int
     # draft: it decides nothing yet. superseded: it was a draft or in force before.
     status: Literal["draft", "published", "superseded"]
@@ -75,7 +75,7 @@ class VersionInShort(BaseModel):
     published_at: datetime | None
 
 
-class Version(VersionInShort):
+class PolicyVersion(PolicyVersionSummary):
     document: dict[str, Any]
     # As it was written, where it came as a text.
     written: str | None
@@ -98,31 +98,31 @@ class RuleHits(BaseModel):
     last_hit_before: datetime | None
 
 
-class Hits(BaseModel):
+class PolicyHits(BaseModel):
     slug: str
     version: int
     published_at: datetime | None
     rules: list[RuleHits]
 
 
-class NewPolicy(Input):
+class PolicyInput(Input):
     slug: Slug = Field(examples=["office"])
     name: Name = ""
 
 
-class PolicyChange(Input):
+class PolicyUpdate(Input):
     # "": as its slug.
     name: Name = Field(examples=["Office, 2nd floor"])
 
 
-class Publication(Input):
+class PublicationInput(Input):
     # Only if this is the draft: what was reviewed is what is published.
     version: VersionNumber | None = Field(None, examples=[3])
     # The digest of differences that a replay told: publish in spite of them.
     acknowledge: str = Field("", max_length=64, pattern="^[0-9a-f]*$", examples=["9f86d081884c7d65"])
 
 
-class RollBack(Input):
+class PolicyRollback(Input):
     # One that was in force before.
     version: VersionNumber = Field(examples=[2])
     comment: Comment = ""
@@ -144,7 +144,7 @@ _DocumentText = Annotated[bytes, Depends(document_text)]
 @router.get("", operation_id="listPolicies")
 def list_policies(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
     published: Annotated[bool | None, Query(description="Whether a version of it is in force.")] = None,
 ) -> Page[Policy]:
@@ -156,7 +156,7 @@ def list_policies(
 
 
 @router.post("", status_code=201, operation_id="createPolicy")
-def create_policy(access: Changes, body: NewPolicy) -> Policy:
+def create_policy(access: Changes, body: PolicyInput) -> Policy:
     """Without versions: where it is assigned, everything is denied until one is published."""
     with access.change() as change:
         row = policies.create_policy(
@@ -172,8 +172,8 @@ def get_policy(access: Reads, policy: PolicySlug) -> Policy:
         return access.shown(_read(session, access, policy))
 
 
-@router.patch("/{policy}", operation_id="changePolicy")
-def change_policy(access: Changes, policy: PolicySlug, body: PolicyChange) -> Policy:
+@router.patch("/{policy}", operation_id="updatePolicy")
+def update_policy(access: Changes, policy: PolicySlug, body: PolicyUpdate) -> Policy:
     """Its name; the slug, by which all else names it, stays."""
     with access.change() as change:
         change.require_match(_read(change.session, access, policy, lock=True))
@@ -182,8 +182,8 @@ def change_policy(access: Changes, policy: PolicySlug, body: PolicyChange) -> Po
         return change.answer(_read(change.session, access, policy))
 
 
-@router.delete("/{policy}", status_code=204, operation_id="removePolicy")
-def remove_policy(access: Changes, policy: PolicySlug) -> None:
+@router.delete("/{policy}", status_code=204, operation_id="deletePolicy")
+def delete_policy(access: Changes, policy: PolicySlug) -> None:
     """With all its versions; it must decide at no site."""
     with access.change() as change:
         change.require_match(_read(change.session, access, policy, lock=True))
@@ -193,8 +193,8 @@ def remove_policy(access: Changes, policy: PolicySlug) -> None:
 
 @router.get("/{policy}/versions", operation_id="listPolicyVersions")
 def list_versions(
-    access: Reads, policy: PolicySlug, paging: Annotated[Ordered, Depends(sorted_by(VERSIONS))]
-) -> Page[VersionInShort]:
+    access: Reads, policy: PolicySlug, paging: Annotated[OrderedPaging, Depends(sorted_by(VERSIONS))]
+) -> Page[PolicyVersionSummary]:
     """Newest first, unless `sort` says otherwise."""
     with access.read() as session:
         rows = policies.list_versions(session, tenant_id=access.tenant_id, slug=policy, span=paging.span)
@@ -202,7 +202,7 @@ def list_versions(
 
 
 @router.get("/{policy}/versions/{version}", operation_id="getPolicyVersion")
-def get_version(access: Reads, policy: PolicySlug, version: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> Version:
+def get_version(access: Reads, policy: PolicySlug, version: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> PolicyVersion:
     """With its document."""
     with access.read() as session:
         row = policies.require_version(session, tenant_id=access.tenant_id, slug=policy, number=version)
@@ -210,7 +210,7 @@ def get_version(access: Reads, policy: PolicySlug, version: Annotated[int, Path(
 
 
 @router.get("/{policy}/draft", operation_id="getPolicyDraft")
-def get_draft(access: Reads, policy: PolicySlug) -> Version:
+def get_draft(access: Reads, policy: PolicySlug) -> PolicyVersion:
     """The version that would be published."""
     with access.read() as session:
         row = policies.get_draft(session, tenant_id=access.tenant_id, slug=policy)
@@ -219,13 +219,13 @@ def get_draft(access: Reads, policy: PolicySlug) -> Version:
         return access.shown(version_of(row))
 
 
-@router.put("/{policy}/draft", operation_id="savePolicyDraft", openapi_extra=_AS_DOCUMENT)
+@router.put("/{policy}/draft", operation_id="updatePolicyDraft", openapi_extra=_AS_DOCUMENT)
 def save_draft(
     access: Changes,
     policy: PolicySlug,
     text: _DocumentText,
     comment: Annotated[Comment, Query(description="What changed and why.")] = "",
-) -> Version:
+) -> PolicyVersion:
     """The body is the document. It becomes the newest version, and decides nothing until it is published.
 
     `If-Match` with the draft's ETag: only if nobody has saved another one meanwhile.
@@ -258,10 +258,12 @@ def save_draft(
 @router.post(
     "/{policy}/publish",
     operation_id="publishPolicy",
-    response_model=Version | Job,
+    response_model=PolicyVersion | Job,
     responses={202: {"model": Job, "description": "A job: there are many requests to replay before."}},
 )
-def publish_policy(access: Publishes, response: Response, policy: PolicySlug, body: Publication) -> Version | Job:
+def publish_policy(
+    access: Publishes, response: Response, policy: PolicySlug, body: PublicationInput
+) -> PolicyVersion | Job:
     """Put the draft in force at every site that the policy is assigned to.
 
     Refused (409) where a test of the policy fails (`policy-tests-failed`, with `failed_tests`) and, if the tenant asks
@@ -302,7 +304,7 @@ def publish_policy(access: Publishes, response: Response, policy: PolicySlug, bo
 
 
 @router.post("/{policy}/roll-back", operation_id="rollBackPolicy")
-def roll_back(access: Publishes, policy: PolicySlug, body: RollBack) -> Version:
+def roll_back(access: Publishes, policy: PolicySlug, body: PolicyRollback) -> PolicyVersion:
     """Put an earlier version back in force, as a new version. Its tests must pass; no replay is asked for."""
     with access.change() as change:
         _require_match(change, access, policy)
@@ -314,12 +316,12 @@ def roll_back(access: Publishes, policy: PolicySlug, body: RollBack) -> Version:
 
 
 @router.get("/{policy}/hits", operation_id="getPolicyHits")
-def get_hits(access: Reads, policy: PolicySlug) -> Hits:
+def get_hits(access: Reads, policy: PolicySlug) -> PolicyHits:
     """How often each rule of the version in force decided, and when last."""
     with access.read() as session:
         counts = count_hits(session, tenant_id=access.tenant_id, slug=policy)
         rows = [RuleHits.model_validate(row) for row in hit_rows(counts)]
-        return Hits(slug=counts.slug, version=counts.version, published_at=counts.published_at, rules=rows)
+        return PolicyHits(slug=counts.slug, version=counts.version, published_at=counts.published_at, rules=rows)
 
 
 def _require_match(change: Change, access: Access, slug: str) -> None:
@@ -337,8 +339,8 @@ def _policy(row: PolicyRow, sites: Sequence[str]) -> Policy:
     return Policy(id=row.id, slug=row.slug, name=row.name, published_version=row.published_version, sites=list(sites))
 
 
-def _in_short(row: PolicyVersionRow) -> VersionInShort:
-    return VersionInShort(
+def _in_short(row: PolicyVersionRow) -> PolicyVersionSummary:
+    return PolicyVersionSummary(
         version=row.number,
         status=cast(Any, row.status),
         comment=row.comment,
@@ -347,8 +349,8 @@ def _in_short(row: PolicyVersionRow) -> VersionInShort:
     )
 
 
-def version_of(row: PolicyVersionRow) -> Version:
-    return Version(
+def version_of(row: PolicyVersionRow) -> PolicyVersion:
+    return PolicyVersion(
         **_in_short(row).model_dump(),
         document=cast("dict[str, Any]", in_reading_order(row.document)),
         written=row.written,

@@ -8,32 +8,32 @@ from pydantic import BaseModel, ConfigDict, Field
 Verdict = Literal["permit", "quarantine", "deny"]
 
 
-class Mistake(BaseModel):
+class PolicyMistake(BaseModel):
     # A path into the document; "" for all of it.
     place: str = Field(examples=["rules[3].when.any[0].value"])
     message: str
 
 
-class Checked(BaseModel):
+class PolicyCheck(BaseModel):
     rules: int
     tests: int
     fallback: Verdict
     # What NASes of some vendors cannot do of it: they would refuse the devices.
-    notes: list[Mistake]
+    notes: list[PolicyMistake]
 
 
-class Reply(BaseModel):
+class PolicyReply(BaseModel):
     attribute: str
     operator: str
     value: str
 
 
-class FromPool(BaseModel):
+class PoolAttribute(BaseModel):
     attribute: str
     pool: str
 
 
-class Decided(BaseModel):
+class PolicyDecision(BaseModel):
     verdict: Verdict
     # Whether the device is admitted: in monitor mode whatever the verdict.
     permitted: bool
@@ -43,31 +43,31 @@ class Decided(BaseModel):
     rule: str
     reason: str
     vlan: str
-    reply: list[Reply]
-    pools: list[FromPool]
+    reply: list[PolicyReply]
+    pools: list[PoolAttribute]
 
 
-class Unmet(BaseModel):
+class UnmetExpectation(BaseModel):
     what: str
     expected: str
     came: str
 
 
-class RanTest(BaseModel):
+class PolicyTestRun(BaseModel):
     name: str
     place: str
     passed: bool
-    unmet: list[Unmet]
+    unmet: list[UnmetExpectation]
     why: str
-    decision: Decided
+    decision: PolicyDecision
 
 
-class Tested(BaseModel):
+class PolicyTestResult(BaseModel):
     passed: bool
-    tests: list[RanTest]
+    tests: list[PolicyTestRun]
 
 
-class Compared(BaseModel):
+class ComparisonResult(BaseModel):
     place: str
     attribute: str
     operator: str
@@ -77,16 +77,16 @@ class Compared(BaseModel):
     matched: bool
 
 
-class Tried(BaseModel):
+class TriedRule(BaseModel):
     rule: str
     name: str
     pinned: bool
     matched: bool
-    because: list[Compared]
+    because: list[ComparisonResult]
     sentence: str
 
 
-class Recorded(BaseModel):
+class RecordedDecision(BaseModel):
     verdict: str
     permitted: bool
     reason: str
@@ -95,13 +95,13 @@ class Recorded(BaseModel):
     policy_version: int | None
 
 
-class Simulated(Decided):
+class PolicySimulation(PolicyDecision):
     rule_name: str
     detail: str
     # The rule that decided and what held of it, in a sentence.
     why: str
     # Rules in the order in which they were tried.
-    trace: list[Tried]
+    trace: list[TriedRule]
     # Slug; "" for a document that is no version of a policy.
     policy: str
     version: int | None
@@ -112,10 +112,10 @@ class Simulated(Decided):
     filled: list[str]
     notes: list[str]
     # What was answered then, where the request is that of a decision.
-    recorded: Recorded | None
+    recorded: RecordedDecision | None
 
 
-class Answered(BaseModel):
+class ReplayAnswer(BaseModel):
     verdict: str
     permitted: bool
     monitored: bool
@@ -125,7 +125,7 @@ class Answered(BaseModel):
     pools: list[str]
 
 
-class Example(BaseModel):
+class ReplayExample(BaseModel):
     at: datetime
     mac: str
     identity: str
@@ -135,17 +135,17 @@ class Example(BaseModel):
     why: str
 
 
-class Difference(BaseModel):
+class ReplayDifference(BaseModel):
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
-    before: Answered = Field(alias="from")
-    after: Answered = Field(alias="to")
+    before: ReplayAnswer = Field(alias="from")
+    after: ReplayAnswer = Field(alias="to")
     requests: int
     devices: int
-    examples: list[Example]
+    examples: list[ReplayExample]
 
 
-class Unrecorded(BaseModel):
+class UnrecordedAttribute(BaseModel):
     """An attribute that the draft asks for and that recorded requests lack."""
 
     attribute: str
@@ -155,7 +155,7 @@ class Unrecorded(BaseModel):
     sentence: str
 
 
-class Replayed(BaseModel):
+class PolicyReplay(BaseModel):
     since: datetime
     until: datetime
     sites: list[str]
@@ -168,7 +168,7 @@ class Replayed(BaseModel):
     suppressed: int
     # Of differences, those that are not listed included.
     groups: int
-    differences: list[Difference]
-    unrecorded: list[Unrecorded]
+    differences: list[ReplayDifference]
+    unrecorded: list[UnrecordedAttribute]
     # Names this draft and these differences: what acknowledges them.
     digest: str

@@ -11,7 +11,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.inputs import Input, Slug, body_references
 from api.v1.jobs import Job, accepted
 from api.v1.policies import EXAMPLE, Reads, VersionNumber
-from api.v1.policy_shapes import Checked, Mistake, Replayed, Simulated, Tested
+from api.v1.policy_shapes import PolicyCheck, PolicyMistake, PolicyReplay, PolicySimulation, PolicyTestResult
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.decisions import service as decisions
@@ -41,11 +41,11 @@ Replays = Annotated[Access, Depends(ChangesTenant(Permission.LOG_READ, Effect.RE
 Document = Annotated[dict[str, Any], Field(examples=[EXAMPLE])]
 
 
-class ToCheck(Input):
+class PolicyCheckInput(Input):
     document: Document
 
 
-class Which(Input):
+class PolicyTestInput(Input):
     """A document, whatever is stored, or a version of a policy; the newest where none is said."""
 
     document: Document | None = None
@@ -60,7 +60,7 @@ class Which(Input):
         return policies.require_newest(session, tenant_id=tenant_id, slug=policy.slug, number=self.version).document
 
 
-class ToSimulate(Input):
+class PolicySimulationInput(Input):
     # Attribute -> value or values, named as in conditions; those of the packet also as RADIUS does (NAS-Identifier).
     request: dict[str, Any] | None = Field(
         None, examples=[{"method": "mab", "mac": "00:00:5e:00:53:01", "nas.identifier": "switch-1"}]
@@ -77,7 +77,7 @@ class ToSimulate(Input):
     as_given: bool = False
 
 
-class ToReplay(Which):
+class PolicyReplayInput(PolicyTestInput):
     days: int = Field(ge=1, le=MAX_DAYS, examples=[7])
     # At this one alone, whatever decides there; else at all sites that use the policy.
     site: Slug | None = None
@@ -89,7 +89,7 @@ class ToReplay(Which):
         return ReplayAsked(**given, policy=self.policy or "", site=self.site or "")
 
 
-class Attribute(BaseModel):
+class PolicyAttribute(BaseModel):
     attribute: str
     kind: str
     # Whether a request may hold several values of it.
@@ -100,16 +100,16 @@ class Attribute(BaseModel):
     meaning: str
 
 
-class Attributes(BaseModel):
-    items: list[Attribute]
+class PolicyAttributes(BaseModel):
+    items: list[PolicyAttribute]
 
 
 @router.get("/policy-attributes", operation_id="listPolicyAttributes")
-def list_attributes(access: Reads) -> Attributes:
+def list_attributes(access: Reads) -> PolicyAttributes:
     """What conditions may read."""
-    return Attributes(
+    return PolicyAttributes(
         items=[
-            Attribute(
+            PolicyAttribute(
                 attribute=each.name,
                 kind=each.kind,
                 many=each.many,
@@ -129,7 +129,7 @@ def get_schema(access: Reads) -> dict[str, Any]:
 
 
 @router.post("/policy-checks", operation_id="checkPolicy")
-def check_policy(access: Reads, body: ToCheck) -> Checked:
+def check_policy(access: Reads, body: PolicyCheckInput) -> PolicyCheck:
     """Whether the document could become a policy here; every mistake with its place (422) where it could not."""
     with access.read() as session:
         compiled = policies.check_document(
@@ -138,26 +138,26 @@ def check_policy(access: Reads, body: ToCheck) -> Checked:
         vendors = vendors_of(nases.list_nases(session, tenant_id=access.tenant_id))
     # Who has registered none yet may mean any.
     noted = notes(compiled, vendors or None)
-    return Checked(
+    return PolicyCheck(
         rules=len(compiled.rules),
         tests=len(compiled.tests),
         fallback=cast(Any, compiled.fallback.verdict),
-        notes=[Mistake.model_validate(row) for row in mistake_rows(noted)],
+        notes=[PolicyMistake.model_validate(row) for row in mistake_rows(noted)],
     )
 
 
 @router.post("/policy-tests", operation_id="testPolicy")
-def test_policy(access: Reads, body: Which) -> Tested:
+def test_policy(access: Reads, body: PolicyTestInput) -> PolicyTestResult:
     """Run the tests that a policy carries."""
     with access.read() as session, body_references(slug="policy"):
         document = body.find(session, access.tenant_id)
         results = policies.try_tests(session, tenant_id=access.tenant_id, document=document)
     rows = [test_row(result) for result in results]
-    return Tested.model_validate({"passed": all(result.passed for result in results), "tests": rows})
+    return PolicyTestResult.model_validate({"passed": all(result.passed for result in results), "tests": rows})
 
 
 @router.post("/policy-simulations", operation_id="simulatePolicy")
-def simulate_request(access: ReadsLog, body: ToSimulate) -> Simulated:
+def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySimulation:
     """What a policy answers to one request, and why; nothing is stored and nobody is let in.
 
     What follows from the packet, and what is stored about the NAS, the endpoint of `mac` and the user of `user.name`,
@@ -182,16 +182,18 @@ def simulate_request(access: ReadsLog, body: ToSimulate) -> Simulated:
             at=at,
             fill=fill,
         )
-    return Simulated.model_validate({**simulation_row(simulation), "recorded": recorded and recorded_row(recorded)})
+    return PolicySimulation.model_validate(
+        {**simulation_row(simulation), "recorded": recorded and recorded_row(recorded)}
+    )
 
 
 @router.post(
     "/policy-replays",
     operation_id="replayPolicy",
-    response_model=Replayed | Job,
+    response_model=PolicyReplay | Job,
     responses={202: {"model": Job, "description": "A job: many requests. Its result is such a replay."}},
 )
-def replay(access: Replays, response: Response, body: ToReplay) -> Replayed | Job:
+def replay(access: Replays, response: Response, body: PolicyReplayInput) -> PolicyReplay | Job:
     """Which recorded requests a draft would answer otherwise, in groups, with counts and examples.
 
     Requests that no policy decided, because credentials did not hold, say, are counted and left out. Many are replayed
@@ -202,7 +204,7 @@ def replay(access: Replays, response: Response, body: ToReplay) -> Replayed | Jo
         count = asking.count_recorded(session, tenant_id=access.tenant_id, days=body.days)
         if count <= asking.AT_ONCE_MOST:
             found = asking.replay_asked(session, asked, tenant_id=access.tenant_id)
-            return Replayed.model_validate(replay_row(found))
+            return PolicyReplay.model_validate(replay_row(found))
     with access.change() as change:
         row = jobs.start(
             change.session,

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.v1.inputs import Input, Omittable, Slug, body_references
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.mac import display_mac
@@ -80,7 +80,7 @@ class PoolOptions(Input):
         return pools.Options(self.when_empty, self.stock, self.grace_seconds, self.quarantine_seconds)
 
 
-class NewPool(PoolOptions):
+class PoolInput(PoolOptions):
     name: Slug = Field(examples=["devices"])
     site: Slug | None = None
     kind: Kind = "ipv4"
@@ -90,7 +90,7 @@ class NewPool(PoolOptions):
     prefix_length: int | None = Field(None, ge=0, le=128)
 
 
-class PoolChange(PoolOptions):
+class PoolUpdate(PoolOptions):
     # Not while a policy or a site's fallback names it.
     name: Omittable[Slug] = None
     # In place of all it has.
@@ -100,7 +100,7 @@ class PoolChange(PoolOptions):
     reserved: dict[str, Annotated[str, Field(max_length=100)] | None] = Field(default={}, max_length=_MaxReserved)
 
 
-class Lease(BaseModel):
+class PoolLease(BaseModel):
     # null of one that is being removed.
     pool: str | None
     address: str
@@ -114,14 +114,14 @@ class Lease(BaseModel):
     leaving: bool
 
 
-class Release(Input):
+class LeaseRelease(Input):
     address: str = Field(max_length=100, examples=["10.1.0.17"])
 
 
 @router.get("", operation_id="listPools")
 def list_pools(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(POOLS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(POOLS))],
     text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
     kind: Kind | None = None,
     site: Annotated[str, Query(max_length=63, description="Slug: its own pools alone.")] = "",
@@ -133,8 +133,8 @@ def list_pools(
         return paging.ordered(rows, lambda state: Pool(**_values(state)), entity=lambda state: state.pool)
 
 
-@router.post("", status_code=201, operation_id="addPool")
-def add_pool(access: Changes, body: NewPool) -> PoolDetail:
+@router.post("", status_code=201, operation_id="createPool")
+def create_pool(access: Changes, body: PoolInput) -> PoolDetail:
     """A range is a network, whose own and broadcast addresses are left out, one address, or two with a dash."""
     site = body.site or ""
     with access.change() as change, body_references():
@@ -153,12 +153,12 @@ def add_pool(access: Changes, body: NewPool) -> PoolDetail:
 @router.get("/leases", operation_id="listPoolLeases")
 def list_leases(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(LEASES))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(LEASES))],
     pool: Annotated[str, Query(max_length=63)] = "",
     site: _Site = "",
     mac: Annotated[str, Query(max_length=40)] = "",
     address: Annotated[str, Query(max_length=100)] = "",
-) -> Page[Lease]:
+) -> Page[PoolLease]:
     """Who has which address; quarantined ones with who had them last."""
     with access.read() as session:
         names = pools.names_of(session, tenant_id=access.tenant_id)
@@ -175,7 +175,7 @@ def list_leases(
 
 
 @router.post("/release", operation_id="releasePoolAddress")
-def release_address(access: Changes, body: Release) -> Lease:
+def release_address(access: Changes, body: LeaseRelease) -> PoolLease:
     """Once no session holds it: after its quarantine anybody may get it."""
     with access.change() as change, body_references():
         names = pools.names_of(change.session, tenant_id=access.tenant_id)
@@ -189,8 +189,8 @@ def get_pool(access: Reads, pool: _Pool, site: _Site = "") -> PoolDetail:
         return access.shown(_detail(session, access, pool, site))
 
 
-@router.patch("/{pool}", operation_id="changePool")
-def change_pool(access: Changes, pool: _Pool, body: PoolChange, site: _Site = "") -> PoolDetail:
+@router.patch("/{pool}", operation_id="updatePool")
+def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = "") -> PoolDetail:
     """What is left out stays as it is. Devices keep addresses that leave the pool until they are gone themselves."""
     with access.change() as change:
         _require(change, access, pool, site)
@@ -209,8 +209,8 @@ def change_pool(access: Changes, pool: _Pool, body: PoolChange, site: _Site = ""
         return change.answer(_detail(change.session, access, pool, site))
 
 
-@router.delete("/{pool}", status_code=204, operation_id="removePool")
-def remove_pool(access: Changes, pool: _Pool, site: _Site = "") -> None:
+@router.delete("/{pool}", status_code=204, operation_id="deletePool")
+def delete_pool(access: Changes, pool: _Pool, site: _Site = "") -> None:
     """Not while a policy names it. It goes when the last device has given up its address."""
     with access.change() as change:
         _require(change, access, pool, site)
@@ -240,8 +240,8 @@ def _values(state: pools.PoolState) -> dict[str, Any]:
     }
 
 
-def _lease(row: PoolAddress, names: dict[UUID, str]) -> Lease:
-    return Lease(
+def _lease(row: PoolAddress, names: dict[UUID, str]) -> PoolLease:
+    return PoolLease(
         pool=names.get(row.pool_id),
         address=row.address,
         mac=display_mac(row.mac) if row.mac and not row.released else None,

@@ -18,7 +18,7 @@ router = APIRouter(prefix="/tenants/{tenant}", tags=["secret"])
 Reveals = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_REVEAL, Effect.SECRETS))]
 
 
-class Wanted(Input):
+class RadiusSecretRequest(Input):
     # Name, address or identifier of a NAS; "" for the tenant's secret.
     nas: str = Field("", max_length=253)
     # Id of a snippet that is to be given with the secret in it; "" for none.
@@ -40,7 +40,7 @@ class RadiusServer(BaseModel):
 
 
 @router.post("/radius-secret/reveal", operation_id="revealRadiusSecret")
-def reveal_secret(access: Reveals, wanted: Wanted) -> RadiusServer:
+def reveal_secret(access: Reveals, wanted: RadiusSecretRequest) -> RadiusServer:
     """With the shared secret, and a snippet with it where one is named. Who was shown it is in the audit log."""
     usual = settings_of(access.asked.request).radius_host
     with access.change() as change, body_references():

@@ -11,7 +11,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.v1.inputs import Input, Omittable, Slug, body_references
 from api.v1.keys import RowId, RowNumber
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import Redecision as RedecisionRow
@@ -61,20 +61,20 @@ _BROUGHT = {
 }
 
 
-class ByAction(BaseModel):
+class ActionCounts(BaseModel):
     disconnect: int
     reauthenticate: int
 
 
-class NasFound(ByAction):
+class NasActionCounts(ActionCounts):
     nas: str
 
 
-class SiteFound(ByAction):
+class SiteActionCounts(ActionCounts):
     site: str
 
 
-class Outcome(BaseModel):
+class RedecisionOutcome(BaseModel):
     verdict: str
     rule: str
     vlan: str
@@ -83,42 +83,42 @@ class Outcome(BaseModel):
     reason: str | None = None
 
 
-class Example(BaseModel):
+class RedecisionExample(BaseModel):
     session: int
     mac: str
     identity: str
     nas: str
 
 
-class DifferenceFound(BaseModel):
+class RedecisionDifference(BaseModel):
     action: str
     sessions: int
-    before: Outcome
-    after: Outcome
-    examples: list[Example]
+    before: RedecisionOutcome
+    after: RedecisionOutcome
+    examples: list[RedecisionExample]
 
 
-class Found(BaseModel):
+class RedecisionSummary(BaseModel):
     """The largest first."""
 
-    nases: list[NasFound]
-    sites: list[SiteFound]
-    changes: list[DifferenceFound]
+    nases: list[NasActionCounts]
+    sites: list[SiteActionCounts]
+    changes: list[RedecisionDifference]
 
 
-class WholeRedecision(Redecision, Found):
+class RedecisionDetail(Redecision, RedecisionSummary):
     # Sessions that differ, by state: found, asked, settled, withdrawn.
     items: dict[str, int]
     # Requests to NASes by state: they are listed under coa-requests.
     requests: dict[str, int]
 
 
-class StoppedRedecision(Redecision):
+class CancelledRedecision(Redecision):
     # Requests that were queued.
     withdrawn: int
 
 
-class WantedPreview(Input):
+class RedecisionPreviewInput(Input):
     """As if this were in force. Of neither `draft` nor `version`: the newest version of the policy."""
 
     # Slug; where it is left out, the tenant's only one.
@@ -130,7 +130,7 @@ class WantedPreview(Input):
     in_force: bool = False
 
 
-class Preview(Found):
+class RedecisionPreview(RedecisionSummary):
     sessions: int
     unchanged: int
     # Their NASes are being asked, or have just done what they were asked.
@@ -156,7 +156,7 @@ class RedecisionSettings(BaseModel):
     every_minutes: int
 
 
-class RedecisionSettingsChange(Input):
+class RedecisionSettingsUpdate(Input):
     mode: Omittable[RedecisionMode] = None
     per_second: Omittable[int] = Field(None, ge=1, le=500)
     ceiling_percent: Omittable[int] = Field(None, ge=0, le=100)
@@ -168,7 +168,7 @@ class RedecisionSettingsChange(Input):
 @router.get("", operation_id="listRedecisions")
 def list_redecisions(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     state: Annotated[list[RedecisionState] | None, Query()] = None,
 ) -> Page[Redecision]:
     """Those that are under way and those that are over."""
@@ -188,7 +188,7 @@ def start_redecision(access: Changes) -> Redecision:
 
 
 @router.post("/preview", operation_id="previewRedecision")
-def preview_redecision(access: Reads, body: WantedPreview) -> Preview:
+def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> RedecisionPreview:
     """What would be sent if a policy were in force; nothing is sent or stored."""
     with access.read() as session, body_references(slug="policy"):
         drafts: dict[Any, object] = {}
@@ -197,7 +197,7 @@ def preview_redecision(access: Reads, body: WantedPreview) -> Preview:
             drafts[policy.id] = body.draft if body.draft is not None else _document(session, access, policy.slug, body)
         found = redecisions.preview(session, tenant_id=access.tenant_id, drafts=drafts)
     tallies = found.tallies
-    return Preview(
+    return RedecisionPreview(
         **tallies.row(),
         sessions=tallies.sessions,
         unchanged=tallies.unchanged,
@@ -215,8 +215,8 @@ def get_settings(access: Reads) -> RedecisionSettings:
         return access.shown(_settings(redecisions.settings_of(session, tenant_id=access.tenant_id)))
 
 
-@router.patch("/settings", operation_id="changeRedecisionSettings")
-def change_settings(access: Changes, body: RedecisionSettingsChange) -> RedecisionSettings:
+@router.patch("/settings", operation_id="updateRedecisionSettings")
+def update_settings(access: Changes, body: RedecisionSettingsUpdate) -> RedecisionSettings:
     """What is left out stays as it is."""
     given = body.model_dump(exclude_unset=True)
     with access.change() as change:
@@ -227,13 +227,13 @@ def change_settings(access: Changes, body: RedecisionSettingsChange) -> Redecisi
 
 
 @router.get("/{redecision}", operation_id="getRedecision")
-def get_redecision(access: Reads, redecision: RowId) -> WholeRedecision:
+def get_redecision(access: Reads, redecision: RowId) -> RedecisionDetail:
     """What it found, and how far it was sent."""
     with access.read() as session:
         run = redecisions.require(session, tenant_id=access.tenant_id, number=redecision)
         found = redecisions.redecision_row(session, run)
         whole = {name: found.get(name, {}) for name in ("nases", "sites", "changes", "items", "requests")}
-        return access.shown(WholeRedecision(**_row(run), **whole))
+        return access.shown(RedecisionDetail(**_row(run), **whole))
 
 
 @router.post("/{redecision}/approve", status_code=202, operation_id="approveRedecision")
@@ -245,13 +245,13 @@ def approve_redecision(access: Changes, redecision: RowId) -> Redecision:
         return change.answer(Redecision(**_row(run)))
 
 
-@router.post("/{redecision}/stop", operation_id="stopRedecision")
-def stop_redecision(access: Changes, redecision: RowId) -> StoppedRedecision:
+@router.post("/{redecision}/stop", operation_id="cancelRedecision")
+def stop_redecision(access: Changes, redecision: RowId) -> CancelledRedecision:
     """Send no more of it, and withdraw what is queued; what NASes have done stays done."""
     with access.change() as change:
         run = _require_match(change, access, redecision)
         withdrawn = redecisions.stop(change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision)
-        return change.answer(StoppedRedecision(**_row(run), withdrawn=withdrawn), state=Redecision(**_row(run)))
+        return change.answer(CancelledRedecision(**_row(run), withdrawn=withdrawn), state=Redecision(**_row(run)))
 
 
 def _require_match(change: Change, access: Access, number: int) -> RedecisionRow:
@@ -260,7 +260,7 @@ def _require_match(change: Change, access: Access, number: int) -> RedecisionRow
     return run
 
 
-def _document(session: Session, access: Access, slug: str, body: WantedPreview) -> object:
+def _document(session: Session, access: Access, slug: str, body: RedecisionPreviewInput) -> object:
     return policies.require_newest(session, tenant_id=access.tenant_id, slug=slug, number=body.version).document
 
 

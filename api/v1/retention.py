@@ -10,7 +10,7 @@ from api.access import Access, ChangesPlatform, ChangesTenant, ReadsPlatform, Re
 from api.change import Change, Observed
 from api.v1.inputs import Input, Omittable
 from api.v1.keys import RowId
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import RetentionHold as RetentionHoldRow
@@ -36,7 +36,7 @@ _Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
 _Bytes = Annotated[int, Field(ge=1, le=1 << 60)]
 
 
-class Notice(BaseModel):
+class RetentionNotice(BaseModel):
     """What will be deleted early, or without having been exported."""
 
     log: str
@@ -66,24 +66,24 @@ class Retention(Observed):
     # Each day is exported so before it is deleted.
     export: ExportFormat | None
     held: bool
-    notices: list[Notice]
+    notices: list[RetentionNotice]
 
     def observed(self) -> set[str]:
         return {"used_bytes", "used_rows", "oldest_day", "kept_from", "kept_from_later", "notices"}
 
 
-class Retentions(BaseModel):
+class RetentionList(BaseModel):
     items: list[Retention]
 
 
-class Foreseen(Retention):
+class RetentionPreview(Retention):
     # Days that are there now and would be deleted for the change's sake, in a week.
     lost_days: int
     # They would be deleted without having been exported.
     no_longer_exported: bool
 
 
-class RetentionChange(Input):
+class RetentionUpdate(Input):
     """What is left out stays as it is; "default" is as the platform has it, "none" ends the exports. null is what it
     shows: no budget, no exports."""
 
@@ -92,7 +92,7 @@ class RetentionChange(Input):
     export: ExportFormat | Literal["none"] | None = None
 
 
-class Hold(BaseModel):
+class RetentionHold(BaseModel):
     """Days, both included, that nothing deletes; null for no bound, and for all logs."""
 
     id: int
@@ -106,7 +106,7 @@ class Hold(BaseModel):
     cleared_by: str
 
 
-class NewHold(Input):
+class RetentionHoldInput(Input):
     reason: str = Field(max_length=200, examples=["Case 2026-17"])
     log: LogName | None = None
     since: date | None = None
@@ -122,11 +122,11 @@ class RetentionLimits(BaseModel):
     ceiling_bytes: int | None
 
 
-class AllRetentionLimits(BaseModel):
+class RetentionLimitsList(BaseModel):
     items: list[RetentionLimits]
 
 
-class NewRetentionLimits(Input):
+class RetentionLimitsInput(Input):
     floor_days: _Days
     default_days: _Days
     ceiling_days: _Days
@@ -134,27 +134,27 @@ class NewRetentionLimits(Input):
 
 
 @router.get(_TENANT, operation_id="listRetention")
-def list_retention(access: Reads) -> Retentions:
+def list_retention(access: Reads) -> RetentionList:
     """What is kept of each log, what it uses, and what is going to be deleted early."""
     with access.read() as session:
         logs = service.show(session, tenant_id=access.tenant_id).values()
-        return Retentions(items=[Retention(**_retention(log)) for log in logs])
+        return RetentionList(items=[Retention(**_retention(log)) for log in logs])
 
 
 @router.get(f"{_TENANT}/holds", operation_id="listRetentionHolds")
 def list_holds(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(HOLDS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(HOLDS))],
     in_force: Annotated[bool | None, Query(description="Those that hold, or those that were cleared.")] = None,
-) -> Page[Hold]:
+) -> Page[RetentionHold]:
     """Those that were cleared as well, the oldest first."""
     with access.read() as session:
         rows = holds.list_holds(session, tenant_id=access.tenant_id, span=paging.span, in_force=in_force)
         return paging.ordered(rows, _hold)
 
 
-@router.post(f"{_TENANT}/holds", status_code=201, operation_id="setRetentionHold")
-def set_hold(access: Changes, body: NewHold) -> Hold:
+@router.post(f"{_TENANT}/holds", status_code=201, operation_id="createRetentionHold")
+def update_hold(access: Changes, body: RetentionHoldInput) -> RetentionHold:
     """Keep days of the logs, or all of them, until the hold is cleared."""
     with access.change() as change:
         row = holds.set_hold(
@@ -171,13 +171,13 @@ def set_hold(access: Changes, body: NewHold) -> Hold:
 
 
 @router.get(f"{_TENANT}/holds/{{hold}}", operation_id="getRetentionHold")
-def get_hold(access: Reads, hold: RowId) -> Hold:
+def get_hold(access: Reads, hold: RowId) -> RetentionHold:
     with access.read() as session:
         return access.shown(_hold(holds.require(session, tenant_id=access.tenant_id, hold_id=hold)))
 
 
-@router.post(f"{_TENANT}/holds/{{hold}}/clear", operation_id="clearRetentionHold")
-def clear_hold(access: Changes, hold: RowId) -> Hold:
+@router.post(f"{_TENANT}/holds/{{hold}}/clear", operation_id="deleteRetentionHold")
+def clear_hold(access: Changes, hold: RowId) -> RetentionHold:
     """What it kept goes when its time is over, a week later at the soonest."""
     with access.change() as change:
         now = holds.require(change.session, tenant_id=access.tenant_id, hold_id=hold, lock=True)
@@ -192,8 +192,8 @@ def get_retention(access: Reads, log: LogName) -> Retention:
         return access.shown(Retention(**_retention(service.show(session, tenant_id=access.tenant_id)[log])))
 
 
-@router.patch(f"{_TENANT}/{{log}}", operation_id="changeRetention")
-def change_retention(access: Changes, log: LogName, body: RetentionChange) -> Retention:
+@router.patch(f"{_TENANT}/{{log}}", operation_id="updateRetention")
+def update_retention(access: Changes, log: LogName, body: RetentionUpdate) -> Retention:
     """Less takes effect a week later."""
     with access.change() as change:
         service.lock(change.session, tenant_id=access.tenant_id, log=log)
@@ -204,11 +204,11 @@ def change_retention(access: Changes, log: LogName, body: RetentionChange) -> Re
 
 
 @router.post(f"{_TENANT}/{{log}}/preview", operation_id="previewRetention")
-def preview_retention(access: Reads, log: LogName, body: RetentionChange) -> Foreseen:
+def preview_retention(access: Reads, log: LogName, body: RetentionUpdate) -> RetentionPreview:
     """What a change would delete; nothing is changed."""
     with access.read() as session:
         would_be = service.foresee(session, tenant_id=access.tenant_id, change=_change(log, body))
-    return Foreseen(
+    return RetentionPreview(
         **_retention(would_be),
         lost_days=sum(would_be.is_lost(day) for day in would_be.sizes),
         no_longer_exported=bool(would_be.terms.export) and would_be.export_format is None,
@@ -216,9 +216,9 @@ def preview_retention(access: Reads, log: LogName, body: RetentionChange) -> For
 
 
 @router.get(f"{_PLATFORM}/limits", operation_id="listRetentionLimits")
-def list_limits(access: ReadsLimits) -> AllRetentionLimits:
+def list_limits(access: ReadsLimits) -> RetentionLimitsList:
     with access.read() as session:
-        return AllRetentionLimits(items=[_limits(log, each) for log, each in service.show_limits(session).items()])
+        return RetentionLimitsList(items=[_limits(log, each) for log, each in service.show_limits(session).items()])
 
 
 @router.get(f"{_PLATFORM}/limits/{{log}}", operation_id="getRetentionLimits")
@@ -227,8 +227,8 @@ def get_limits(access: ReadsLimits, log: LogName) -> RetentionLimits:
         return access.shown(_limits(log, service.show_limits(session)[log]))
 
 
-@router.put(f"{_PLATFORM}/limits/{{log}}", operation_id="setRetentionLimits")
-def set_limits(access: ChangesLimits, log: LogName, body: NewRetentionLimits) -> RetentionLimits:
+@router.put(f"{_PLATFORM}/limits/{{log}}", operation_id="updateRetentionLimits")
+def update_limits(access: ChangesLimits, log: LogName, body: RetentionLimitsInput) -> RetentionLimits:
     """What tenants may choose of a log. It holds for settings of before, too; less takes effect a week later."""
     with access.change() as change:
         _require_match(change, log)
@@ -237,7 +237,7 @@ def set_limits(access: ChangesLimits, log: LogName, body: NewRetentionLimits) ->
         return change.answer(_limits(log, made))
 
 
-@router.delete(f"{_PLATFORM}/limits/{{log}}", operation_id="resetRetentionLimits")
+@router.delete(f"{_PLATFORM}/limits/{{log}}", operation_id="deleteRetentionLimits")
 def reset_limits(access: ChangesLimits, log: LogName) -> RetentionLimits:
     """Back to what the product comes with."""
     with access.change() as change:
@@ -259,7 +259,7 @@ def _require_match(change: Change, log: LogName) -> None:
     change.require_match(_limits(log, service.show_limits(change.session)[log]))
 
 
-def _change(log: LogName, body: RetentionChange) -> service.Change:
+def _change(log: LogName, body: RetentionUpdate) -> service.Change:
     cleared = {name for name in body.model_fields_set if getattr(body, name) is None}
     most = "default" if "bytes" in cleared else body.bytes
     export = "none" if "export" in cleared else body.export
@@ -285,12 +285,12 @@ def _retention(log: LogPlan) -> dict[str, Any]:
     }
 
 
-def _notice(row: RetentionNoticeRow) -> Notice:
-    return Notice(log=row.log, kind=row.kind, since=row.since, expected_on=row.expected_on, detail=row.detail)
+def _notice(row: RetentionNoticeRow) -> RetentionNotice:
+    return RetentionNotice(log=row.log, kind=row.kind, since=row.since, expected_on=row.expected_on, detail=row.detail)
 
 
-def _hold(row: RetentionHoldRow) -> Hold:
-    return Hold.model_validate(
+def _hold(row: RetentionHoldRow) -> RetentionHold:
+    return RetentionHold.model_validate(
         {
             "id": row.id,
             "log": row.log,

@@ -29,7 +29,7 @@ Connects = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, 
 _Network = Annotated[str, Field(max_length=50)]
 
 
-class Scep(BaseModel):
+class ScepSettings(BaseModel):
     """What is entered in an MDM. One-time challenges are enrolment secrets of the kind scep."""
 
     url: str
@@ -41,7 +41,7 @@ class Scep(BaseModel):
     webhook: str | None
 
 
-class NewWebhook(Input):
+class ScepWebhookInput(Input):
     url: str = Field(max_length=1_000, examples=["https://mdm.acme.example/scep"])
     # Of the certificates that it allows.
     profile: ClientProfile = "eap-client-device"
@@ -52,7 +52,7 @@ class NewWebhook(Input):
     ca_certificate: str = Field("", max_length=64 * 1024)
 
 
-class Webhook(BaseModel):
+class ScepWebhook(BaseModel):
     url: str
     profile: str
     timeout_seconds: float
@@ -60,13 +60,13 @@ class Webhook(BaseModel):
     ca_certificate: str
 
 
-class SetWebhook(Webhook):
+class CreatedScepWebhook(ScepWebhook):
     # Signs what is sent there: a new one each time, shown this once.
     secret: str
 
 
 @router.get("", operation_id="getScep", responses=refuses(409))
-def get_scep(access: Reads) -> Scep:
+def get_scep(access: Reads) -> ScepSettings:
     """The registration authority is made when it is first asked for; without an issuing authority none can be."""
     settings = access.asked.request.app.state.settings
     with access.read() as session:
@@ -74,7 +74,7 @@ def get_scep(access: Reads) -> Scep:
         webhook = webhooks.find(session, tenant_id=access.tenant_id)
         assert current.certificate_der is not None
         certificate = x509.load_der_x509_certificate(current.certificate_der)
-        return Scep(
+        return ScepSettings(
             url=address_of(settings.public_url, tenants.require(session, tenant_id=access.tenant_id).slug),
             ra_serial=current.serial.hex(),
             ra_not_after=current.not_after,
@@ -84,13 +84,13 @@ def get_scep(access: Reads) -> Scep:
 
 
 @router.get("/webhook", operation_id="getScepWebhook")
-def get_webhook(access: Reads) -> Webhook:
+def get_webhook(access: Reads) -> ScepWebhook:
     with access.read() as session:
         return access.shown(_webhook(webhooks.require(session, tenant_id=access.tenant_id)))
 
 
-@router.put("/webhook", operation_id="setScepWebhook")
-def set_webhook(access: Connects, body: NewWebhook) -> SetWebhook:
+@router.put("/webhook", operation_id="updateScepWebhook")
+def update_webhook(access: Connects, body: ScepWebhookInput) -> CreatedScepWebhook:
     """Where challenges are sent that are not made here."""
     wanted = WebhookSettings(**body.model_dump(exclude={"networks"}), networks=tuple(body.networks))
     with access.change() as change:
@@ -106,11 +106,11 @@ def set_webhook(access: Connects, body: NewWebhook) -> SetWebhook:
         )
         row = webhooks.require(change.session, tenant_id=access.tenant_id)
         shown = _webhook(row)
-        return change.answer(SetWebhook(**shown.model_dump(), secret=secret), state=shown)
+        return change.answer(CreatedScepWebhook(**shown.model_dump(), secret=secret), state=shown)
 
 
-@router.delete("/webhook", status_code=204, operation_id="removeScepWebhook")
-def remove_webhook(access: Connects) -> None:
+@router.delete("/webhook", status_code=204, operation_id="deleteScepWebhook")
+def delete_webhook(access: Connects) -> None:
     """Challenges that are not made here are refused from now on."""
     with access.change() as change:
         change.require_match(_webhook(webhooks.require(change.session, tenant_id=access.tenant_id, lock=True)))
@@ -118,9 +118,9 @@ def remove_webhook(access: Connects) -> None:
         change.answer_nothing()
 
 
-def _webhook(row: ScepWebhookRow) -> Webhook:
+def _webhook(row: ScepWebhookRow) -> ScepWebhook:
     settings = webhooks.settings_of(row)
-    return Webhook(
+    return ScepWebhook(
         url=settings.url,
         profile=settings.profile,
         timeout_seconds=settings.timeout_seconds,

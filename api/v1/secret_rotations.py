@@ -27,7 +27,7 @@ _Nas = Annotated[str, Query(max_length=253, description="With a secret of its ow
 NasState = Literal["unseen", "old", "new", "back"]
 
 
-class NewRotation(Input):
+class SecretRotationInput(Input):
     # Name, address or identifier of a NAS with a secret of its own; "" for the tenant's.
     nas: str = Field("", max_length=253)
     # 16 to 128 characters; one is made where none is given.
@@ -38,13 +38,13 @@ class NewRotation(Input):
     at_end: Literal["finish", "wait"] = "finish"
 
 
-class Ending(Input):
+class SecretRotationEnd(Input):
     nas: str = Field("", max_length=253)
     # Although NASes have the secret that ends.
     leave_behind: bool = False
 
 
-class Counts(BaseModel):
+class SecretRotationCounts(BaseModel):
     """NASes by what they were heard with. `back`: with the new one, and since then with the old one."""
 
     unseen: int = 0
@@ -53,7 +53,7 @@ class Counts(BaseModel):
     back: int = 0
 
 
-class Rotation(Observed):
+class SecretRotation(Observed):
     # Name of the NAS whose own secret it is; null for the tenant's.
     nas: str | None
     # preparing: the new one does not work yet. open: both work. overdue: past its end, and waits for a person.
@@ -63,7 +63,7 @@ class Rotation(Observed):
     opened_at: datetime | None
     ends_at: datetime
     ended_at: datetime | None
-    nases: Counts
+    nases: SecretRotationCounts
     # What a person does, in this order.
     plan: list[str]
 
@@ -72,7 +72,7 @@ class Rotation(Observed):
         return {"state", "opened_at", "nases", "plan"}
 
 
-class RotatingNas(BaseModel):
+class SecretRotationNas(BaseModel):
     # Its id where it is registered, else NAS-Identifier|address as it was heard.
     key: str
     name: str
@@ -86,8 +86,8 @@ class RotatingNas(BaseModel):
     plan: str
 
 
-@router.post("", status_code=201, operation_id="beginSecretRotation")
-def begin_rotation(access: Rotates, body: NewRotation) -> Rotation:
+@router.post("", status_code=201, operation_id="startSecretRotation")
+def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation:
     """From when it is `open` both secrets work, each NAS with the one that it has. What the new one is tells
     revealRadiusSecret, with `next`."""
     with access.change() as change:
@@ -104,19 +104,19 @@ def begin_rotation(access: Rotates, body: NewRotation) -> Rotation:
 
 
 @router.get("", operation_id="getSecretRotation")
-def get_rotation(access: Reads, nas: _Nas = "") -> Rotation:
+def get_rotation(access: Reads, nas: _Nas = "") -> SecretRotation:
     """The last one, and what is to be done."""
     with access.read() as session:
         return access.shown(_shown(rotations.require_status(session, tenant_id=access.tenant_id, nas=nas)))
 
 
-@router.get("/nases", operation_id="listRotatingNases")
+@router.get("/nases", operation_id="listSecretRotationNases")
 def list_nases(
     access: Reads,
     paging: Annotated[Paging, Depends()],
     nas: _Nas = "",
     state: Annotated[NasState | None, Query()] = None,
-) -> Page[RotatingNas]:
+) -> Page[SecretRotationNas]:
     """Which has which secret, and how each changes over. Of the last rotation."""
     with access.read() as session:
         rows = rotations.list_page(
@@ -127,11 +127,11 @@ def list_nases(
             after=paging.after(),
             limit=paging.limit + 1,
         )
-        return paging.page(rows, lambda row: row.key, lambda row: RotatingNas(**_row(row)))
+        return paging.page(rows, lambda row: row.key, lambda row: SecretRotationNas(**_row(row)))
 
 
 @router.post("/finish", operation_id="finishSecretRotation")
-def finish_rotation(access: Rotates, body: Ending) -> Rotation:
+def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
     """The new secret alone, from now on."""
     with access.change() as change:
         _require_match(change, access, body.nas)
@@ -146,7 +146,7 @@ def finish_rotation(access: Rotates, body: Ending) -> Rotation:
 
 
 @router.post("/cancel", operation_id="cancelSecretRotation")
-def cancel_rotation(access: Rotates, body: Ending) -> Rotation:
+def cancel_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
     """The old secret alone, as before."""
     with access.change() as change:
         _require_match(change, access, body.nas)
@@ -160,10 +160,10 @@ def _require_match(change: Change, access: Access, nas: str) -> None:
     change.require_match(None if last is None else _shown(last))
 
 
-def _shown(status: Status) -> Rotation:
+def _shown(status: Status) -> SecretRotation:
     row = status.rotation
     stage = rotations.stage_of(row, utc_now())
-    return Rotation(
+    return SecretRotation(
         nas=status.nas.name if status.nas else None,
         state=stage,
         at_end="wait" if row.at_end == "wait" else "finish",
@@ -171,7 +171,7 @@ def _shown(status: Status) -> Rotation:
         opened_at=row.opened_at,
         ends_at=row.ends_at,
         ended_at=row.ended_at,
-        nases=Counts(**status.counts),
+        nases=SecretRotationCounts(**status.counts),
         plan=[of_the_api(step) for step in steps(status, stage)],
     )
 

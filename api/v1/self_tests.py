@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.errors import InvalidInput
@@ -53,7 +53,7 @@ class SelfTest(BaseModel):
 
 
 @router.get("", operation_id="listSelfTests")
-def list_self_tests(access: Reads, paging: Annotated[Ordered, Depends(sorted_by(ORDERS))]) -> Page[SelfTest]:
+def list_self_tests(access: Reads, paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))]) -> Page[SelfTest]:
     """The last 50 are kept."""
     with access.read() as session:
         rows = self_tests.list_self_tests(session, tenant_id=access.tenant_id, span=paging.span)

@@ -11,7 +11,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.coa_rows import CoaRequest, shown_request
 from api.v1.keys import Mac, NasName, RowId, SiteSlug, User, key_text, moment_key
 from api.v1.moments import PastMoment
-from api.v1.paging import Page, Sorted, sorted_by_time
+from api.v1.paging import Page, SortedPaging, sorted_by_time
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.coa_requests import service as coa_requests
@@ -31,7 +31,7 @@ Disconnects = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONN
 _PARTS: dict[str, Literal["live", "ended"]] = {"live": "live", "ended": "ended"}
 
 
-class NetworkSession(BaseModel):
+class Session(BaseModel):
     """Times and octets as the NAS's accounting told them."""
 
     id: int
@@ -64,7 +64,7 @@ class NetworkSession(BaseModel):
     flags: list[str]
 
 
-class DecidedSession(NetworkSession):
+class SessionDetail(Session):
     # The decision that began it; null where none did, or it is not in the log any more.
     decision: str | None = None
     rule: str | None = None
@@ -76,7 +76,7 @@ class DecidedSession(NetworkSession):
 @router.get("", operation_id="listSessions")
 def list_sessions(
     access: Reads,
-    paging: Annotated[Sorted, Depends(sorted_by_time("started_at"))],
+    paging: Annotated[SortedPaging, Depends(sorted_by_time("started_at"))],
     mac: Mac = "",
     user: User = "",
     address: Annotated[str, Query(max_length=100, description="IP address or network, or within its prefix.")] = "",
@@ -89,7 +89,7 @@ def list_sessions(
     ended: Annotated[bool, Query(description="Those that ended as well.")] = False,
     since: Annotated[PastMoment | None, Query(description="That were there after that.")] = None,
     until: Annotated[PastMoment | None, Query(description="That began before that.")] = None,
-) -> Page[NetworkSession]:
+) -> Page[Session]:
     """Live ones, the newest first; behind them those that ended, the one that ended last first. With
     `sort=started_at` all of that from its end: live ones alone begin with the one that is there longest."""
     after = _key(paging.after())
@@ -116,7 +116,7 @@ def list_sessions(
 
 
 @router.get("/{session}", operation_id="getSession")
-def get_session(access: Reads, session: RowId) -> DecidedSession:
+def get_session(access: Reads, session: RowId) -> SessionDetail:
     """With the decision that began it."""
     with access.read() as opened:
         shown = sessions.get_session(opened, tenant_id=access.tenant_id, row=session)
@@ -158,9 +158,9 @@ def _key(text: str) -> Key | None:
     return Key(_PARTS[word], *key)
 
 
-def _session(shown: Shown) -> NetworkSession:
+def _session(shown: Shown) -> Session:
     row = shown.row
-    return NetworkSession(
+    return Session(
         id=row.id,
         mac=display_mac(row.mac) if row.mac else None,
         user=row.identity,
@@ -185,11 +185,11 @@ def _session(shown: Shown) -> NetworkSession:
     )
 
 
-def _decided(shown: Shown, decision: AuthLog | None) -> DecidedSession:
+def _decided(shown: Shown, decision: AuthLog | None) -> SessionDetail:
     known = _session(shown).model_dump()
     if decision is None:
-        return DecidedSession(**known)
-    return DecidedSession(
+        return SessionDetail(**known)
+    return SessionDetail(
         **known,
         decision=reference_of(decision),
         rule=decision.rule_name,

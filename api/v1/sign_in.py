@@ -34,36 +34,36 @@ def desk_of(request: Request, response: Response) -> Desk:
 _Desk = Annotated[Desk, Depends(desk_of)]
 
 
-class ByPassword(Input):
+class SignInByPassword(Input):
     email: Email
     password: Password
 
 
-class ByCode(Input):
+class SignInByCode(Input):
     challenge: Challenge
     code: Code
 
 
-class PasskeyQuestion(Input):
+class PasskeyChallengeInput(Input):
     # Of a sign-in by password that needs a second factor; without it, any passkey signs in.
     challenge: Challenge | None = None
 
 
-class ByPasskey(Input):
+class SignInByPasskey(Input):
     challenge: Challenge
     credential: Credential
 
 
-class NewPassword(Input):
+class PasswordReset(Input):
     token: str = Field(max_length=100)
     password: Password
 
 
-class Forgotten(Input):
+class PasswordLinkRequest(Input):
     email: Email
 
 
-class LinkAsked(BaseModel):
+class PasswordLinkResponse(BaseModel):
     message: str
 
 
@@ -73,7 +73,7 @@ class SignedIn(BaseModel):
     csrf_token: str
 
 
-class FactorsNeeded(BaseModel):
+class SecondFactorRequired(BaseModel):
     state: Literal["factors-needed"] = "factors-needed"
     # totp | passkey | recovery-code: one of them is enough.
     methods: list[str]
@@ -89,57 +89,57 @@ class PasskeyOptions(BaseModel):
 
 
 @router.post("/sign-in", operation_id="signIn", dependencies=[_ANYONE])
-def sign_in(desk: _Desk, body: ByPassword) -> SignedIn | FactorsNeeded:
+def sign_in(desk: _Desk, body: SignInByPassword) -> SignedIn | SecondFactorRequired:
     """By password. Nothing tells whether there is such a person."""
     found = desk.by_password(body.email, body.password)
     if isinstance(found, MoreNeeded):
-        return FactorsNeeded(methods=list(found.methods), challenge=found.challenge)
+        return SecondFactorRequired(methods=list(found.methods), challenge=found.challenge)
     return _signed_in(found)
 
 
 @router.post("/sign-in/totp", operation_id="signInByTotp", dependencies=[_ANYONE])
-def sign_in_by_totp(desk: _Desk, body: ByCode) -> SignedIn:
+def sign_in_by_totp(desk: _Desk, body: SignInByCode) -> SignedIn:
     """The second step: a code of the authenticator app, each good once."""
     return _signed_in(desk.by_totp(body.challenge, body.code))
 
 
 @router.post("/sign-in/recovery-code", operation_id="signInByRecoveryCode", dependencies=[_ANYONE])
-def sign_in_by_recovery_code(desk: _Desk, body: ByCode) -> SignedIn:
+def sign_in_by_recovery_code(desk: _Desk, body: SignInByCode) -> SignedIn:
     """The second step, of whoever has lost the other means."""
     return _signed_in(desk.by_recovery_code(body.challenge, body.code))
 
 
-@router.post("/sign-in/passkey/options", operation_id="askForPasskey", dependencies=[_ANYONE])
-def ask_for_passkey(desk: _Desk, body: PasskeyQuestion) -> PasskeyOptions:
+@router.post("/sign-in/passkey/options", operation_id="startPasskeySignIn", dependencies=[_ANYONE])
+def ask_for_passkey(desk: _Desk, body: PasskeyChallengeInput) -> PasskeyOptions:
     """The second step, or, without a challenge, the only one."""
     options, challenge = desk.ask_passkey(body.challenge)
     return PasskeyOptions(options=options, challenge=challenge)
 
 
 @router.post("/sign-in/passkey", operation_id="signInByPasskey", dependencies=[_ANYONE])
-def sign_in_by_passkey(desk: _Desk, body: ByPasskey) -> SignedIn:
+def sign_in_by_passkey(desk: _Desk, body: SignInByPasskey) -> SignedIn:
     return _signed_in(desk.by_passkey(body.challenge, body.credential))
 
 
 ASKED = "If there is an account with a password by this address, a mail with a link is on its way to it."
 
 
-@router.post("/sign-in/forgotten-password", status_code=202, operation_id="askForPasswordLink", dependencies=[_ANYONE])
-def ask_for_password_link(desk: _Desk, body: Forgotten) -> LinkAsked:
+@router.post("/sign-in/forgotten-password", status_code=202, operation_id="requestPasswordLink", dependencies=[_ANYONE])
+def ask_for_password_link(desk: _Desk, body: PasswordLinkRequest) -> PasswordLinkResponse:
     """Has a link mailed, with which a new password is set; good once, for an hour. The answer is the same whether there
     is such an account or not, and takes as long."""
     desk.ask_for_link(body.email)
-    return LinkAsked(message=ASKED)
+    return PasswordLinkResponse(message=ASKED)
 
 
 @router.post(
     "/sign-in/new-password",
     status_code=204,
-    operation_id="setPasswordByLink",
+    operation_id="resetPassword",
     dependencies=[_ANYONE],
     responses=refuses(410),
 )
-def set_password_by_link(desk: _Desk, body: NewPassword) -> None:
+def update_password_by_link(desk: _Desk, body: PasswordReset) -> None:
     """By the token of a link, which is good once. Ends all that the person is signed in to."""
     desk.set_password(body.token, body.password)
 

@@ -17,7 +17,7 @@ from nac.sign_in import rules
 router = APIRouter(tags=["sign-in rules"])
 
 
-class Rules(BaseModel):
+class SignInRules(BaseModel):
     # Of an MSP: in its tenants as well. Of the platform: everywhere.
     two_factors: bool
     # Its own members come in by its single sign-on alone, wherever else they could.
@@ -26,7 +26,7 @@ class Rules(BaseModel):
     local_account: str | None
 
 
-class RulesChange(Input):
+class SignInRulesUpdate(Input):
     two_factors: bool
     # Null leaves it as it is.
     sign_on_only: bool | None = None
@@ -38,12 +38,12 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     read, manage = Depends(reads), Depends(manages)
 
     @router.get(f"{prefix}/sign-in-rules", operation_id=f"get{noun}SignInRules")
-    def get_rules(access: Annotated[Access, read]) -> Rules:
+    def get_rules(access: Annotated[Access, read]) -> SignInRules:
         with access.read() as session:
             return access.shown(_rules(session, rules.get(session, owner=access.owner)))
 
-    @router.put(f"{prefix}/sign-in-rules", operation_id=f"change{noun}SignInRules")
-    def change_rules(access: Annotated[Access, manage], body: RulesChange) -> Rules:
+    @router.put(f"{prefix}/sign-in-rules", operation_id=f"update{noun}SignInRules")
+    def change_rules(access: Annotated[Access, manage], body: SignInRulesUpdate) -> SignInRules:
         """Whoever has not signed in so is refused there from now on. Tokens of programs are not asked. `sign_on_only`
         takes somebody who may manage members and has come in by the provider since it was set up or changed.
 
@@ -63,9 +63,9 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             return change.answer(_rules(change.session, row))
 
 
-def _rules(session: Session, row: SignInRule) -> Rules:
+def _rules(session: Session, row: SignInRule) -> SignInRules:
     local = rules.local_email(session, row)
-    return Rules(two_factors=row.two_factors, sign_on_only=row.sign_on_only, local_account=local)
+    return SignInRules(two_factors=row.two_factors, sign_on_only=row.sign_on_only, local_account=local)
 
 
 for each in of_every_owner(Permission.MEMBER_READ, Permission.MEMBER_MANAGE, Effect.SIGN_IN, takes_everything=True):

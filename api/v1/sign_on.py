@@ -17,7 +17,7 @@ from api.signing_on import Back
 from api.state import signing_of
 from api.v1.inputs import Input, Slug
 from api.v1.owners import of_tenants_and_msps
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from api.v1.sign_in import desk_of
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -37,7 +37,7 @@ _PATH = r"^/(?:[A-Za-z0-9._~%?&=+,:@-][A-Za-z0-9._~%?&=+,:@/-]*)?$"
 _Desk = Annotated[Desk, Depends(desk_of)]
 
 
-class Join(Input):
+class SignOnRule(Input):
     """Whoever the provider names becomes a member, where domain and group, as far as given, are theirs."""
 
     role: Slug = Field(examples=["help-desk"])
@@ -58,10 +58,10 @@ class SignOnSettings(Input):
     trusts_email: bool = False
     # The provider asks for two factors itself, whether it says so (amr: mfa) or not.
     counts_as_two: bool = False
-    joins: list[Join] = Field([], max_length=MOST_JOINS)
+    joins: list[SignOnRule] = Field([], max_length=MOST_JOINS)
 
 
-class SignOnChange(SignOnSettings):
+class SignOnUpdate(SignOnSettings):
     # Needed at first and where it is to go to another provider; null leaves it as it is.
     client_secret: str | None = Field(None, max_length=1_000)
 
@@ -74,7 +74,7 @@ class SignOn(SignOnSettings):
     callback_url: str
 
 
-class ViaSignIn(BaseModel):
+class SignOnSession(BaseModel):
     id: UUID
     email: str | None
     factors: list[str]
@@ -92,8 +92,8 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         with access.read() as session:
             return access.shown(_sign_on(request, sign_ons.require(session, owner=access.owner)))
 
-    @router.put(f"{prefix}/sign-on", operation_id=f"setUp{noun}SignOn")
-    def set_up_sign_on(request: Request, access: Annotated[Access, manage], body: SignOnChange) -> SignOn:
+    @router.put(f"{prefix}/sign-on", operation_id=f"update{noun}SignOn")
+    def set_up_sign_on(request: Request, access: Annotated[Access, manage], body: SignOnUpdate) -> SignOn:
         """By who may everything there: whoever names the provider could be every member. Its people sign in here alone,
         whatever else they are members of."""
         with access.change() as change:
@@ -110,7 +110,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             )
             return change.answer(_sign_on(request, row))
 
-    @router.delete(f"{prefix}/sign-on", status_code=204, operation_id=f"remove{noun}SignOn")
+    @router.delete(f"{prefix}/sign-on", status_code=204, operation_id=f"delete{noun}SignOn")
     def remove_sign_on(request: Request, access: Annotated[Access, manage]) -> None:
         """Who has signed in by it is signed out. By who may everything there, as `setUp` is."""
         with access.change() as change:
@@ -125,15 +125,17 @@ def _session_routes(prefix: str, noun: str, reads: Requires, manages: Requires) 
     @router.get(f"{prefix}/sign-on/sessions", operation_id=f"list{noun}SignOnSessions")
     def list_sign_on_sessions(
         access: Annotated[Access, read],
-        paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
         text: Annotated[str, Query(max_length=255, description="A part of the e-mail address.")] = "",
-    ) -> Page[ViaSignIn]:
+    ) -> Page[SignOnSession]:
         """Who is signed in by the provider, newest first, unless `sort` says otherwise."""
         with access.read() as session:
             rows = sessions.list_via(session, owner=access.owner, span=paging.span, text=text)
             return paging.ordered(rows, lambda row: _via(*row), entity=lambda row: row[0])
 
-    @router.delete(f"{prefix}/sign-on/sessions/{{session_id}}", status_code=204, operation_id=f"end{noun}SignOnSession")
+    @router.delete(
+        f"{prefix}/sign-on/sessions/{{session_id}}", status_code=204, operation_id=f"delete{noun}SignOnSession"
+    )
     def end_sign_on_session(access: Annotated[Access, manage], session_id: UUID) -> None:
         """You cannot sign out a member who holds permissions that you do not have."""
         with access.change() as change:
@@ -157,7 +159,7 @@ for each in of_tenants_and_msps(
 @router.get(
     "/sign-on/{sign_on_id}/begin",
     status_code=303,
-    operation_id="beginSignOn",
+    operation_id="startSignOn",
     response_class=RedirectResponse,
     dependencies=[_ANYONE],
     responses=refuses(401, 403),
@@ -205,8 +207,8 @@ def _sign_on(request: Request, row: SignOnRow) -> SignOn:
     )
 
 
-def _via(row: SignIn, person: Person | None) -> ViaSignIn:
-    return ViaSignIn(
+def _via(row: SignIn, person: Person | None) -> SignOnSession:
+    return SignOnSession(
         id=row.id,
         email=person.email if person is not None else None,
         factors=row.factors,

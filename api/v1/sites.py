@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import Input, Name, Omittable, Slug, body_references
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.db import hold
@@ -50,13 +50,13 @@ class Site(BaseModel):
     fallback: dict[str, Any] | None
 
 
-class NewSite(Input):
+class SiteInput(Input):
     slug: Slug = Field(examples=["branch-north"])
     name: Name = ""
     time_zone: _TimeZone = "UTC"
 
 
-class SiteChange(Input):
+class SiteUpdate(Input):
     name: Omittable[Name] = None
     time_zone: Omittable[_TimeZone] = None
     monitor: Omittable[bool] = None
@@ -71,7 +71,7 @@ class SiteChange(Input):
 @router.get("", operation_id="listSites")
 def list_sites(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(sites.ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(sites.ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
     policy: Annotated[str, Query(max_length=63, description="Slug: where it decides.")] = "",
 ) -> Page[Site]:
@@ -83,8 +83,8 @@ def list_sites(
         return paging.ordered(rows, lambda row: shown[row.id])
 
 
-@router.post("", status_code=201, operation_id="addSite")
-def add_site(access: Adds, body: NewSite) -> Site:
+@router.post("", status_code=201, operation_id="createSite")
+def create_site(access: Adds, body: SiteInput) -> Site:
     """It denies everything until a policy is assigned."""
     with access.change() as change:
         row = sites.add_site(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
@@ -100,8 +100,8 @@ def get_site(access: Reads, site: _Slug) -> Site:
         )
 
 
-@router.patch("/{site}", operation_id="changeSite")
-def change_site(access: Changes, site: _Slug, body: SiteChange) -> Site:
+@router.patch("/{site}", operation_id="updateSite")
+def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
     """What is left out stays as it is. All of it is changed, or nothing. `policy`, `monitor`, `fallback` and `default`
     take `policy.publish` as well: they say which rules decide."""
     if _OF_POLICY & body.model_fields_set:
@@ -126,8 +126,8 @@ def change_site(access: Changes, site: _Slug, body: SiteChange) -> Site:
         return change.answer(_site(change.session, access, row))
 
 
-@router.delete("/{site}", status_code=204, operation_id="removeSite")
-def remove_site(access: Adds, site: _Slug) -> None:
+@router.delete("/{site}", status_code=204, operation_id="deleteSite")
+def delete_site(access: Adds, site: _Slug) -> None:
     """Not while it is the default, or has NASes."""
     with access.change() as change:
         _require(change, access, site, renames=True)

@@ -13,7 +13,7 @@ from api.change import Change, Observed
 from api.remedies import of_the_api
 from api.state import signing_of
 from api.v1.inputs import Input, Name, Slug, body_references
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.ids import TenantId
@@ -61,56 +61,56 @@ class Template(BaseModel):
     updated_at: datetime
 
 
-class NewTemplate(Input):
+class TemplateInput(Input):
     slug: Slug = Field(examples=["school"])
     name: Name = ""
 
 
-class TemplateChange(Input):
+class TemplateUpdate(Input):
     # "": as its slug.
     name: Name = Field(examples=["Schools"])
 
 
-class Version(BaseModel):
+class TemplateVersion(BaseModel):
     number: int
     comment: str
     created_by: str
     created_at: datetime
 
 
-class WholeVersion(Version):
+class TemplateVersionDetail(TemplateVersion):
     document: dict[str, Any]
 
 
-class NewVersion(Input):
+class TemplateVersionInput(Input):
     document: dict[str, Any] = Field(examples=[_EXAMPLE])
     comment: str = Field("", max_length=1_000)
 
 
-class Difference(BaseModel):
+class TemplateDifference(BaseModel):
     part: str = Field(examples=["site:main.time_zone"])
     wanted: Any
     found: Any
 
 
-class Follower(BaseModel):
+class TemplateFollower(BaseModel):
     tenant: str
     # That was brought to it last; null: none yet.
     version: int | None
     applied_at: datetime | None
     overrides: list[str]
     # null where it was not asked for.
-    drift: list[Difference] | None
+    drift: list[TemplateDifference] | None
 
 
-class Following(Input):
+class TemplateFollowerInput(Input):
     # Parts that are the tenant's own: a site with all that is said of it, or one thing.
     overrides: list[Annotated[str, Field(max_length=300)]] = Field(
         [], max_length=templates.MOST_OVERRIDES, examples=[["policy:office", "site:main.time_zone"]]
     )
 
 
-class NewStage(Input):
+class StageInput(Input):
     """`tenants`, or a `share` in percent of all that are behind, those of earlier stages included."""
 
     tenants: list[Slug] | None = Field(None, max_length=10_000)
@@ -119,10 +119,10 @@ class NewStage(Input):
     minutes: int = Field(ge=LEAST_MINUTES, le=MOST_MINUTES)
 
 
-class NewRollout(Input):
+class RolloutInput(Input):
     version: int = Field(ge=1, le=2**31 - 1)
     # All that are left are in the last one.
-    stages: list[NewStage] = Field(
+    stages: list[StageInput] = Field(
         min_length=1, max_length=MOST_STAGES, examples=[[{"tenants": ["hill-school"], "minutes": 60}]]
     )
     # The roll-out stops where the share of devices that are rejected moves by more, up or down.
@@ -160,7 +160,7 @@ class Rollout(BaseModel):
     ended_at: datetime | None
 
 
-class WholeRollout(Rollout, Observed):
+class RolloutDetail(Rollout, Observed):
     tenants: list[RolloutTenant]
 
     def observed(self) -> set[str]:
@@ -171,7 +171,7 @@ class WholeRollout(Rollout, Observed):
 @router.get("", operation_id="listTemplates")
 def list_templates(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(repository.TEMPLATES))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(repository.TEMPLATES))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
 ) -> Page[Template]:
     with access.read() as session:
@@ -180,7 +180,7 @@ def list_templates(
 
 
 @router.post("", status_code=201, operation_id="createTemplate")
-def create_template(access: Changes, body: NewTemplate) -> Template:
+def create_template(access: Changes, body: TemplateInput) -> Template:
     with access.change() as change:
         row = templates.create_template(
             change.session, actor=access.actor, msp_id=access.msp_id, slug=body.slug, name=body.name
@@ -195,8 +195,8 @@ def get_template(access: Reads, slug: str) -> Template:
         return access.shown(_template(_require(session, access, slug)))
 
 
-@router.patch("/{slug}", operation_id="changeTemplate")
-def change_template(access: Changes, slug: str, body: TemplateChange) -> Template:
+@router.patch("/{slug}", operation_id="updateTemplate")
+def update_template(access: Changes, slug: str, body: TemplateUpdate) -> Template:
     """Its name; the slug stays."""
     with access.change() as change:
         change.require_match(_template(_require(change.session, access, slug, lock=True)))
@@ -206,8 +206,8 @@ def change_template(access: Changes, slug: str, body: TemplateChange) -> Templat
         return change.answer(_template(row))
 
 
-@router.delete("/{slug}", status_code=204, operation_id="removeTemplate")
-def remove_template(access: Changes, slug: str) -> None:
+@router.delete("/{slug}", status_code=204, operation_id="deleteTemplate")
+def delete_template(access: Changes, slug: str) -> None:
     """One that no tenant follows."""
     with access.change() as change:
         change.require_match(_template(_require(change.session, access, slug, lock=True)))
@@ -217,16 +217,16 @@ def remove_template(access: Changes, slug: str) -> None:
 
 @router.get("/{slug}/versions", operation_id="listTemplateVersions")
 def list_versions(
-    access: Reads, slug: str, paging: Annotated[Ordered, Depends(sorted_by(repository.VERSIONS))]
-) -> Page[Version]:
+    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(sorted_by(repository.VERSIONS))]
+) -> Page[TemplateVersion]:
     """Newest first, unless `sort` says otherwise."""
     with access.read() as session:
         rows = templates.list_versions(session, template=_require(session, access, slug), span=paging.span)
-        return paging.ordered(rows, lambda row: Version.model_validate(_version(row)))
+        return paging.ordered(rows, lambda row: TemplateVersion.model_validate(_version(row)))
 
 
-@router.post("/{slug}/versions", status_code=201, operation_id="saveTemplateVersion")
-def save_version(access: Changes, slug: str, body: NewVersion) -> WholeVersion:
+@router.post("/{slug}/versions", status_code=201, operation_id="createTemplateVersion")
+def create_version(access: Changes, slug: str, body: TemplateVersionInput) -> TemplateVersionDetail:
     """As the newest one; no tenant has it until it is rolled out."""
     with access.change() as change:
         change.require_match(_template(_require(change.session, access, slug, lock=True)))
@@ -240,23 +240,23 @@ def save_version(access: Changes, slug: str, body: NewVersion) -> WholeVersion:
         )
         state = _template(_require(change.session, access, slug))
         change.located(row.number)
-        return change.answer(WholeVersion.model_validate(_version(row)), state=state)
+        return change.answer(TemplateVersionDetail.model_validate(_version(row)), state=state)
 
 
 @router.get("/{slug}/versions/{number}", operation_id="getTemplateVersion")
-def get_version(access: Reads, slug: str, number: Annotated[int, _NUMBER]) -> WholeVersion:
+def get_version(access: Reads, slug: str, number: Annotated[int, _NUMBER]) -> TemplateVersionDetail:
     with access.read() as session:
         row = templates.require_version(session, template=_require(session, access, slug), number=number)
-        return access.shown(WholeVersion.model_validate(_version(row)))
+        return access.shown(TemplateVersionDetail.model_validate(_version(row)))
 
 
 @router.get("/{slug}/tenants", operation_id="listTemplateTenants")
 def list_followers(
     access: Compares,
     slug: str,
-    paging: Annotated[Ordered, Depends(sorted_by(repository.FOLLOWERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(repository.FOLLOWERS))],
     drift: Annotated[bool, Query(description="With what each has otherwise than its version says.")] = False,
-) -> Page[Follower]:
+) -> Page[TemplateFollower]:
     """Those that follow the template and that the asker may see. With `drift` it takes, at each of them, the
     permissions to read the parts of its version."""
     with access.read() as session:
@@ -272,7 +272,7 @@ def list_followers(
 
 
 @router.put("/{slug}/tenants/{follower}", operation_id="followTemplate")
-def follow(access: RollsOut, slug: str, follower: str, body: Following) -> Follower:
+def follow_template(access: RollsOut, slug: str, follower: str, body: TemplateFollowerInput) -> TemplateFollower:
     """Roll-outs reach the tenant from now on; nothing of it changes until then. It takes, at the tenant, each
     permission that the parts of the newest version take which are not overridden."""
     with access.change() as change:
@@ -290,7 +290,7 @@ def follow(access: RollsOut, slug: str, follower: str, body: Following) -> Follo
 
 
 @router.delete("/{slug}/tenants/{follower}", status_code=204, operation_id="releaseFromTemplate")
-def release(access: Changes, slug: str, follower: str) -> None:
+def release_from_template(access: Changes, slug: str, follower: str) -> None:
     """The tenant keeps what it has."""
     with access.change() as change:
         _require_match(change, access, slug, follower)
@@ -300,7 +300,7 @@ def release(access: Changes, slug: str, follower: str) -> None:
 
 @router.get("/{slug}/rollouts", operation_id="listRollouts")
 def list_rollouts(
-    access: Reads, slug: str, paging: Annotated[Ordered, Depends(sorted_by(repository.ROLLOUTS))]
+    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(sorted_by(repository.ROLLOUTS))]
 ) -> Page[Rollout]:
     """Newest first, unless `sort` says otherwise."""
     with access.read() as session:
@@ -309,7 +309,7 @@ def list_rollouts(
 
 
 @router.post("/{slug}/rollouts", status_code=201, operation_id="startRollout")
-def start_rollout(access: RollsOut, slug: str, body: NewRollout) -> WholeRollout:
+def start_rollout(access: RollsOut, slug: str, body: RolloutInput) -> RolloutDetail:
     """Begins within a second, and goes on by itself: a job of the MSP. It takes, at each tenant, each permission that
     the parts of the version take there."""
     stages = [rollouts.Stage(stage.minutes, stage.tenants, stage.share) for stage in body.stages]
@@ -333,13 +333,13 @@ def start_rollout(access: RollsOut, slug: str, body: NewRollout) -> WholeRollout
 
 
 @router.get("/{slug}/rollouts/{rollout_id}", operation_id="getRollout")
-def get_rollout(access: Reads, slug: str, rollout_id: UUID) -> WholeRollout:
+def get_rollout(access: Reads, slug: str, rollout_id: UUID) -> RolloutDetail:
     with access.read() as session:
         return access.shown(_whole(access, session, _require_rollout(session, access, slug, rollout_id)))
 
 
-@router.post("/{slug}/rollouts/{rollout_id}/stop", operation_id="stopRollout")
-def stop_rollout(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
+@router.post("/{slug}/rollouts/{rollout_id}/stop", operation_id="pauseRollout")
+def pause_rollout(access: Changes, slug: str, rollout_id: UUID) -> RolloutDetail:
     """Tenants that have the version keep it."""
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
@@ -347,8 +347,8 @@ def stop_rollout(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
         return change.answer(_whole(access, change.session, row))
 
 
-@router.post("/{slug}/rollouts/{rollout_id}/go-on", operation_id="goOnWithRollout")
-def go_on(access: RollsOut, slug: str, rollout_id: UUID) -> WholeRollout:
+@router.post("/{slug}/rollouts/{rollout_id}/go-on", operation_id="resumeRollout")
+def resume_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDetail:
     """One that was stopped; its stage is watched anew from now. It takes the permissions that `startRollout` takes."""
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
@@ -365,7 +365,7 @@ def go_on(access: RollsOut, slug: str, rollout_id: UUID) -> WholeRollout:
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/roll-back", operation_id="rollBackRollout")
-def roll_back(access: RollsOut, slug: str, rollout_id: UUID) -> WholeRollout:
+def roll_back_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDetail:
     """Give the tenants back what they had, of parts that nobody has changed since. It takes, at each tenant, each
     permission that these parts take there."""
     with access.change() as change:
@@ -417,11 +417,11 @@ def _version(row: VersionRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ("number", "comment", "created_by", "created_at", "document")}
 
 
-def _follower(row: templates.Follower) -> Follower:
+def _follower(row: templates.Follower) -> TemplateFollower:
     drift = None
     if row.drift is not None:
-        drift = [Difference(part=each.part, wanted=each.wanted, found=each.found) for each in row.drift]
-    return Follower(
+        drift = [TemplateDifference(part=each.part, wanted=each.wanted, found=each.found) for each in row.drift]
+    return TemplateFollower(
         tenant=row.tenant.slug,
         version=row.row.version,
         applied_at=row.row.applied_at,
@@ -439,7 +439,7 @@ def _seen(access: Access) -> frozenset[TenantId] | None:
     return access.principal.tenants_of(access.msp_id)
 
 
-def _whole(access: Access, session: Session, row: RolloutRow) -> WholeRollout:
+def _whole(access: Access, session: Session, row: RolloutRow) -> RolloutDetail:
     only = _seen(access)
     tenants = [
         RolloutTenant(
@@ -451,4 +451,4 @@ def _whole(access: Access, session: Session, row: RolloutRow) -> WholeRollout:
         for each, tenant in repository.rollout_tenants(session, row)
         if only is None or tenant.id in only
     ]
-    return WholeRollout(**_rollout(row), tenants=tenants)
+    return RolloutDetail(**_rollout(row), tenants=tenants)

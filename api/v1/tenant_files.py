@@ -35,13 +35,13 @@ Fetches = Annotated[Access, Depends(ReadsMsp(Permission.TENANT_DELETE, *_HANDED_
 Imports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS, always=rights.IMPORT))]
 
 
-class Export(Input):
+class TenantExport(Input):
     # Without one no secret and no key is in the file.
     passphrase: str = Field("", max_length=PASSPHRASE_CHARACTERS[1])
     logs: bool = False
 
 
-class Import(Input):
+class TenantImport(Input):
     slug: Slug = Field(examples=["hill-school"])
     file: str = Field(
         description="In base64.", max_length=asked.MOST_ASKED_BYTES * 4 // 3 + 4, examples=["UEsDBBQAAAAIAAAA"]
@@ -54,7 +54,7 @@ class Import(Input):
 
 
 @router.post("/msps/{msp}/tenants/{tenant}/export", status_code=202, operation_id="exportTenant")
-def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Export) -> Job:
+def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: TenantExport) -> Job:
     """A job that makes the file; `getTenantFile` gives it, for some days. It takes every permission to read what is in
     the file. With a passphrase its secrets are in it: that takes `secret.reveal` and `authority.manage` as well."""
     needs = rights.to_export(logs=body.logs, secrets=bool(body.passphrase))
@@ -93,7 +93,7 @@ def get_tenant_file(request: Request, access: Fetches, job: _Job) -> FileRespons
 
 
 @router.post("/msps/{msp}/tenant-files", status_code=202, operation_id="importTenant", openapi_extra=_LARGE)
-def import_tenant(request: Request, access: Imports, body: Import) -> Job:
+def import_tenant(request: Request, access: Imports, body: TenantImport) -> Job:
     """A job that makes a new tenant of the file, or refuses it with a sentence. It takes every permission by which the
     parts of a tenant are made, because a file can have them all. A larger file is brought in by
     `./admit tenant-file import`."""

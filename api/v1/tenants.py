@@ -12,7 +12,7 @@ from api.access import Access, Asked, ChangesMsp, ChangesNamedMsp, ChangesTenant
 from api.change import Change
 from api.state import settings_of, signing_of
 from api.v1.inputs import Input, Name, Omittable, Slug, SlugOrNone, body_references
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Level, Permission
 from nac.accounts.places import find_tenant
@@ -53,7 +53,7 @@ class Tenant(BaseModel):
     updated_at: datetime
 
 
-class TenantOfMsp(Tenant):
+class MspTenant(Tenant):
     msp_id: UUID
 
 
@@ -65,7 +65,7 @@ class Listeners(BaseModel):
     acct_port: int
 
 
-class Settings(BaseModel):
+class TenantSettings(BaseModel):
     methods: list[str]
     tls_versions: list[str]
     replay_days: int
@@ -81,12 +81,12 @@ class Settings(BaseModel):
     realms: list[str]
 
 
-class WholeTenant(Tenant):
+class TenantDetail(Tenant):
     listeners: Listeners
-    settings: Settings
+    settings: TenantSettings
 
 
-class NewTenant(Input):
+class TenantInput(Input):
     slug: Slug = Field(examples=["hill-school"])
     name: Name = Field("", examples=["Hill School"])
     # Names that devices check in the RADIUS server's certificate; without any, one of the slug.
@@ -97,7 +97,7 @@ class NewTenant(Input):
     place: SlugOrNone = Field("", examples=["frankfurt"])
 
 
-class NewTenantOfMsp(NewTenant):
+class MspTenantInput(TenantInput):
     msp: str | None = Field(
         None,
         max_length=63,
@@ -106,7 +106,7 @@ class NewTenantOfMsp(NewTenant):
     )
 
 
-class TenantChange(Input):
+class TenantUpdate(Input):
     name: Omittable[Name] = None
     methods: Omittable[_Words] = Field(None, max_length=20, examples=[["eap-tls", "mab"]])
     tls_versions: Omittable[_Words] = Field(None, max_length=5, examples=[["1.2", "1.3"]])
@@ -130,7 +130,7 @@ class TenantChange(Input):
 @router.get("/msps/{msp}/tenants", operation_id="listTenants")
 def list_tenants(
     access: Lists,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
     status: Annotated[list[_Status] | None, Query()] = None,
 ) -> Page[Tenant]:
@@ -141,14 +141,14 @@ def list_tenants(
         return paging.ordered(rows, _tenant)
 
 
-@router.get("/tenants", operation_id="listSeenTenants")
+@router.get("/tenants", operation_id="listDiscoveredTenants")
 def list_seen_tenants(
     asked: Annotated[Asked, Depends(Mine())],
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
     status: Annotated[list[_Status] | None, Query()] = None,
     msp: Annotated[str, Query(max_length=63, description="Of this MSP: slug or id.")] = "",
-) -> Page[TenantOfMsp]:
+) -> Page[MspTenant]:
     """Those that the asker may read, whatever MSPs they are of: all of the platform, of own MSPs, of own grants. What
     asks for two factors is left out for who has shown one."""
     has_two = asked.signed_in is None or asked.signed_in.has_two
@@ -162,11 +162,11 @@ def list_seen_tenants(
             statuses=status or (),
             has_two_factors=has_two,
         )
-        return paging.ordered(rows, lambda row: TenantOfMsp(**_tenant(row).model_dump(), msp_id=row.msp_id))
+        return paging.ordered(rows, lambda row: MspTenant(**_tenant(row).model_dump(), msp_id=row.msp_id))
 
 
 @router.post("/tenants", status_code=201, operation_id="createTenant")
-def create_tenant(request: Request, names: Names, body: NewTenantOfMsp) -> WholeTenant:
+def create_tenant(request: Request, names: Names, body: MspTenantInput) -> TenantDetail:
     """With slot, first site, certificate authorities and server certificate. With the standard policy it is useful at
     once; `?wait=live` answers when its cell does."""
     with body_references():
@@ -175,12 +175,12 @@ def create_tenant(request: Request, names: Names, body: NewTenantOfMsp) -> Whole
 
 
 @router.post("/msps/{msp}/tenants", status_code=201, operation_id="createTenantOfMsp")
-def create_tenant_of_msp(request: Request, access: Creates, body: NewTenant) -> WholeTenant:
+def create_tenant_of_msp(request: Request, access: Creates, body: TenantInput) -> TenantDetail:
     """As `createTenant`."""
     return _create(request, access, body)
 
 
-def _create(request: Request, access: Access, body: NewTenant) -> WholeTenant:
+def _create(request: Request, access: Access, body: TenantInput) -> TenantDetail:
     with access.change() as change:
         # It takes a slot of a cell.
         enter_platform(change.session, msp_id=access.msp_id)
@@ -205,13 +205,13 @@ def _create(request: Request, access: Access, body: NewTenant) -> WholeTenant:
 
 
 @router.get("/tenants/{tenant}", operation_id="getTenant")
-def get_tenant(access: Reads) -> WholeTenant:
+def get_tenant(access: Reads) -> TenantDetail:
     with access.read() as session:
         return access.shown(_whole(access, session, tenants.require(session, tenant_id=access.tenant_id)))
 
 
-@router.patch("/tenants/{tenant}", operation_id="changeTenant")
-def change_tenant(access: Manages, body: TenantChange) -> WholeTenant:
+@router.patch("/tenants/{tenant}", operation_id="updateTenant")
+def update_tenant(access: Manages, body: TenantUpdate) -> TenantDetail:
     """What is left out stays as it is. All of it is changed, or nothing."""
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
@@ -250,7 +250,7 @@ def _set(session: Session, access: Access, given: dict[str, Any]) -> None:
 
 
 @router.post("/tenants/{tenant}/suspend", operation_id="suspendTenant")
-def suspend_tenant(access: Manages) -> WholeTenant:
+def suspend_tenant(access: Manages) -> TenantDetail:
     """Nothing of the tenant is admitted until it is resumed, by whoever has suspended it or stands above."""
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
@@ -261,7 +261,7 @@ def suspend_tenant(access: Manages) -> WholeTenant:
 
 
 @router.post("/tenants/{tenant}/resume", operation_id="resumeTenant")
-def resume_tenant(access: Manages) -> WholeTenant:
+def resume_tenant(access: Manages) -> TenantDetail:
     """Ends a suspension; not what its MSP, the platform, or the end of a trial has ordered, where somebody below asks.
     A deletion is taken back by `restoreTenant`."""
     with access.change() as change:
@@ -286,7 +286,7 @@ def delete_tenant(
     access: Deletes,
     tenant: _Key,
     days: Annotated[int | None, Query(ge=msps.DELETION_DAYS[0], le=msps.DELETION_DAYS[1])] = None,
-) -> WholeTenant:
+) -> TenantDetail:
     """It is stopped at once, and all of it goes after `days`, or after as many as the MSP has set: until then it can be
     restored. Audit entries stay."""
     with access.change() as change:
@@ -305,7 +305,7 @@ def delete_tenant(
 
 
 @router.post("/msps/{msp}/tenants/{tenant}/restore", operation_id="restoreTenant")
-def restore_tenant(access: Deletes, tenant: _Key) -> WholeTenant:
+def restore_tenant(access: Deletes, tenant: _Key) -> TenantDetail:
     """Takes a deletion back that has not been carried out; the tenant answers as before."""
     with access.change() as change:
         tenant_id = _enter(change.session, access, tenant)
@@ -343,12 +343,12 @@ def _tenant(row: TenantRow) -> Tenant:
     )
 
 
-def _whole(access: Access, session: Session, row: TenantRow) -> WholeTenant:
+def _whole(access: Access, session: Session, row: TenantRow) -> TenantDetail:
     slot = cells.require_slot(session, tenant_id=row.id)
     address = cells.told_address(session, slot=slot, usual=settings_of(access.asked.request).radius_host)
-    settings = {name: getattr(row, name) for name in Settings.model_fields if name != "replay_days"}
-    return WholeTenant(
+    settings = {name: getattr(row, name) for name in TenantSettings.model_fields if name != "replay_days"}
+    return TenantDetail(
         **_tenant(row).model_dump(),
         listeners=Listeners(address=address, auth_port=slot.auth_port, acct_port=slot.acct_port),
-        settings=Settings(**settings, replay_days=row.replay_days or 0),
+        settings=TenantSettings(**settings, replay_days=row.replay_days or 0),
     )

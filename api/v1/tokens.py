@@ -12,7 +12,7 @@ from api.change import Observed
 from api.v1.inputs import Input, Name, PermissionNames
 from api.v1.moments import Moment
 from api.v1.owners import of_every_owner
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.api_tokens import service as tokens
@@ -44,12 +44,12 @@ class Token(Observed):
         return {"last_used_at", "last_used_from"}
 
 
-class MadeToken(Token):
+class CreatedToken(Token):
     # Shown this once.
     token: str
 
 
-class NewToken(Input):
+class TokenInput(Input):
     name: Name = Field(examples=["monitoring"])
     permissions: PermissionNames = Field(examples=[["session.read"]])
     expires_at: Moment
@@ -61,7 +61,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.get(f"{prefix}/tokens", operation_id=f"list{noun}Tokens")
     def list_tokens(
         access: Annotated[Access, read],
-        paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
         text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
         status: Annotated[list[TokenStatus] | None, Query()] = None,
     ) -> Page[Token]:
@@ -69,8 +69,8 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             rows = tokens.list_tokens(session, owner=access.owner, span=paging.span, text=text, statuses=status or ())
             return paging.ordered(rows, _token)
 
-    @router.post(f"{prefix}/tokens", status_code=201, operation_id=f"make{noun}Token")
-    def make_token(access: Annotated[Access, manage], body: NewToken) -> MadeToken:
+    @router.post(f"{prefix}/tokens", status_code=201, operation_id=f"create{noun}Token")
+    def make_token(access: Annotated[Access, manage], body: TokenInput) -> CreatedToken:
         """With permissions that the asker has himself, and while he has them. The token's text is in this answer alone.
 
         Made with a token, it ends with that one at the latest.
@@ -88,7 +88,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             change.session.refresh(made.row)
             change.located(made.row.id)
             shown = _token(made.row)
-            return change.answer(MadeToken(**shown.model_dump(), token=made.text), state=shown)
+            return change.answer(CreatedToken(**shown.model_dump(), token=made.text), state=shown)
 
     @router.get(f"{prefix}/tokens/{{token_id}}", operation_id=f"get{noun}Token")
     def get_token(access: Annotated[Access, read], token_id: UUID) -> Token:

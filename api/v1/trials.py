@@ -12,7 +12,7 @@ from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import Change, Observed
 from api.sign_up.desk import desk_of
 from api.v1.inputs import Input, body_references
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.ids import TenantId
@@ -52,19 +52,19 @@ class Trial(Observed):
         return {"over_since"}
 
 
-class Conversion(Input):
+class TrialConversion(Input):
     # Slug of the MSP that the tenant goes to; "" where it stays.
     msp: str = Field("", max_length=63, examples=["acme"])
 
 
-class Extension(Input):
+class TrialExtension(Input):
     days: int = Field(ge=1, le=keeping.MOST_DAYS, examples=[14])
 
 
 @router.get("", operation_id="listTrials")
 def list_trials(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=255, description="A part of organisation or e-mail address.")] = "",
     state: Annotated[list[TrialState] | None, Query()] = None,
 ) -> Page[Trial]:
@@ -82,7 +82,7 @@ def get_trial(access: Reads, tenant_id: UUID) -> Trial:
 
 
 @router.post("/{tenant_id}/convert", operation_id="convertTrial")
-def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: Conversion) -> Trial:
+def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: TrialConversion) -> Trial:
     """The tenant stays, without the limits and the end of a trial. Ports, secret and rules stay as they are. Another
     MSP's people get everything there: `msp` takes `member.manage` as well."""
     if body.msp:
@@ -97,7 +97,7 @@ def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: Con
 
 
 @router.post("/{tenant_id}/extend", operation_id="extendTrial")
-def extend_trial(access: Changes, tenant_id: UUID, body: Extension) -> Trial:
+def extend_trial(access: Changes, tenant_id: UUID, body: TrialExtension) -> Trial:
     """From its end on or, where it has ended, from now; what its end has suspended goes on."""
     with access.change() as change:
         _require_match(change, tenant_id)

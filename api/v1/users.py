@@ -13,7 +13,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.moments import Moment
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import OF_USERS
 from nac.accounts.permissions import Permission
 from nac.groups import USER_GROUPS
@@ -44,7 +44,7 @@ class User(BaseModel):
     updated_at: datetime
 
 
-class NewPassword(Input):
+class UserPasswordInput(Input):
     # 8 characters to 128 octets; never shown.
     password: _Password
     # Stores the password itself, too, sealed: CHAP cannot do without it.
@@ -53,13 +53,13 @@ class NewPassword(Input):
     mschap: bool | None = None
 
 
-class NewUser(NewPassword):
+class UserInput(UserPasswordInput):
     name: str = Field(max_length=253, examples=["ann"])
     groups: GroupNames = Field(default=[])
     valid_until: Moment | None = None
 
 
-class UserChange(Input):
+class UserUpdate(Input):
     # In place of those the user is in.
     groups: Omittable[GroupNames] = None
     # null: no end.
@@ -70,7 +70,7 @@ class UserChange(Input):
 @router.get("", operation_id="listUsers")
 def list_users(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     name: Annotated[str, Query(max_length=253, description="This one.")] = "",
     text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
     group: Annotated[str, Query(max_length=200)] = "",
@@ -84,8 +84,8 @@ def list_users(
         return paging.ordered(rows, lambda row: shown[row.id], searched=searched)
 
 
-@router.post("", status_code=201, operation_id="addUser")
-def add_user(access: Changes, body: NewUser) -> User:
+@router.post("", status_code=201, operation_id="createUser")
+def create_user(access: Changes, body: UserInput) -> User:
     seal = access.sealer.seal
     with access.change() as change, body_references():
         row = users.create_user(
@@ -106,8 +106,8 @@ def get_user(access: Reads, user: _Key) -> User:
         return access.shown(_user(session, access, users.require(session, tenant_id=access.tenant_id, key=user)))
 
 
-@router.patch("/{user}", operation_id="changeUser")
-def change_user(access: Changes, user: _Key, body: UserChange) -> User:
+@router.patch("/{user}", operation_id="updateUser")
+def update_user(access: Changes, user: _Key, body: UserUpdate) -> User:
     """What is left out stays as it is; a name is never changed."""
     with access.change() as change:
         name = _require(change, access, user).name
@@ -117,8 +117,8 @@ def change_user(access: Changes, user: _Key, body: UserChange) -> User:
         return change.answer(_user(change.session, access, row))
 
 
-@router.put("/{user}/password", operation_id="changeUserPassword")
-def change_password(access: Changes, user: _Key, body: NewPassword) -> User:
+@router.put("/{user}/password", operation_id="updateUserPassword")
+def update_password(access: Changes, user: _Key, body: UserPasswordInput) -> User:
     """`chap` and `mschap` are as they were where they are left out."""
     with access.change() as change:
         name = _require(change, access, user).name
@@ -133,8 +133,8 @@ def change_password(access: Changes, user: _Key, body: NewPassword) -> User:
         return change.answer(_user(change.session, access, row))
 
 
-@router.delete("/{user}", status_code=204, operation_id="removeUser")
-def remove_user(access: Changes, user: _Key) -> None:
+@router.delete("/{user}", status_code=204, operation_id="deleteUser")
+def delete_user(access: Changes, user: _Key) -> None:
     """Not while certificates that were issued to the user are good."""
     with access.change() as change:
         name = _require(change, access, user).name

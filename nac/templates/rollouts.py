@@ -167,7 +167,7 @@ def stop(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID) -> Ro
         raise Conflict(f"The roll-out is {rollout.state}.", place="rollout")
     _end(rollout, "stopped", f"Stopped by {actor}.")
     session.flush()
-    _audit_rollout(session, actor, rollout, "stop-rollout")
+    _audit_rollout(session, actor, rollout, "pause-rollout")
     return rollout
 
 
@@ -176,7 +176,7 @@ def stop_all(session: Session, *, actor: str, msp_id: MspId) -> int:
     found = repository.lock_running(session, msp_id)
     for rollout in found:
         _end(rollout, "stopped", f"Stopped by {actor}.")
-        _audit_rollout(session, actor, rollout, "stop-rollout")
+        _audit_rollout(session, actor, rollout, "pause-rollout")
     return len(found)
 
 
@@ -199,7 +199,7 @@ def go_on(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, held
             # What somebody looked at and goes on with is no reason to stop again.
             row.applied_at, row.detail = now, ""
     session.flush()
-    _audit_rollout(session, actor, rollout, "go-on-with-rollout")
+    _audit_rollout(session, actor, rollout, "resume-rollout")
     _ask(session, actor, rollout, template, parts, seal)
     return rollout
 
@@ -450,7 +450,7 @@ def _stop_moved(session: Session, rollout: Rollout, row: RolloutTenant, tenant: 
     audit.append(
         session,
         actor="system:templates",
-        action="template.roll-back" if rollout.back_when_moved else "template.stop-rollout",
+        action="template.roll-back" if rollout.back_when_moved else "template.pause-rollout",
         target=tenant.slug,
         msp_id=rollout.msp_id,
         after={"rollout": str(rollout.id), "detail": detail},

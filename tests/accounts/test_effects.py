@@ -65,7 +65,7 @@ def _reaches(found: list[Declared], permission: Permission, effect: Effect) -> b
 def test_pairs_that_lead_to_more_are_found() -> None:
     found = {(pair.first, pair.second): pair for pair in pairs(declared())}
     both = found[Permission.SITE_MANAGE, Permission.POLICY_PUBLISH]
-    assert {tuple(each) for each in both.reached} == {("changeSite", Effect.RULES)}
+    assert {tuple(each) for each in both.reached} == {("updateSite", Effect.RULES)}
     assert found[Permission.POLICY_MANAGE, Permission.POLICY_PUBLISH].chains
     assert (Permission.SITE_READ, Permission.SITE_MANAGE) not in found
 

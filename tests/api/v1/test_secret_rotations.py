@@ -204,6 +204,6 @@ def end_window(owner_engine) -> None:
 
 def test_plan_names_operations_and_no_commands(api: httpx.Client) -> None:
     plan = str(begin(api)["plan"])
-    assert all(name in plan for name in ("revealRadiusSecret", "listRotatingNases", "finishSecretRotation"))
+    assert all(name in plan for name in ("revealRadiusSecret", "listSecretRotationNases", "finishSecretRotation"))
     assert "./admit" not in plan
     assert "POST" not in plan

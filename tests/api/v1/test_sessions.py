@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from api.v1.paging import Sorted
+from api.v1.paging import SortedPaging
 from nac.db import process_engine
 from nac.ids import TenantId
 from nac.models import AuthLog, EndedSession, RadiusSession
@@ -19,7 +19,7 @@ SESSIONS = "/v1/tenants/alpha/sessions"
 NOON = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 MAC = "02a0c0000001"
 
-PLACES = Sorted(100, "", "-started_at")
+PLACES = SortedPaging(100, "", "-started_at")
 
 
 @pytest.fixture
