@@ -191,7 +191,7 @@ def list_(
 def expiring(slug: str | None, days: int, kinds: tuple[expiry.Kind, ...], as_json: bool) -> None:
     """List the authorities and certificates that end soon and have no successor, the first to end first.
 
-    What to do about each kind: docs/reference/pki.md, "What ends soon".
+    What to do about each kind: docs/reference/pki.md, "Expiry warnings".
     """
     domain, now = Domain(), utc_now()
     rows: list[Row] = []
