@@ -161,9 +161,8 @@ class Filler:
                 self._ask(f"create{level}Role", things | {"new_slug": things[role]})
         given = things if level != "Platform" else things | {"slug_of_role": "auditor"}
         things["slug_of_role"] = given["slug_of_role"]
-        things["member_id"] = self._ask(f"create{level}Member", given | {"new_email": f"member@{given['domain']}"})[
-            "id"
-        ]
+        member = self._ask(f"create{level}Member", given | {"new_email": f"member@{given['domain']}"})
+        things["member_id"] = member["id"]
         things["token_id"] = self._ask(f"create{level}Token", given | {"new_name": f"token-{given['mark']}"})["id"]
         if level != "Platform":
             things["sign_on_id"] = self._ask(f"update{level}SignOn", things)["id"]
