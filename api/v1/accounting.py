@@ -29,39 +29,43 @@ ReadsUsage = Annotated[Access, Depends(ReadsTenant(Permission.USAGE_READ))]
 class AccountingRecord(BaseModel):
     """An Accounting-Request that was acknowledged (RFC 2866)."""
 
-    id: str = Field(examples=["1767225600000000-4711"])
-    at: datetime
-    # Start, Stop, Interim-Update, ...
-    status_type: str
-    session_id: str
-    mac: str | None
-    user: str
-    nas: str
-    nas_address: str | None
-    site: str | None
-    seconds: int | None
-    input_octets: int | None
-    output_octets: int | None
-    cause: str
+    id: str = Field(examples=["1767225600000000-4711"], description="Id; it stays.")
+    at: datetime = Field(description="When it happened.")
+    status_type: str = Field(description="Acct-Status-Type: Start, Stop, Interim-Update ...")
+    session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
+    mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    user: str = Field(description='User name; null or "" where there is none.')
+    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
+    nas_address: str | None = Field(description="IP address of the NAS.")
+    site: str | None = Field(
+        description='Slug of the site; null or "" where it belongs to none, or to one that is gone.'
+    )
+    seconds: int | None = Field(
+        description="Acct-Session-Time: for how many seconds the session has lasted; null where it was not told."
+    )
+    input_octets: int | None = Field(description="Octets that came from the device.")
+    output_octets: int | None = Field(description="Octets that went to the device.")
+    cause: str = Field(description='Acct-Terminate-Cause; "" where there is none.')
 
 
 class AccountingRecordDetail(AccountingRecord):
-    # Pairs of name and value, in order, as they were received.
-    attributes: list[Any]
+    attributes: list[Any] = Field(description="Pairs of name and value, in order, as they were received.")
 
 
 class Usage(BaseModel):
-    # Of an hour its beginning, of a device its MAC address, of a NAS its name, of a site its slug; "" for none.
-    what: str
-    sessions: int
-    seconds: int
-    input_octets: int
-    output_octets: int
+    what: str = Field(
+        description="Of an hour its beginning, of a device its MAC address, of a NAS its name, of a site "
+        'its slug; "" for none.'
+    )
+    sessions: int = Field(description="How many sessions.")
+    seconds: int = Field(description="How many seconds it lasted.")
+    input_octets: int = Field(description="Octets that came from the device.")
+    output_octets: int = Field(description="Octets that went to the device.")
 
 
 class UsageReport(BaseModel):
-    items: list[Usage]
-    as_of: datetime
+    items: list[Usage] = Field(description="Sums, the largest first.")
+    as_of: datetime = Field(description="What NASes had reported by then is in it: of a large tenant, some time ago.")
 
 
 @router.get("/accounting", operation_id="listAccounting")

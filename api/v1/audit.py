@@ -30,30 +30,34 @@ _LARGEST = 2**63 - 1
 
 class AuditDifference(BaseModel):
     name: str = Field(description="Names within names with a dot.", examples=["name"])
-    before: Any = Field(examples=["Printer"])
-    after: Any = Field(examples=["Printer, 2nd floor"])
+    before: Any = Field(examples=["Printer"], description="Its value before; null where it had none.")
+    after: Any = Field(examples=["Printer, 2nd floor"], description="Its value after; null where it has none.")
 
 
 class AuditSeal(BaseModel):
     """The entry's place in the chain."""
 
-    position: int
+    position: int = Field(description="Its place in the chain, from 1.")
     hash: str = Field(description="SHA-256 of the hash before it and the entry, in hex.")
 
 
 class AuditEntry(BaseModel):
-    id: int
-    at: datetime
+    id: int = Field(description="Id; it stays.")
+    at: datetime = Field(description="When it happened.")
     actor: str = Field(description="Kind and name.", examples=["token:monitoring (admit_abcdefgh01234567)"])
-    action: str = Field(examples=["endpoint.set"])
-    target: str = Field(examples=["00:00:5e:00:53:01"])
-    tenant_id: UUID | None
-    msp_id: UUID | None
-    address: str | None
-    request_id: str | None
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-    differences: list[AuditDifference]
+    action: str = Field(
+        examples=["endpoint.set"],
+        description="What was done, as noun.verb: endpoint.add, nas.set, policy.publish, token.make, "
+        "tenant.create ... The list is open.",
+    )
+    target: str = Field(examples=["00:00:5e:00:53:01"], description="What it was done to.")
+    tenant_id: UUID | None = Field(description="Id of the tenant; null where it is of none.")
+    msp_id: UUID | None = Field(description="Id of the MSP.")
+    address: str | None = Field(description="IP address that it was asked from; null where no request asked.")
+    request_id: str | None = Field(description="X-Request-Id of the request that asked for it.")
+    before: dict[str, Any] | None = Field(description="What the change touched, before it; null where there was none.")
+    after: dict[str, Any] | None = Field(description="What the change touched, after it; null where there is none.")
+    differences: list[AuditDifference] = Field(description="What differs.")
     seal: AuditSeal | None = Field(description="null for the few seconds until the entry is sealed.")
 
 

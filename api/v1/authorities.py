@@ -47,51 +47,51 @@ _KEY_CHARACTERS = 16 * 1024
 class StatusSources(BaseModel):
     """Where the status of what an external authority issued is fetched, and what came of it."""
 
-    crl_url: str
-    ocsp_url: str
-    crl_number: str | None
-    crl_this_update: datetime | None
-    crl_next_update: datetime | None
-    crl_checked_at: datetime | None
-    # Why the last attempt failed; "" where it did not.
-    crl_failure: str
+    crl_url: str = Field(description="Where the list of revoked certificates is.")
+    ocsp_url: str = Field(description="Where status is asked for by OCSP.")
+    crl_number: str | None = Field(description="Number of the list, in decimal.")
+    crl_this_update: datetime | None = Field(description="Of when the list is.")
+    crl_next_update: datetime | None = Field(description="When the list says that the next one comes.")
+    crl_checked_at: datetime | None = Field(description="When its list of revoked certificates was fetched last.")
+    crl_failure: str = Field(description='Why the last attempt failed; "" where it did not.')
 
 
 class OcspState(BaseModel):
-    certificates: int
-    checked_at: datetime | None
-    failures: int
-    failure: str
+    certificates: int = Field(description="Certificates whose status is known.")
+    checked_at: datetime | None = Field(description="When it was asked last.")
+    failures: int = Field(description="Certificates whose status could not be found out.")
+    failure: str = Field(description='Why the last attempt failed; "" where it did not.')
 
 
 class Authority(BaseModel):
-    id: UUID
-    kind: _Kind
-    name: str
-    subject: str
-    status: _Status
-    not_before: datetime
-    not_after: datetime
-    # Id of the one above it.
-    issuer: UUID | None
-    # Whether its key is here, and where.
-    signs_here: bool
-    key_store: Literal["sealed", "pkcs11"] | None
-    key_id: str
-    sha256: str
-    revoked_at: datetime | None
-    revocation_reason: str
-    # Where anybody finds its certificate, OCSP and CRL; null of an external one.
-    certificate_url: str | None
-    ocsp_url: str | None
-    crl_url: str | None
-    # Of an external one.
-    sources: StatusSources | None
+    id: UUID = Field(description="Id; it stays.")
+    kind: _Kind = Field(description="Of which kind it is.")
+    name: str = Field(description="Name, for people.")
+    subject: str = Field(description="Subject (RFC 4514).")
+    status: _Status = Field(description="What state it is in.")
+    not_before: datetime = Field(description="From when it is valid.")
+    not_after: datetime = Field(description="Until when it is valid.")
+    issuer: UUID | None = Field(
+        description="Id of the authority above it; null of a root or where that one is not here."
+    )
+    signs_here: bool = Field(description="Whether its key is here.")
+    key_store: Literal["sealed", "pkcs11"] | None = Field(description="Where its key is; null where it is not here.")
+    key_id: str = Field(description="Subject key identifier, in hex.")
+    sha256: str = Field(description="SHA-256, in hex.")
+    revoked_at: datetime | None = Field(description="When it was revoked.")
+    revocation_reason: str = Field(description='Why it was revoked (RFC 5280 5.3.1); "" where it was not.')
+    certificate_url: str | None = Field(description="Where anybody finds its certificate; null of an external one.")
+    ocsp_url: str | None = Field(description="Where status is asked for by OCSP.")
+    crl_url: str | None = Field(description="Where the list of revoked certificates is.")
+    sources: StatusSources | None = Field(
+        description="Of an external one: where its status is found, and how that went."
+    )
 
 
 class AuthorityDetail(Authority, Observed):
-    # Of an external one: what is known by OCSP of the certificates that devices have shown.
-    ocsp: OcspState | None
+    ocsp: OcspState | None = Field(
+        description="Of an external one: what is known by OCSP of the certificates that devices have shown."
+    )
 
     def observed(self) -> dict[str, Any]:
         """What came of the worker's fetching, where people have said from."""
@@ -99,23 +99,21 @@ class AuthorityDetail(Authority, Observed):
 
 
 class Rollover(Input):
-    # A new root as well.
-    root: bool = False
-    # With a new root: when devices are first shown a server certificate below it; at once else.
-    present_from: Moment | None = None
+    root: bool = Field(False, description="A new root as well.")
+    present_from: Moment | None = Field(
+        None, description="With a new root: when devices are first shown a server certificate below it; null: at once."
+    )
 
 
 class RolloverResult(BaseModel):
-    issuing: Authority
-    root: UUID
-    retired: list[UUID]
-    # Serial number of the server certificate that was issued; "" for none.
-    server_certificate: str
+    issuing: Authority = Field(description="The authority that issues from now on.")
+    root: UUID = Field(description="Id of the root authority.")
+    retired: list[UUID] = Field(description="Ids of authorities that issue no more.")
+    server_certificate: str = Field(description='Serial number of the server certificate that was issued; "" for none.')
 
 
 class KeyStoreUpdate(Input):
-    # "": where the platform says.
-    store: Literal["", "sealed", "pkcs11"]
+    store: Literal["", "sealed", "pkcs11"] = Field(description='Where the key is kept; "": where the platform says.')
 
 
 class KeyPassphrase(Input):
@@ -127,13 +125,12 @@ class RootKey(KeyPassphrase):
 
 
 class ExportedRootKey(BaseModel):
-    root: UUID
-    # PKCS#8 in PEM, under the passphrase.
-    key: str
+    root: UUID = Field(description="Id of the root authority.")
+    key: str = Field(description="The root's key: PKCS#8 in PEM, under the passphrase.")
 
 
 class AuthorityRevocation(Input):
-    reason: AuthorityReason = "unspecified"
+    reason: AuthorityReason = Field("unspecified", description="Why: a code.")
 
 
 @router.get("", operation_id="listAuthorities")

@@ -30,77 +30,94 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"model": Job, "description":
 class BulkResult(BaseModel):
     """How many rows were what; what does not apply is 0."""
 
-    added: int = 0
-    changed: int = 0
-    # They were as asked for already.
-    unchanged: int = 0
-    # They were there, and `existing` is keep.
-    kept: int = 0
-    removed: int = 0
-    blocked: int = 0
-    unblocked: int = 0
+    added: int = Field(0, description="How many were added.")
+    changed: int = Field(0, description="How many were changed.")
+    unchanged: int = Field(0, description="How many stay as they are.")
+    kept: int = Field(0, description="How many were there, and stay as they are.")
+    removed: int = Field(0, description="How many were removed.")
+    blocked: int = Field(0, description="How many were blocked.")
+    unblocked: int = Field(0, description="How many were unblocked.")
 
 
 class BulkEndpoint(Input):
-    mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"])
-    name: str = Field("", max_length=200)
-    status: Literal["active", "blocked"] = "active"
-    owner: str = Field("", max_length=200)
-    notes: str = Field("", max_length=2_000)
-    groups: GroupNames = Field(default=[])
-    valid_until: Moment | None = None
-    attributes: dict[str, str] = Field(default={}, max_length=100)
+    mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"], description="MAC address, in any notation.")
+    name: str = Field("", max_length=200, description="Name, for people.")
+    status: Literal["active", "blocked"] = Field("active", description="What state it is in.")
+    owner: str = Field("", max_length=200, description='Whose it is, in words. "": not said.')
+    notes: str = Field("", max_length=2_000, description='Notes for people. "": none.')
+    groups: GroupNames = Field(default=[], description="Names of groups.")
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    attributes: dict[str, str] = Field(
+        default={}, max_length=100, description="Names and values of one's own choosing."
+    )
 
 
 class PutEndpoints(Input):
     """Approve (or block) these. One that is there becomes what its item says, or is a mistake, or stays as it is."""
 
-    operation: Literal["put"]
-    items: Annotated[list[BulkEndpoint], BoundedMistakes] = Field(min_length=1, max_length=MOST)
-    existing: Existing = "refuse"
-    make_groups: bool = False
-    allow_random: bool = False
+    operation: Literal["put"] = Field(description="What is to be done.")
+    items: Annotated[list[BulkEndpoint], BoundedMistakes] = Field(
+        min_length=1, max_length=MOST, description="The rows."
+    )
+    existing: Existing = Field(
+        "refuse",
+        description="What becomes of those that are there: a mistake (refuse), made so (update), or left "
+        "as they are (keep).",
+    )
+    make_groups: bool = Field(False, description="Makes groups that there are none of, in place of a mistake.")
+    allow_random: bool = Field(
+        False, description="Takes MAC addresses that devices made up, which change with the network."
+    )
 
 
 class ChangeEndpoints(Input):
-    operation: Literal["delete", "block", "unblock"]
-    macs: _Macs
+    operation: Literal["delete", "block", "unblock"] = Field(description="What is to be done.")
+    macs: _Macs = Field(description="MAC addresses, in any notation.")
 
 
 class GroupEndpoints(Input):
     """Groups in place of those they are in, beside them, or out of these."""
 
-    operation: Literal["set-groups", "join-groups", "leave-groups"]
-    macs: _Macs
-    groups: GroupNames
+    operation: Literal["set-groups", "join-groups", "leave-groups"] = Field(description="What is to be done.")
+    macs: _Macs = Field(description="MAC addresses, in any notation.")
+    groups: GroupNames = Field(description="Names of groups.")
 
 
 class BulkUser(Input):
     """One that is there keeps what is left out; a new one has a password."""
 
-    name: str = Field(max_length=253, examples=["ann"])
-    password: str | None = Field(None, max_length=128)
-    groups: GroupNames | None = None
-    valid_until: Moment | None = None
-    disabled: bool | None = None
+    name: str = Field(max_length=253, examples=["ann"], description="Name, for people.")
+    password: str | None = Field(
+        None, max_length=128, description="8 characters to 128 octets; needed for a new user. Left out: stays as it is."
+    )
+    groups: GroupNames | None = Field(None, description="Names of groups.")
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    disabled: bool | None = Field(None, description="Rejected whatever the policy says.")
 
 
 class PutUsers(Input):
-    operation: Literal["put"]
-    items: Annotated[list[BulkUser], BoundedMistakes] = Field(min_length=1, max_length=MOST)
-    existing: Existing = "refuse"
-    make_groups: bool = False
-    # What passwords are stored for, besides PAP.
-    chap: bool = False
-    mschap: bool = False
+    operation: Literal["put"] = Field(description="What is to be done.")
+    items: Annotated[list[BulkUser], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="The rows.")
+    existing: Existing = Field(
+        "refuse",
+        description="What becomes of those that are there: a mistake (refuse), made so (update), or left "
+        "as they are (keep).",
+    )
+    make_groups: bool = Field(False, description="Makes groups that there are none of, in place of a mistake.")
+    chap: bool = Field(False, description="Stores passwords themselves too, sealed, for CHAP.")
+    mschap: bool = Field(False, description="Stores NT hashes too, sealed, for MS-CHAP and PEAP.")
 
 
 class PutNases(Input):
     """A NAS is there if one has the identifier, or else the address."""
 
-    operation: Literal["put"]
-    items: Annotated[list[NasInput], BoundedMistakes] = Field(min_length=1, max_length=MOST)
-    existing: Existing = "refuse"
+    operation: Literal["put"] = Field(description="What is to be done.")
+    items: Annotated[list[NasInput], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="The rows.")
+    existing: Existing = Field(
+        "refuse",
+        description="What becomes of those that are there: a mistake (refuse), made so (update), or left "
+        "as they are (keep).",
+    )
 
 
 # 10,000 endpoints with all that can be said of them are some 5 MB.

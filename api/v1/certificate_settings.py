@@ -32,48 +32,47 @@ _DnsName = Annotated[str, Field(max_length=253)]
 
 
 class CertificateProfile(BaseModel):
-    name: str
-    validity_days: int
-    # What may be chosen at most.
-    most_days: int
-    key: str
-    usages: list[str]
+    name: str = Field(description="Name of the profile.")
+    validity_days: int = Field(description="Days that certificates are valid; null: as built in.")
+    most_days: int = Field(description="The most days that may be chosen.")
+    key: str = Field(description="Kind of keys that are made here.")
+    usages: list[str] = Field(description="Extended key usages.")
 
 
 class CertificateProfiles(BaseModel):
-    items: list[CertificateProfile]
+    items: list[CertificateProfile] = Field(description="The rows.")
 
 
 class CertificateProfileUpdate(Input):
-    # Of certificates issued from now on; null: as built in.
-    validity_days: int | None = Field(None, ge=1, le=36_525)
-    # Of keys that are made here.
-    key: KeyKind | None = None
+    validity_days: int | None = Field(
+        None, ge=1, le=36_525, description="Days that certificates are valid; null: as built in."
+    )
+    key: KeyKind | None = Field(None, description="Kind of keys that are made here; null: as built in.")
 
 
 class ExpiringCertificate(BaseModel):
-    kind: Literal["authority", "server", "client"]
-    id: UUID
-    # "" of an authority.
-    serial: str
-    # Of an authority its kind.
-    profile: str
-    name: str
-    not_after: datetime
+    kind: Literal["authority", "server", "client"] = Field(description="Of which kind it is.")
+    id: UUID = Field(description="Id; it stays.")
+    serial: str = Field(description='Serial number (hex); "" of an authority.')
+    profile: str = Field(description="Its profile; of an authority its kind.")
+    name: str = Field(description="Common name.")
+    not_after: datetime = Field(description="Until when it is valid.")
 
 
 class ServerCertificateInput(Input):
-    # What devices check.
-    names: list[_DnsName] = Field(min_length=1, max_length=20, examples=[["radius.acme.example"]])
-    # When devices are first shown it; at once else.
-    present_from: Moment | None = None
+    names: list[_DnsName] = Field(
+        min_length=1, max_length=20, examples=[["radius.acme.example"]], description="DNS names that devices check."
+    )
+    present_from: Moment | None = Field(None, description="When devices are first shown it; null: at once.")
 
 
 class PresentedCertificate(BaseModel):
-    certificate: CertificateDetail
-    # Devices that ask for one of these names refuse it; `before` is the certificate that had them.
-    names_gone: list[str]
-    before: str | None
+    certificate: CertificateDetail = Field(description="The certificate.")
+    names_gone: list[str] = Field(
+        description="Names that the certificate before had, and this one has not: devices that ask for one "
+        "of them refuse it."
+    )
+    before: str | None = Field(description="Serial number of the certificate that was shown before.")
 
 
 @router.get("/certificate-profiles", operation_id="listCertificateProfiles")

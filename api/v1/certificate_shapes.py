@@ -36,73 +36,71 @@ Csr = Annotated[
 
 
 class Certificate(BaseModel):
-    # Hex digits.
-    serial: str
-    profile: str
-    name: str
-    status: Status
-    not_before: datetime
-    not_after: datetime
+    serial: str = Field(description="Serial number, in hex.")
+    profile: str = Field(description="What it is for.")
+    name: str = Field(description="Common name.")
+    status: Status = Field(description="What state it is in.")
+    not_before: datetime = Field(description="From when it is valid.")
+    not_after: datetime = Field(description="Until when it is valid.")
 
 
 class CertificateDetail(Certificate):
-    # MAC address and user name of whom it was issued to.
-    endpoint: str | None
-    user: str | None
-    subject: str
-    # Each with its kind: dns:laptop-1.acme.example
-    names: list[str]
-    revoked_at: datetime | None
-    revocation_reason: str
-    # Serial numbers of what was given to whoever showed this one.
-    renewed_by: list[str]
-    # Of a server's: when devices are first shown it.
-    present_from: datetime | None
-    authority: UUID
-    # Where the certificate says that its status is found.
-    ocsp_url: str | None
-    crl_url: str | None
-    issuer_url: str | None
+    endpoint: str | None = Field(description="MAC address of the device that it was issued to.")
+    user: str | None = Field(description="Name of the user that it was issued to.")
+    subject: str = Field(description="Subject (RFC 4514).")
+    names: list[str] = Field(
+        description="Names in the certificate, each with its kind, such as dns:laptop-1.acme.example."
+    )
+    revoked_at: datetime | None = Field(description="When it was revoked.")
+    revocation_reason: str = Field(description='Why it was revoked (RFC 5280 5.3.1); "" where it was not.')
+    renewed_by: list[str] = Field(description="Serial numbers of what was given to whoever showed this one.")
+    present_from: datetime | None = Field(description="Of a server's: when devices are first shown it.")
+    authority: UUID = Field(description="Id of the authority that issued it.")
+    ocsp_url: str | None = Field(description="Where status is asked for by OCSP.")
+    crl_url: str | None = Field(description="Where the list of revoked certificates is.")
+    issuer_url: str | None = Field(description="Where the certificate says that its issuer's certificate is found.")
 
 
 class IssuedCertificate(BaseModel):
     """The key is nowhere else: this is the only time it is seen."""
 
-    certificate: CertificateDetail
-    # The certificate and, after it, the authorities below the root, as supplicants and servers want it (PEM).
-    pem: str
-    # Those authorities alone.
-    chain: str
-    # The root, which the other side must trust.
-    ca: str
-    # Where it was made here, and no PKCS#12 was asked for.
-    key: str | None
-    # Key, certificate, chain and root in one, in base64.
-    pkcs12: str | None
-    pkcs12_password: str | None
+    certificate: CertificateDetail = Field(description="The certificate.")
+    pem: str = Field(description="The certificate and, after it, the authorities below the root (PEM).")
+    chain: str = Field(description="The authorities between the certificate and the root (PEM).")
+    ca: str = Field(description="The root, which the other side must trust (PEM).")
+    key: str | None = Field(description="The private key (PEM), where it was made here and no PKCS#12 was asked for.")
+    pkcs12: str | None = Field(description="Key, certificate, chain and root in one, in base64.")
+    pkcs12_password: str | None = Field(description="The password of the PKCS#12; null where there is none.")
 
 
 class Pkcs12(Input):
-    # Without one, one is made up.
-    password: str | None = Field(None, min_length=8, max_length=200)
-    # For macOS, iOS and old Windows and Android (3DES).
-    legacy: bool = False
+    password: str | None = Field(
+        None, min_length=8, max_length=200, description="Protects the file; null: one is made up."
+    )
+    legacy: bool = Field(
+        False, description="Encrypted so that macOS, iOS and old Windows and Android can read it (3DES)."
+    )
 
 
 class CertificateRenewal(Input):
-    csr: Csr | None = None
-    # Where the key is made here: as PKCS#12 in place of PEM.
-    pkcs12: Pkcs12 | None = None
+    csr: Csr | None = Field(None, description="Certificate request (PKCS#10, PEM); null: the key is made here.")
+    pkcs12: Pkcs12 | None = Field(None, description="As PKCS#12 in place of PEM, where the key is made here.")
 
 
 class CertificateInput(CertificateRenewal):
-    profile: HandedOutProfile = "eap-client-device"
-    # Common name; of a radsec-server its DNS name.
-    name: Text = Field(examples=["laptop-1"])
-    names: Sans = Field(default=[], examples=[["dns:laptop-1.acme.example"]])
-    # Whom it is issued to: among those that are revoked with the device or user.
-    endpoint: str | None = Field(None, max_length=40)
-    user: str | None = Field(None, max_length=256)
+    profile: HandedOutProfile = Field("eap-client-device", description="What it is for.")
+    name: Text = Field(examples=["laptop-1"], description="Common name; of a radsec-server its DNS name.")
+    names: Sans = Field(
+        default=[],
+        examples=[["dns:laptop-1.acme.example"]],
+        description="Further names, each with its kind, such as dns:laptop-1.acme.example.",
+    )
+    endpoint: str | None = Field(
+        None, max_length=40, description="MAC address of the device that it is issued to: it is revoked with that."
+    )
+    user: str | None = Field(
+        None, max_length=256, description="Name of the user that it is issued to: it is revoked with that."
+    )
 
 
 def signing_request(text: str | None) -> SigningRequest | None:

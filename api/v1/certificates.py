@@ -58,14 +58,19 @@ _DER = "application/pkix-cert"
 
 
 class Revocation(Input):
-    reason: RevocationReason = "unspecified"
+    reason: RevocationReason = Field("unspecified", description="Reason code (RFC 5280 5.3.1).")
 
 
 class CertificateHolder(Input):
     """Either of the two."""
 
-    endpoint: str | None = Field(None, max_length=40, examples=["00:00:5e:00:53:01"])
-    user: str | None = Field(None, max_length=256)
+    endpoint: str | None = Field(
+        None,
+        max_length=40,
+        examples=["00:00:5e:00:53:01"],
+        description="MAC address of the device whose certificates are meant.",
+    )
+    user: str | None = Field(None, max_length=256, description="Name of the user whose certificates are meant.")
 
     def certificates(self, session: Session, access: Access) -> ColumnElement[bool]:
         if (self.endpoint is None) == (self.user is None):
@@ -78,10 +83,9 @@ class HolderRevocation(CertificateHolder, Revocation):
 
 
 class RevocationResult(BaseModel):
-    authorities: int
-    certificates: int
-    # Live sessions that are asked to end.
-    disconnects: int
+    authorities: int = Field(description="How many authorities were revoked.")
+    certificates: int = Field(description="How many certificates were revoked.")
+    disconnects: int = Field(description="Live sessions that are asked to end.")
 
 
 @router.get("", operation_id="listCertificates")

@@ -32,23 +32,30 @@ Asks = Annotated[
 
 
 class CoaAttribute(Input):
-    attribute: str = Field(max_length=253, examples=["Session-Timeout"])
-    value: str = Field(max_length=1_000, examples=["600"])
-    # RFC 2868 3.1
-    tag: int | None = Field(None, ge=1, le=31)
+    attribute: str = Field(max_length=253, examples=["Session-Timeout"], description="Name of the attribute.")
+    value: str = Field(max_length=1_000, examples=["600"], description="Its value, as text.")
+    tag: int | None = Field(None, ge=1, le=31, description="Tag of the attribute (RFC 2868 3.1); null: none.")
 
 
 class CoaRequestsInput(Input):
     """About the live sessions that fit all that is given: 1,000 at most."""
 
-    kind: CoaKind
-    # Id of one.
-    session: RowNumber | None = None
-    mac: str = Field("", max_length=40, examples=["00:00:5e:00:53:01"])
-    user: str = Field("", max_length=253)
-    nas: str = Field("", max_length=253)
-    # Of a change, and of nothing else.
-    attributes: list[CoaAttribute] = Field(default=[], max_length=50)
+    kind: CoaKind = Field(
+        description="What the NAS is asked: to end the session, to authenticate again, to bounce the port, "
+        "to change attributes."
+    )
+    session: RowNumber | None = Field(None, description="Id of one session.")
+    mac: str = Field(
+        "",
+        max_length=40,
+        examples=["00:00:5e:00:53:01"],
+        description='All live sessions of this device. "": not by device.',
+    )
+    user: str = Field("", max_length=253, description='All live sessions of this user. "": not by user.')
+    nas: str = Field("", max_length=253, description='All live sessions at this NAS. "": not by NAS.')
+    attributes: list[CoaAttribute] = Field(
+        default=[], max_length=50, description="Of a change, and of nothing else: what it sets."
+    )
 
 
 Withdraws = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNECT, Effect.SESSIONS, Effect.WORK))]

@@ -28,50 +28,58 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *O
 
 
 class EndpointEvidence(BaseModel):
-    # dhcp, lldp, cdp, http or radius.
-    source: str
-    key: str
-    value: str
-    at: datetime
+    source: str = Field(description="Who says so: dhcp, lldp, cdp, http, radius, api ...")
+    key: str = Field(description="What was looked at, such as a DHCP option.")
+    value: str = Field(description="The value.")
+    at: datetime = Field(description="When it was seen.")
 
 
 class PostureComparison(BaseModel):
-    attribute: str
-    operator: str
-    seen: list[Any]
+    attribute: str = Field(description="Name of the attribute.")
+    operator: str = Field(description="How the two are compared or put together.")
+    seen: list[Any] = Field(description="What is known of the device.")
 
 
 class EndpointFindings(BaseModel):
-    mac: str
-    # What spoke for its profile.
-    why: list[dict[str, Any]]
-    evidence: list[EndpointEvidence]
-    # Groups by rule that it is in, with the comparisons on account of which it is.
-    groups_by_rule: dict[str, list[PostureComparison]]
-    # Name to value, who told it, and until when it holds (epoch seconds).
-    posture: dict[str, dict[str, Any]]
-    # Where it was seen last.
-    site: str | None
-    port: str
-    method: str
-    identity: str
-    permitted: bool | None
-    times: int
+    mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    why: list[dict[str, Any]] = Field(description="What spoke for its profile.")
+    evidence: list[EndpointEvidence] = Field(description="What was seen of the device, and where it comes from.")
+    groups_by_rule: dict[str, list[PostureComparison]] = Field(
+        description="Groups by rule that it is in, with the comparisons on account of which it is."
+    )
+    posture: dict[str, dict[str, Any]] = Field(
+        description="What was told of the device: name to value, who told it, and until when it holds (epoch seconds)."
+    )
+    site: str | None = Field(
+        description='Slug of the site; null or "" where it belongs to none, or to one that is gone.'
+    )
+    port: str = Field(description='SSID, or port of the NAS; "" where it is not known.')
+    method: str = Field(description='Authentication method, such as eap-tls or mab; "" where it is not known.')
+    identity: str = Field(description="What the device or user called itself.")
+    permitted: bool | None = Field(description="Whether it was admitted last; null where only accounting told of it.")
+    times: int = Field(description="How often it was seen.")
 
 
 class PostureInput(Input):
-    # null takes one away.
-    values: dict[str, _Value] = Field(max_length=posture.MAX_FIELDS, examples=[{"mdm.compliant": True}])
-    # Who says so.
-    source: str = Field("api", max_length=63)
+    values: dict[str, _Value] = Field(
+        max_length=posture.MAX_FIELDS,
+        examples=[{"mdm.compliant": True}],
+        description="Name to value; null takes one away.",
+    )
+    source: str = Field("api", max_length=63, description="Who says so: dhcp, lldp, cdp, http, radius, api ...")
     lifetime_seconds: int = Field(
-        int(posture.DEFAULT_LIFETIME.total_seconds()), ge=1, le=int(posture.LONGEST_LIFETIME.total_seconds())
+        int(posture.DEFAULT_LIFETIME.total_seconds()),
+        ge=1,
+        le=int(posture.LONGEST_LIFETIME.total_seconds()),
+        description="For how many seconds it holds.",
     )
 
 
 class Posture(BaseModel):
-    mac: str
-    posture: dict[str, dict[str, Any]]
+    mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    posture: dict[str, dict[str, Any]] = Field(
+        description="What was told of the device: name to value, who told it, and until when it holds (epoch seconds)."
+    )
 
 
 @router.get("/findings", operation_id="getEndpointFindings")

@@ -32,29 +32,26 @@ Unblocks = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_UNBLOCK, 
 
 
 class Endpoint(Observed):
-    mac: str
-    name: str
-    status: Status
-    owner: str
-    notes: str
-    groups: list[str]
-    valid_until: datetime | None
-    attributes: dict[str, str]
-    # Whether the device made its address up (IEEE 802c).
-    random: bool
-    vendor: str
-    profile: str
-    # 0 to 100; 100 where a person said it.
-    profile_confidence: int
-    profile_set: bool
-    os: str
-    model: str
-    # Whether it has a passphrase of its own; which one is never shown.
-    psk: bool
-    first_seen_at: datetime | None
-    last_seen_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
+    mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    name: str = Field(description="Name, for people.")
+    status: Status = Field(description="discovered: seen, and nobody has decided about it yet.")
+    owner: str = Field(description='Whose it is, in words. "": not said.')
+    notes: str = Field(description='Notes for people. "": none.')
+    groups: list[str] = Field(description="Names of groups.")
+    valid_until: datetime | None = Field(description="Rejected after this moment; null: no end.")
+    attributes: dict[str, str] = Field(description="Names and values of one's own, which policies may read.")
+    random: bool = Field(description="Whether the device made its address up (IEEE 802c).")
+    vendor: str = Field(description='Vendor; "" where it is not known.')
+    profile: str = Field(description='What the device is, such as printer; "" where it is not known.')
+    profile_confidence: int = Field(description="How sure that is, 0 to 100; 100 where a person said it.")
+    profile_set: bool = Field(description="Whether a person said what it is.")
+    os: str = Field(description='Operating system; "" where it is not known.')
+    model: str = Field(description='Model of the device; "" where it is not known.')
+    psk: bool = Field(description="Whether there is a passphrase of its own; which one is never shown.")
+    first_seen_at: datetime | None = Field(description="When it was seen first; null: never.")
+    last_seen_at: datetime | None = Field(description="When it was seen last; null: never.")
+    created_at: datetime = Field(description="When it was made.")
+    updated_at: datetime = Field(description="When it was changed last.")
     _by_rule: frozenset[str] = PrivateAttr(frozenset())
 
     def ruled(self, groups: frozenset[str]) -> Self:
@@ -71,26 +68,32 @@ class Endpoint(Observed):
 
 
 class EndpointInput(Input):
-    mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"])
-    name: str = Field("", max_length=200, examples=["Printer, 2nd floor"])
-    owner: str = Field("", max_length=200)
-    notes: str = Field("", max_length=10_000)
-    groups: GroupNames = Field(default=[], examples=[["printers"]])
-    valid_until: Moment | None = None
-    attributes: dict[str, str] = Field(default={}, max_length=100)
-    # An address that the device made up changes with the network; taken only where it is said so.
-    allow_random: bool = False
+    mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"], description="MAC address, in any notation.")
+    name: str = Field("", max_length=200, examples=["Printer, 2nd floor"], description="Name, for people.")
+    owner: str = Field("", max_length=200, description='Whose it is, in words. "": not said.')
+    notes: str = Field("", max_length=10_000, description='Notes for people. "": none.')
+    groups: GroupNames = Field(default=[], examples=[["printers"]], description="Names of groups.")
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    attributes: dict[str, str] = Field(
+        default={}, max_length=100, description="Names and values of one's own choosing."
+    )
+    allow_random: bool = Field(
+        False, description="Takes MAC addresses that devices made up, which change with the network."
+    )
 
 
 class EndpointUpdate(Input):
-    name: Omittable[str] = Field(None, max_length=200)
-    owner: Omittable[str] = Field(None, max_length=200)
-    notes: Omittable[str] = Field(None, max_length=10_000)
-    groups: Omittable[GroupNames] = None
-    valid_until: Moment | None = None
-    # null takes one away.
-    attributes: Omittable[dict[str, str | None]] = Field(None, max_length=100)
-    profile: Omittable[str] = Field(None, max_length=200)
+    name: Omittable[str] = Field(None, max_length=200, description="Name, for people.")
+    owner: Omittable[str] = Field(None, max_length=200, description='Whose it is, in words. "": not said.')
+    notes: Omittable[str] = Field(None, max_length=10_000, description='Notes for people. "": none.')
+    groups: Omittable[GroupNames] = Field(None, description="Names of groups.")
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    attributes: Omittable[dict[str, str | None]] = Field(
+        None, max_length=100, description="Laid over those that it has; null takes one away."
+    )
+    profile: Omittable[str] = Field(
+        None, max_length=200, description='What the device is, such as printer; "" where it is not known.'
+    )
 
 
 class EndpointFilter:

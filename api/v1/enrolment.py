@@ -37,21 +37,24 @@ _LIFE = Field(7 * 86_400, ge=1, le=365 * 86_400, description="How long it is goo
 class EnrolmentSecret(Observed):
     """The secret itself is not stored."""
 
-    id: str
-    kind: EnrolmentKind
-    name: str | None
-    status: Literal["open", "used", "expired", "revoked"]
-    profile: str
-    # With neither the asker proposes names.
-    common_name: str | None
-    sans: list[str]
-    owner: str
-    ssid: str
-    uses: int
-    most_uses: int
-    expires_at: datetime
-    last_used_at: datetime | None
-    created_by: str
+    id: str = Field(description="Id; it stays.")
+    kind: EnrolmentKind = Field(description="Of which kind it is.")
+    name: str | None = Field(description="Name, for people.")
+    status: Literal["open", "used", "expired", "revoked"] = Field(description="What state it is in.")
+    profile: str = Field(description="Of the certificates that it allows.")
+    common_name: str | None = Field(
+        description="Common name of the certificate; null where the device proposes names itself."
+    )
+    sans: list[str] = Field(
+        description="Alternative names of the certificate, each with its kind, such as dns:laptop-1.acme.example."
+    )
+    owner: str = Field(description='Whose it is, in words. "": not said.')
+    ssid: str = Field(description='Name of the Wi-Fi network that is set up; "" for none.')
+    uses: int = Field(description="How often it was used.")
+    most_uses: int = Field(description="How often it may be used.")
+    expires_at: datetime = Field(description="When it ends.")
+    last_used_at: datetime | None = Field(description="When it was used last; null: never.")
+    created_by: str = Field(description="Who made it.")
 
     def observed(self) -> set[str]:
         used = {"uses", "last_used_at"}
@@ -59,61 +62,58 @@ class EnrolmentSecret(Observed):
 
 
 class CreatedEnrolmentLink(EnrolmentSecret):
-    # Who has it has the certificate: for its owner alone. Shown this once.
-    url: str
+    url: str = Field(description="Who has it has the certificate: for its owner alone. Shown this once.")
 
 
 class CreatedEnrolmentSecret(EnrolmentSecret):
-    # Where devices enrol.
-    url: str
-    # Of HTTP basic authentication (EST); null for SCEP, where the secret is the challenge.
-    user: str | None
-    # Shown this once.
-    secret: str
+    url: str = Field(description="Where devices enrol.")
+    user: str | None = Field(
+        description="User name of HTTP basic authentication (EST); null for SCEP, where the secret is the challenge."
+    )
+    secret: str = Field(description="The secret. Where it is told, it is this once.")
 
 
 class _EnrolmentInput(Input):
-    profile: ClientProfile = "eap-client-device"
-    # Without it the name of the endpoint or user.
-    common_name: Text | None = Field(None, examples=["laptop-1"])
-    sans: Sans = Field(default=[])
-    endpoint_mac: str | None = Field(None, max_length=40)
-    user_name: str | None = Field(None, max_length=256)
-    # Whose the device is, in words.
-    owner: Text = ""
+    profile: ClientProfile = Field("eap-client-device", description="Of the certificates that it allows.")
+    common_name: Text | None = Field(
+        None, examples=["laptop-1"], description="Common name; null: the name of the endpoint or user."
+    )
+    sans: Sans = Field(
+        default=[],
+        description="Alternative names of the certificate, each with its kind, such as dns:laptop-1.acme.example.",
+    )
+    endpoint_mac: str | None = Field(None, max_length=40, description="MAC address of the device that it is for.")
+    user_name: str | None = Field(None, max_length=256, description="Name of the user that it is for.")
+    owner: Text = Field("", description='Whose it is, in words. "": not said.')
     life_seconds: int = _LIFE
 
 
 class EnrolmentLinkInput(_EnrolmentInput):
-    # The Wi-Fi network that an Apple profile sets up.
-    ssid: Text = ""
+    ssid: Text = Field("", description='Name of the Wi-Fi network that is set up; "" for none.')
 
 
 class EnrolmentSecretInput(_EnrolmentInput):
-    kind: Literal["est", "scep"] = "est"
-    # For EST, in place of the user name that is made up.
-    name: Text | None = None
-    uses: int = Field(1, ge=1, le=enrolment.MOST_USES)
+    kind: Literal["est", "scep"] = Field("est", description="Of which kind it is.")
+    name: Text | None = Field(None, description="For EST, in place of the user name that is made up.")
+    uses: int = Field(1, ge=1, le=enrolment.MOST_USES, description="How often it may be used.")
     any_name: bool = Field(
         False, description="The device chooses its names. A secret for one use needs this or a name."
     )
 
 
 class RenewalSettings(Input):
-    # Whether a renewal may keep its key.
-    keeps_key: bool
+    keeps_key: bool = Field(description="Whether a renewal may keep its key.")
 
 
 class DeviceSetUpFile(BaseModel):
-    name: str
-    # In base64.
-    content: str
+    name: str = Field(description="Name, for people.")
+    content: str = Field(description="The file, in base64.")
 
 
 class DeviceSetUp(BaseModel):
-    network: str
-    server_names: list[str]
-    files: list[DeviceSetUpFile]
+    network: str = Field(description='Name of the network (SSID); "" for a wired one.')
+    server_names: list[str] = Field(description="Names that devices check in the RADIUS server's certificate.")
+    files: list[DeviceSetUpFile] = Field(description="The files.")
 
 
 @router.get("/enrolment-secrets", operation_id="listEnrolmentSecrets")

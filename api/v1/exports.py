@@ -42,38 +42,34 @@ _File = Annotated[str, Path(max_length=200, description="Of `files`, or manifest
 
 
 class ExportFile(BaseModel):
-    file: str
-    since: datetime
-    until: datetime
-    rows: int
-    bytes: int
-    sha256: str
+    file: str = Field(description="Name of the file.")
+    since: datetime = Field(description="From when on.")
+    until: datetime = Field(description="Until when; the moment itself is not included.")
+    rows: int = Field(description="How many rows.")
+    bytes: int = Field(description="Size in bytes.")
+    sha256: str = Field(description="SHA-256, in hex.")
 
 
 class Export(Observed):
-    id: int
-    log: str
-    format: ExportFormat
-    since: datetime
-    # Not included.
-    until: datetime
-    state: ExportState
-    percent: int
-    rows: int
-    bytes: int
-    files: list[ExportFile]
-    # Of manifest.json, which has those of the files.
-    sha256: str
-    error: str
-    failures: int
-    # Of a day that is about to be deleted.
-    before_deletion: bool
-    asked_by: str
-    asked_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    # Of one before deletion: since when its files are the only copy.
-    rows_gone_at: datetime | None
+    id: int = Field(description="Id; it stays.")
+    log: str = Field(description="Which log.")
+    format: ExportFormat = Field(description="The form of the files.")
+    since: datetime = Field(description="The first moment that is in it.")
+    until: datetime = Field(description="Until when; the moment itself is not included.")
+    state: ExportState = Field(description="How far it is.")
+    percent: int = Field(description="How far it is, 0 to 100.")
+    rows: int = Field(description="How many rows.")
+    bytes: int = Field(description="Size in bytes.")
+    files: list[ExportFile] = Field(description="The files.")
+    sha256: str = Field(description="SHA-256 (hex) of manifest.json, which has those of the files.")
+    error: str = Field(description='Why it failed; "" where it did not.')
+    failures: int = Field(description="How many attempts failed.")
+    before_deletion: bool = Field(description="Whether it is of a day that is about to be deleted.")
+    asked_by: str = Field(description="Who asked for it, such as token:setup.")
+    asked_at: datetime = Field(description="When it was asked for.")
+    started_at: datetime | None = Field(description="When it started; null while it waits.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
+    rows_gone_at: datetime | None = Field(description="Of one before deletion: since when its files are the only copy.")
 
     def observed(self) -> set[str]:
         """Until it ends the worker begins it, brings it on and tries it again."""
@@ -82,11 +78,10 @@ class Export(Observed):
 
 
 class ExportInput(Input):
-    log: Literal["auth", "accounting", "sessions", "usage"]
-    since: PastMoment
-    # Now, where it is left out.
-    until: PastMoment | None = None
-    format: ExportFormat = Field("csv")
+    log: Literal["auth", "accounting", "sessions", "usage"] = Field(description="Which log.")
+    since: PastMoment = Field(description="From when on.")
+    until: PastMoment | None = Field(None, description="The end, not included; null: now.")
+    format: ExportFormat = Field("csv", description="The form of the files.")
 
 
 @router.get("", operation_id="listExports")

@@ -34,9 +34,10 @@ _External = Annotated[
 
 
 class CertificateFile(Input):
-    name: str = Field("", max_length=200, examples=["root.pem"])
-    # PEM; DER and PKCS#7 in base64.
-    content: str = Field(max_length=FILE_BYTES_MOST * 4 // 3 + 4)
+    name: str = Field(
+        "", max_length=200, examples=["root.pem"], description="Name of the file, for answers that speak of it."
+    )
+    content: str = Field(max_length=FILE_BYTES_MOST * 4 // 3 + 4, description="PEM; DER and PKCS#7 in base64.")
 
     @property
     def data(self) -> bytes:
@@ -49,38 +50,41 @@ class CertificateFile(Input):
 
 
 class AuthorityUpload(Input):
-    # Every authority that issues certificates to devices, and those above it up to the root.
-    files: list[CertificateFile] = Field(min_length=1, max_length=_FILES_MOST)
-    # Where their lists of revoked certificates are, and where their status is asked for; "": as certificates say.
-    crl_url: Url = ""
-    ocsp_url: Url = ""
+    files: list[CertificateFile] = Field(
+        min_length=1,
+        max_length=_FILES_MOST,
+        description="Every authority that issues certificates to devices, and those above it up to the root.",
+    )
+    crl_url: Url = Field("", description='Where the list of revoked certificates is; "": as certificates say.')
+    ocsp_url: Url = Field("", description='Where status is asked for by OCSP; "": as certificates say.')
 
 
 class UploadedAuthorities(BaseModel):
-    items: list[Authority]
-    # Its radiusd is exchanged in a quiet moment, within seconds, before the new ones admit anybody.
-    needs_exchange: bool
+    items: list[Authority] = Field(description="The rows.")
+    needs_exchange: bool = Field(
+        description="Its radiusd is exchanged in a quiet moment, within seconds, before the new ones admit anybody."
+    )
 
 
 class AuthoritySourcesUpdate(Input):
-    # "" goes by what certificates say; what is left out stays.
-    crl_url: Omittable[Url] = None
-    ocsp_url: Omittable[Url] = None
+    crl_url: Omittable[Url] = Field(None, description='"" goes by what certificates say; left out, it stays as it is.')
+    ocsp_url: Omittable[Url] = Field(None, description='"" goes by what certificates say; left out, it stays as it is.')
 
 
 class AuthorityStatusRefresh(BaseModel):
-    id: UUID
-    name: str
-    # Empty where no address is known.
-    asked: list[Literal["crl", "ocsp"]]
+    id: UUID = Field(description="Id; it stays.")
+    name: str = Field(description="Name of the authority.")
+    asked: list[Literal["crl", "ocsp"]] = Field(
+        description="What was asked for status: CRL, OCSP. Empty where no address is known."
+    )
 
 
 class AuthorityStatusRefreshes(BaseModel):
-    items: list[AuthorityStatusRefresh]
+    items: list[AuthorityStatusRefresh] = Field(description="The rows.")
 
 
 class RemovedAuthorities(BaseModel):
-    removed: list[UUID]
+    removed: list[UUID] = Field(description="Ids of those that went.")
 
 
 @router.post("", status_code=201, operation_id="importAuthorities")

@@ -46,16 +46,16 @@ _CHOSEN = {"name", "kind", "destination", "paused_because", "former_secret_until
 
 
 class Feed(Observed):
-    name: str
-    kind: Literal["syslog", "webhook"]
-    # Host and port, or the address without what is behind its host.
-    destination: str
-    state: Literal["ok", "behind", "failing", "paused"]
-    behind_events: int
-    behind_since: datetime | None
-    delivered: int
-    # Not delivered in time and not tried any more.
-    lost: int
+    name: str = Field(description="Name, for people.")
+    kind: Literal["syslog", "webhook"] = Field(description="How events are sent.")
+    destination: str = Field(description="Host and port, or the address without what is behind its host.")
+    state: Literal["ok", "behind", "failing", "paused"] = Field(
+        description="behind: events wait. failing: the receiver takes nothing."
+    )
+    behind_events: int = Field(description="Events that wait to be delivered.")
+    behind_since: datetime | None = Field(description="Since when events wait.")
+    delivered: int = Field(description="How many events were delivered.")
+    lost: int = Field(description="Events that were not delivered in time and are not tried any more.")
 
     def observed(self) -> set[str]:
         # That it is paused somebody has said, what it is else is seen.
@@ -64,70 +64,62 @@ class Feed(Observed):
 
 
 class FeedDetail(Feed):
-    replays: bool
-    paused_because: str
-    failing_since: datetime | None
-    failure: str
-    attempts: int
-    # null where it does not fail.
-    next_attempt_at: datetime | None
-    # What a batch may have since the receiver took too long for more; null for as much as ever.
-    at_once: int | None
-    delivered_at: datetime | None
-    former_secret_until: datetime | None
-    # "(sealed)" and "(PEM)" stand for what is not shown.
-    settings: dict[str, Any]
+    replays: bool = Field(description="Whether events of before are being sent again.")
+    paused_because: str = Field(description='Why it is paused; "" where it is not.')
+    failing_since: datetime | None = Field(description="Since when the receiver takes nothing.")
+    failure: str = Field(description='Why the last attempt failed; "" where it did not.')
+    attempts: int = Field(description="Attempts since the last that succeeded.")
+    next_attempt_at: datetime | None = Field(description="When the next attempt is made; null where it does not fail.")
+    at_once: int | None = Field(
+        description="Events that a batch may have since the receiver took too long for more; null for as many as ever."
+    )
+    delivered_at: datetime | None = Field(description="When the receiver took something last.")
+    former_secret_until: datetime | None = Field(description="Until when the former secret signs, too.")
+    settings: dict[str, Any] = Field(
+        description='As they were given; "(sealed)" and "(PEM)" stand for what is not shown.'
+    )
 
 
 class CreatedFeed(FeedDetail):
-    # Of a webhook: it signs, and is in this answer alone.
-    secret: str | None
+    secret: str | None = Field(description="Of a webhook: signs what is sent, and is in this answer alone.")
 
 
 class WebhookFeedInput(Input):
-    kind: Literal["webhook"]
-    name: Slug = Field(examples=["siem"])
-    settings: WebhookFeedSettings
+    kind: Literal["webhook"] = Field(description="Of which kind it is.")
+    name: Slug = Field(examples=["siem"], description="Name, for people.")
+    settings: WebhookFeedSettings = Field(description="The settings.")
 
 
 class SyslogFeedInput(Input):
-    kind: Literal["syslog"]
-    name: Slug = Field(examples=["siem"])
-    settings: SyslogFeedSettings
-    # PEM of the key of `client_certificate`; sealed.
-    client_key: _Pem = ""
+    kind: Literal["syslog"] = Field(description="Of which kind it is.")
+    name: Slug = Field(examples=["siem"], description="Name, for people.")
+    settings: SyslogFeedSettings = Field(description="The settings.")
+    client_key: _Pem = Field("", description="PEM of the key of `client_certificate`; sealed, and never shown.")
 
 
 class FeedPause(Input):
-    because: str = Field("", max_length=1_000)
+    because: str = Field("", max_length=1_000, description="Why, for whoever finds it paused.")
 
 
 class FeedReplay(Input):
-    since: PastMoment
-    # Now, where it is left out.
-    until: PastMoment | None = None
+    since: PastMoment = Field(description="From when on.")
+    until: PastMoment | None = Field(None, description="The end, not included; null: now.")
 
 
 class FeedSecretRotation(Input):
-    # Of a webhook: so long the former secret signs, too.
-    keep_seconds: int = Field(86_400, ge=0, le=30 * 86_400)
-    # Of syslog: PEM of the new certificate with its chain, and of its key.
-    client_certificate: _Pem = ""
-    client_key: _Pem = ""
+    keep_seconds: int = Field(86_400, ge=0, le=30 * 86_400, description="So many seconds the former secret signs, too.")
+    client_certificate: _Pem = Field("", description="Of syslog: PEM of the new certificate, with its chain.")
+    client_key: _Pem = Field("", description="PEM of the key of `client_certificate`; sealed, and never shown.")
 
 
 class RotatedFeedSecret(BaseModel):
-    # Of a webhook: in this answer alone.
-    secret: str | None
+    secret: str | None = Field(description="Of a webhook: signs what is sent, and is in this answer alone.")
 
 
 class FeedTestResult(BaseModel):
-    # Whether the destination accepted the event.
-    delivered: bool
-    # Id of the event that was sent; "" where it was not delivered.
-    sent: str
-    # Why it was not delivered; "" where it was.
-    failure: str
+    delivered: bool = Field(description="Whether the destination accepted the event.")
+    sent: str = Field(description='Id of the event that was sent; "" where it was not delivered.')
+    failure: str = Field(description='Why the event was not delivered; "" where it was.')
 
 
 @router.get("", operation_id="listFeeds")

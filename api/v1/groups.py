@@ -31,36 +31,33 @@ ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *
 
 
 class UserGroup(BaseModel):
-    id: UUID
-    name: str
+    id: UUID = Field(description="Id; it stays.")
+    name: str = Field(description="Name, for people.")
 
 
 class EndpointGroup(UserGroup):
-    # A condition, of which the members are made; null where people choose them.
-    rule: _Rule | None
-    # Whether its members share a passphrase; which one is never shown.
-    psk: bool
+    rule: _Rule | None = Field(description="A condition, of which the members are made; null where people choose them.")
+    psk: bool = Field(description="Whether its members share a passphrase; which one is never shown.")
 
 
 class UserGroupInput(Input):
-    name: Name = Field(examples=["staff"])
+    name: Name = Field(examples=["staff"], description="Name, for people.")
 
 
 class EndpointGroupInput(Input):
-    name: Name = Field(examples=["printers"])
-    rule: _Rule | None = None
+    name: Name = Field(examples=["printers"], description="Name, for people.")
+    rule: _Rule | None = Field(
+        None, description="A condition, of which the members are made; null: people choose them."
+    )
 
 
 class UserGroupUpdate(Input):
-    # Not while a policy names the group.
-    name: Omittable[Name] = Field(None, examples=["teachers"])
+    name: Omittable[Name] = Field(None, examples=["teachers"], description="Name, for people.")
 
 
 class EndpointGroupUpdate(Input):
-    # Not while a policy names the group.
-    name: Omittable[Name] = Field(None, examples=["cameras"])
-    # null: people choose the members again, and those of the rule go.
-    rule: _Rule | None = None
+    name: Omittable[Name] = Field(None, examples=["cameras"], description="Name, for people.")
+    rule: _Rule | None = Field(None, description="null: people choose the members again, and those of the rule go.")
 
 
 @of_endpoints.get("", operation_id="listEndpointGroups")

@@ -35,53 +35,57 @@ Tries = Annotated[Access, Depends(ReadsTenant(Permission.SOURCE_MANAGE, Effect.C
 
 
 class IdentitySource(BaseModel):
-    name: str
-    kind: _Kind
-    # Asked by position, then by name.
-    position: int
-    enabled: bool
-    # Whether the password of bind_dn or the client secret is there; it is never shown.
-    secret: Literal["set", "none"]
-    # What was set; docs/how-to/identity-sources.md lists all, with what they are where they are not set.
-    settings: dict[str, Any]
+    name: str = Field(description="Name, for people.")
+    kind: _Kind = Field(description="Of which kind it is.")
+    position: int = Field(description="Sources are asked by position, then by name.")
+    enabled: bool = Field(description="Whether it is asked.")
+    secret: Literal["set", "none"] = Field(
+        description="Whether the password of bind_dn or the client secret is there; it is never shown."
+    )
+    settings: dict[str, Any] = Field(
+        description="What was set; docs/how-to/identity-sources.md lists all, with what they are where "
+        "they are not set."
+    )
 
 
 class IdentitySourceInput(Input):
-    name: Slug = Field(examples=["directory"])
-    kind: _Kind
-    settings: dict[str, Any] = Field(max_length=50, examples=[_LDAP])
-    secret: _Secret | None = None
-    position: _Position = sources.USUAL_POSITION
-    enabled: bool = True
+    name: Slug = Field(examples=["directory"], description="Name, for people.")
+    kind: _Kind = Field(description="Of which kind it is.")
+    settings: dict[str, Any] = Field(
+        max_length=50,
+        examples=[_LDAP],
+        description="docs/how-to/identity-sources.md lists all, with what they are where they are not set.",
+    )
+    secret: _Secret | None = Field(
+        None, description="Password of bind_dn, or the client secret; sealed, and never shown."
+    )
+    position: _Position = Field(sources.USUAL_POSITION, description="The place in the order, from 0.")
+    enabled: bool = Field(True, description="Whether it is asked.")
 
 
 class IdentitySourceUpdate(Input):
-    # Laid over those that it has; null brings a default back.
-    settings: Omittable[dict[str, Any]] = Field(None, max_length=50)
-    # To be given again where another server would get it.
-    secret: Omittable[_Secret] = None
-    position: Omittable[_Position] = None
-    enabled: Omittable[bool] = None
+    settings: Omittable[dict[str, Any]] = Field(
+        None, max_length=50, description="Laid over those that it has; null brings a default back."
+    )
+    secret: Omittable[_Secret] = Field(None, description="To be given again where another server would get it.")
+    position: Omittable[_Position] = Field(None, description="The place in the order, from 0.")
+    enabled: Omittable[bool] = Field(None, description="Whether it is asked.")
 
 
 class IdentitySourceTest(Input):
-    user: str = Field(max_length=253, examples=["ann"])
-    password: str = Field(max_length=128)
+    user: str = Field(max_length=253, examples=["ann"], description="User name to try.")
+    password: str = Field(max_length=128, description="Its password; it is not kept.")
 
 
 class IdentitySourceTestResult(BaseModel):
-    # Whether the password holds.
-    verified: bool
-    # As the authentication log has it; "" where it holds.
-    reason: str
-    detail: str
-    advice: str
-    # As the source spells it.
-    name: str
-    groups: list[str]
-    attributes: dict[str, list[str]]
-    # What was done on the way.
-    steps: list[str]
+    verified: bool = Field(description="Whether the password holds.")
+    reason: str = Field(description='As the authentication log has it; "" where the password holds.')
+    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
+    advice: str = Field(description='What to do about it. "" where nothing is amiss.')
+    name: str = Field(description='As the source spells it; "" where there is no such user.')
+    groups: list[str] = Field(description="Names of groups.")
+    attributes: dict[str, list[str]] = Field(description="What the source says of the user.")
+    steps: list[str] = Field(description="What was done on the way.")
 
 
 @router.get("", operation_id="listIdentitySources")

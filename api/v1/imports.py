@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.json_input import takes
@@ -41,40 +41,37 @@ _BODY = takes(most_bytes=16 * 1024 * 1024, media_type="application/octet-stream"
 
 
 class ImportedRow(BaseModel):
-    line: int
-    noun: service.Noun
-    name: str
-    # same: it is as the file says already. keep: it is there, and stays as it is.
-    action: Action
+    line: int = Field(description="Number of the line, from 1.")
+    noun: service.Noun = Field(description="What the row is.")
+    name: str = Field(description="What the row is about.")
+    action: Action = Field(
+        description="What becomes of it. same: it is as the file says already. keep: it is there, and stays as it is."
+    )
 
 
 class ImportNote(BaseModel):
     """What was left out, or is to be done by hand."""
 
-    line: int
-    text: str
+    line: int = Field(description="Number of the line, from 1.")
+    text: str = Field(description="The text.")
 
 
 class ImportMistake(BaseModel):
-    line: int
-    field: str
-    detail: str
-    remedy: str
+    line: int = Field(description="Number of the line, from 1.")
+    field: str = Field(description='The field; "" of the whole row.')
+    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
+    remedy: str = Field(description='What to do about it; "" where there is nothing to do.')
 
 
 class ImportReport(BaseModel):
-    # Whether it was stored: not of a dry run.
-    stored: bool
-    # By noun and action; and names of the groups that are made.
-    counts: dict[str, Any]
-    # The first thousand.
-    rows: list[ImportedRow]
-    rows_in_all: int
-    notes: list[ImportNote]
-    notes_in_all: int
-    # Of a dry run: what has to be put right before anything is stored.
-    mistakes: list[ImportMistake]
-    mistakes_in_all: int
+    stored: bool = Field(description="Whether it was stored: not of a dry run.")
+    counts: dict[str, Any] = Field(description="How many, by noun and action; and names of the groups that are made.")
+    rows: list[ImportedRow] = Field(description="The first thousand rows.")
+    rows_in_all: int = Field(description="How many rows, those that are not listed included.")
+    notes: list[ImportNote] = Field(description="What was passed over, and why.")
+    notes_in_all: int = Field(description="How many notes, those that are not listed included.")
+    mistakes: list[ImportMistake] = Field(description="What has to be put right before anything is stored.")
+    mistakes_in_all: int = Field(description="How many mistakes, those that are not listed included.")
 
 
 class ImportOptions:

@@ -33,40 +33,43 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *O
 class DiscoveredEndpoint(BaseModel):
     """What a decision goes by: what it is, where it was seen, how often, and what the policy said."""
 
-    mac: str
-    random: bool
-    vendor: str
-    profile: str
-    profile_confidence: int
-    # Slug; null where it was not seen at one.
-    site: str | None
-    # SSID or port of the NAS.
-    port: str
-    method: str
-    # Of the last authentication; null where only accounting told of it.
-    permitted: bool | None
-    times: int
-    first_seen_at: datetime | None
-    last_seen_at: datetime | None
+    mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    random: bool = Field(description="Whether the device made its address up (IEEE 802c).")
+    vendor: str = Field(description='Vendor; "" where it is not known.')
+    profile: str = Field(description='What the device is, such as printer; "" where it is not known.')
+    profile_confidence: int = Field(description="How sure that is, 0 to 100; 100 where a person said it.")
+    site: str | None = Field(
+        description='Slug of the site; null or "" where it belongs to none, or to one that is gone.'
+    )
+    port: str = Field(description='SSID, or port of the NAS; "" where it is not known.')
+    method: str = Field(description='Authentication method, such as eap-tls or mab; "" where it is not known.')
+    permitted: bool | None = Field(description="Whether it was admitted last; null where only accounting told of it.")
+    times: int = Field(description="How often it was seen.")
+    first_seen_at: datetime | None = Field(description="When it was seen first; null: never.")
+    last_seen_at: datetime | None = Field(description="When it was seen last; null: never.")
 
 
 class Classification(Input):
     """Which ones: addresses, or what the other fields mean; those that are in the inbox."""
 
-    action: inbox.Action
-    macs: list[Annotated[str, Field(max_length=40)]] = Field(default=[], max_length=inbox.MAX_CLASSIFIED)
-    vendor: _Text = ""
-    profile: _Text = ""
-    text: _Text = ""
-    site: Annotated[str, Field(max_length=63)] = ""
-    seen_since: PastMoment | None = None
-    random: bool | None = None
-    # Of those that are approved.
-    groups: GroupNames = Field(default=[])
-    valid_until: Moment | None = None
-    allow_random: bool = False
-    # Tells which they are and changes nothing.
-    dry_run: bool = False
+    action: inbox.Action = Field(description="What becomes of them: approved, blocked, or ignored.")
+    macs: list[Annotated[str, Field(max_length=40)]] = Field(
+        default=[],
+        max_length=inbox.MAX_CLASSIFIED,
+        description="MAC addresses of those that are meant; empty: all that the other fields choose.",
+    )
+    vendor: _Text = Field("", description="Of those whose vendor has this part.")
+    profile: _Text = Field("", description="Of those that are this, such as printer.")
+    text: _Text = Field("", description="Of those whose name or owner has this part.")
+    site: Annotated[str, Field(max_length=63)] = Field("", description="Of those seen last at this site (slug).")
+    seen_since: PastMoment | None = Field(None, description="Those that were seen since.")
+    random: bool | None = Field(None, description="Of those that made their address up, or of those that did not.")
+    groups: GroupNames = Field(default=[], description="Groups of those that are approved.")
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    allow_random: bool = Field(
+        False, description="Takes MAC addresses that devices made up, which change with the network."
+    )
+    dry_run: bool = Field(False, description="Tells what would be, and changes nothing.")
 
     def filter(self) -> Filter:
         """Raises InvalidInput where it names nothing in particular."""
@@ -79,8 +82,8 @@ class Classification(Input):
 
 
 class ClassificationResult(BaseModel):
-    count: int
-    items: list[DiscoveredEndpoint]
+    count: int = Field(description="How many.")
+    items: list[DiscoveredEndpoint] = Field(description="The rows.")
 
 
 @router.get("/inbox", operation_id="listDiscoveredEndpoints")

@@ -37,25 +37,26 @@ State = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
 class Job(Observed):
-    id: UUID
-    kind: str = Field(examples=["endpoints.import"])
-    title: str
-    state: State
-    # Somebody wants it to end; it will, at its next step.
-    is_cancelled: bool
-    done: int
-    # 0 where it is not known.
-    total: int
-    # null also where the caller could neither start the job nor read what it is about.
-    result: dict[str, Any] | None
-    # As a problem of an answer would be (RFC 9457); of one that is queued, why it is tried again. Such callers see
-    # its code and title.
-    problem: dict[str, Any] | None
-    asked_by: str
-    request_id: str | None
-    created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
+    id: UUID = Field(description="Id of the job.")
+    kind: str = Field(
+        examples=["endpoints.import"],
+        description="What it does: imports.run, policies.replay, tenants.export, templates.roll-out ... "
+        "The list is open.",
+    )
+    title: str = Field(description="What it is, in a few words.")
+    state: State = Field(description="How far it is.")
+    is_cancelled: bool = Field(description="Somebody wants it to end; it will, at its next step.")
+    done: int = Field(description="How much of `total` is done.")
+    total: int = Field(description="How much there is; 0 where that is not known.")
+    result: dict[str, Any] | None = Field(description="What came of it; null until it is done.")
+    problem: dict[str, Any] | None = Field(
+        description="What went wrong, as problem details (RFC 9457); of one that is queued, why it is tried again."
+    )
+    asked_by: str = Field(description="Who asked for it, such as token:setup.")
+    request_id: str | None = Field(description="X-Request-Id of the request that asked for it.")
+    created_at: datetime = Field(description="When it was made.")
+    started_at: datetime | None = Field(description="When it started; null while it waits.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
 
     def observed(self) -> set[str]:
         """Until it ends the worker begins it, brings it on and tries it again."""

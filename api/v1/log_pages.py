@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Annotated, TypedDict, TypeVar
 
 from fastapi import Query
+from pydantic import Field
 
 from api.v1.keys import key_text, moment_key
 from api.v1.moments import PastMoment
@@ -20,8 +21,9 @@ Until = Annotated[PastMoment | None, Query(description="Before that.")]
 class LogPage(Page[Item]):
     """What fits is looked for as long as one answer may take: a page may be short, or empty, and yet have a `next`."""
 
-    # So far it was looked through; null where all was.
-    searched_to: datetime | None
+    searched_to: datetime | None = Field(
+        description="All that is not older than that was looked through; null where all was."
+    )
 
 
 class LogRange(TypedDict):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from api.me import Me
 from api.v1.inputs import Input, Name
@@ -23,46 +23,46 @@ _Me = Annotated[Me, Depends()]
 
 
 class MyAccount(BaseModel):
-    email: str
-    name: str
-    # What was shown in this browser: password, totp, passkey ...
-    factors: list[str]
-    has_two_factors: bool
-    # With what a sign-in by password goes on; null where an organisation's provider has named the person.
-    methods: list[str] | None
-    # Whether the account may be changed from here; see docs/how-to/sign-in.md.
-    is_own: bool
-    expires_at: datetime
-    # What changes ask for, as the header Admit-CSRF.
-    csrf_token: str
+    email: str = Field(description="E-mail address.")
+    name: str = Field(description="As others see it.")
+    factors: list[str] = Field(description="What was shown in this browser: password, totp, passkey ...")
+    has_two_factors: bool = Field(description="Whether two factors are registered.")
+    methods: list[str] | None = Field(
+        description="How a sign-in by password goes on; null where an organisation's provider has named the person."
+    )
+    is_own: bool = Field(description="Whether the account signs in here, with a password or passkey of its own.")
+    expires_at: datetime = Field(description="When it ends.")
+    csrf_token: str = Field(description="What changes by the cookie send as the header Admit-CSRF.")
 
 
 class MyAccountUpdate(Input):
-    name: Name
+    name: Name = Field(description="As others see it.")
 
 
 class MySession(BaseModel):
-    id: UUID
-    here: bool
-    factors: list[str]
-    from_address: str | None
-    user_agent: str
-    created_at: datetime
-    last_seen_at: datetime
+    id: UUID = Field(description="Id; it stays.")
+    here: bool = Field(description="Whether it is the sign-in of this request.")
+    factors: list[str] = Field(
+        description="What was shown to sign in: password, totp, passkey, recovery-code, sign-on."
+    )
+    from_address: str | None = Field(description="IP address that it came from.")
+    user_agent: str = Field(description="What the browser says that it is.")
+    created_at: datetime = Field(description="When it was made.")
+    last_seen_at: datetime = Field(description="When it was seen last; null: never.")
 
 
 class MyPlace(BaseModel):
-    kind: Literal["msp", "tenant"]
-    id: UUID
-    msp_id: UUID
-    slug: str
-    name: str
-    status: str
-    permissions: list[str]
+    kind: Literal["msp", "tenant"] = Field(description="Whether it is an MSP or a tenant.")
+    id: UUID = Field(description="Id; it stays.")
+    msp_id: UUID = Field(description="Id of the MSP.")
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    name: str = Field(description="Name of the MSP or tenant.")
+    status: str = Field(description="Of a tenant its status; of an MSP active.")
+    permissions: list[str] = Field(description="What the asker may do there.")
 
 
 class PasswordUpdate(Input):
-    password: Password
+    password: Password = Field(description="The new password.")
 
 
 @router.get("/me", operation_id="getMe")

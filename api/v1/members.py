@@ -23,18 +23,19 @@ router = APIRouter(tags=["members"])
 
 
 class Member(Observed):
-    id: UUID
-    email: str
-    # "" until the person has come in.
-    name: str
-    # invited (and has not come in yet) | active | disabled
-    status: str
-    role: str
-    permissions: list[str]
-    # Ids of the MSP's tenants that the role is for; null for all of them.
-    tenants: list[UUID] | None
-    created_by: str
-    created_at: datetime
+    id: UUID = Field(description="Id; it stays.")
+    email: str = Field(description="E-mail address.")
+    name: str = Field(description="Name, for people.")
+    status: str = Field(description="What state it is in.")
+    role: str = Field(description="Slug of the role.")
+    permissions: list[str] = Field(
+        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md)."
+    )
+    tenants: list[UUID] | None = Field(
+        description="Ids of the MSP's tenants that the role is for; null for all of them."
+    )
+    created_by: str = Field(description="Who made it.")
+    created_at: datetime = Field(description="When it was made.")
 
     def observed(self) -> set[str]:
         """That the person has come in is seen; that the account is disabled, somebody has said."""
@@ -42,13 +43,16 @@ class Member(Observed):
 
 
 class MemberUpdate(Input):
-    role: Slug = Field(examples=["msp-technician"])
-    # Slugs of the MSP's tenants that the role is for; null for all, those to come included.
-    tenants: list[Slug] | None = Field(None, max_length=1_000)
+    role: Slug = Field(examples=["msp-technician"], description="Slug of the role.")
+    tenants: list[Slug] | None = Field(
+        None,
+        max_length=1_000,
+        description="Slugs of the MSP's tenants that the role is for; null for all, those to come included.",
+    )
 
 
 class MemberInput(MemberUpdate):
-    email: str = Field(max_length=255, examples=["ann@example.com"])
+    email: str = Field(max_length=255, examples=["ann@example.com"], description="E-mail address.")
     invite: bool = Field(
         True, description="A mail says where to sign in; who has no account gets a link for a password."
     )

@@ -35,36 +35,33 @@ class MovePlace(BaseModel):
     """Where NASes send to."""
 
     address: str = Field(description="Of that cell, or else of the platform.", examples=["radius.example"])
-    auth_port: int
-    acct_port: int
+    auth_port: int = Field(description="UDP port for authentication.")
+    acct_port: int = Field(description="UDP port for accounting.")
 
 
 class TenantMove(BaseModel):
     """What has to be changed at NASes. Their secrets stay as they are."""
 
-    # prepared: `after` does not answer yet. switched: `before` answers no more. finished, cancelled.
-    state: str
-    before: MovePlace | None
-    after: MovePlace | None
-    # What is to be done at NASes now, in a sentence.
-    told: str
-    created_at: datetime
-    switched_at: datetime | None
-    ended_at: datetime | None
+    state: str = Field(description="prepared: `after` does not answer yet. switched: `before` answers no more.")
+    before: MovePlace | None = Field(description="Where the tenant was answered before; null where that is over.")
+    after: MovePlace | None = Field(description="Where the tenant is answered afterwards; null where that is over.")
+    told: str = Field(description="What is to be done at NASes now, in a sentence.")
+    created_at: datetime = Field(description="When it was made.")
+    switched_at: datetime | None = Field(description="When it was switched.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
 
 
 class Move(TenantMove, Observed):
-    from_cell: str
-    to_cell: str
-    # Whether it can be switched or finished.
-    ready: bool
+    from_cell: str = Field(description="Name of the cell that it leaves.")
+    to_cell: str = Field(description="Name of the cell that it goes to.")
+    ready: bool = Field(description="Whether it can be switched or finished.")
 
     def observed(self) -> set[str]:
         return {"ready"}
 
 
 class MoveInput(Input):
-    cell: str = Field(max_length=200, examples=["cell-2"])
+    cell: str = Field(max_length=200, examples=["cell-2"], description="Name of the cell that the tenant goes to.")
 
 
 @router.get("/tenants/{tenant}/move", operation_id="getTenantMove")

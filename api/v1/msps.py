@@ -29,29 +29,34 @@ Manages = Annotated[Access, Depends(ChangesMsp(Permission.MSP_MANAGE, Effect.PLA
 
 
 class Msp(BaseModel):
-    id: UUID
-    slug: str
-    name: str
-    # suspended: its people and tokens are kept out.
-    status: _Status
-    # How long a tenant that was deleted can be had back.
-    deletion_days: int
-    created_at: datetime
+    id: UUID = Field(description="Id; it stays.")
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    name: str = Field(description="Name, for people.")
+    status: _Status = Field(description="What state it is in.")
+    deletion_days: int = Field(description="Days within which a deleted tenant can be had back.")
+    created_at: datetime = Field(description="When it was made.")
 
 
 class MspInput(Input):
-    slug: Slug = Field(examples=["acme"])
-    name: Name = Field("", examples=["Acme Networks"])
+    slug: Slug = Field(examples=["acme"], description="Its name in addresses: a DNS label.")
+    name: Name = Field("", examples=["Acme Networks"], description="Name, for people.")
 
 
 class MspUpdate(Input):
-    name: Omittable[Name] = None
-    deletion_days: Omittable[int] = Field(None, ge=msps.DELETION_DAYS[0], le=msps.DELETION_DAYS[1], examples=[30])
+    name: Omittable[Name] = Field(None, description="Name, for people.")
+    deletion_days: Omittable[int] = Field(
+        None,
+        ge=msps.DELETION_DAYS[0],
+        le=msps.DELETION_DAYS[1],
+        examples=[30],
+        description="Days within which a deleted tenant can be had back.",
+    )
 
 
 class MspSuspension(Input):
-    # Nothing of its active tenants is admitted either, until the MSP is resumed.
-    with_tenants: bool = False
+    with_tenants: bool = Field(
+        False, description="Nothing of its active tenants is admitted either, until it is resumed."
+    )
 
 
 @router.get("", operation_id="listMsps")

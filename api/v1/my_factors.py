@@ -5,7 +5,7 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from api.me import Me
 from api.signing_in import Desk
@@ -26,38 +26,34 @@ _Desk = Annotated[Desk, Depends(desk_of)]
 
 
 class PasswordConfirmation(Input):
-    password: Password
+    password: Password = Field(description="The password; never shown.")
 
 
 class TotpSecret(BaseModel):
-    # Shown this once; base32, for those who type it.
-    secret: str
-    # otpauth://, for a QR code.
-    uri: str
+    secret: str = Field(description="In base32, for those who type it. Shown this once.")
+    uri: str = Field(description="otpauth:// address, for a QR code. Shown this once.")
 
 
 class TotpCode(Input):
-    code: Code
+    code: Code = Field(description="Six digits, as the device shows them now.")
 
 
 class Passkey(BaseModel):
-    id: UUID
-    name: str
-    # Kept by its maker, so that it outlives the device.
-    backed_up: bool
-    created_at: datetime
-    last_used_at: datetime | None
+    id: UUID = Field(description="Id; it stays.")
+    name: str = Field(description="Name, for people.")
+    backed_up: bool = Field(description="Whether its maker keeps it, so that it outlives the device.")
+    created_at: datetime = Field(description="When it was made.")
+    last_used_at: datetime | None = Field(description="When it was used last; null: never.")
 
 
 class PasskeyInput(Input):
-    challenge: Challenge
-    credential: Credential
-    name: Name
+    challenge: Challenge = Field(description="From the answer before; good for five minutes.")
+    credential: Credential = Field(description="What navigator.credentials answered, as toJSON() gives it.")
+    name: Name = Field(description="Name, for people.")
 
 
 class RecoveryCodes(BaseModel):
-    # Shown this once; each is good once.
-    codes: list[str]
+    codes: list[str] = Field(description="Each is good once. Shown this once.")
 
 
 @router.post("/me/confirmation", status_code=204, operation_id="confirmByPassword")

@@ -16,13 +16,16 @@ router = APIRouter(tags=["my-sign-ins"])
 
 class SignInAttempt(BaseModel):
     at: datetime = Field(description="Of failed ones the last.")
-    outcome: Literal["signed-in", "failed"]
+    outcome: Literal["signed-in", "failed"] = Field(description="Whether it was a sign-in, or failed.")
     attempts: int = Field(description="Failed ones of an hour are counted by reason and source.", examples=[3])
     since: datetime = Field(description="The first of them.")
-    reason: str | None = Field(examples=["wrong-password"])
-    factors: list[str] = Field(examples=[["password", "totp"]])
-    from_address: str | None
-    user_agent: str
+    reason: str | None = Field(examples=["wrong-password"], description="Why: a code.")
+    factors: list[str] = Field(
+        examples=[["password", "totp"]],
+        description="What was shown to sign in: password, totp, passkey, recovery-code, sign-on.",
+    )
+    from_address: str | None = Field(description="IP address that it came from.")
+    user_agent: str = Field(description="What the browser says that it is.")
 
 
 @router.get("/me/sign-ins", operation_id="listMySignIns")

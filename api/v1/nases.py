@@ -40,42 +40,63 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *OF_NAS
 
 
 class NasSigning(BaseModel):
-    last_unsigned_at: datetime | None
-    # The first signed request after the last unsigned one.
-    signs_since: datetime | None
-    last_signed_at: datetime | None
-    # It has signed each request for a week.
-    safe_to_enforce: bool
+    last_unsigned_at: datetime | None = Field(
+        description="When it last sent a request without Message-Authenticator; null: never."
+    )
+    signs_since: datetime | None = Field(
+        description="The first request with Message-Authenticator after the last one without; null where "
+        "there was none."
+    )
+    last_signed_at: datetime | None = Field(
+        description="When it last sent a request with Message-Authenticator; null: never."
+    )
+    safe_to_enforce: bool = Field(
+        description="Whether it has signed every request for a week, so that its exemption can be turned "
+        "off (`require_message_authenticator`)."
+    )
 
 
 class Nas(BaseModel):
-    id: UUID
-    name: str
-    # Slug.
-    site: str
-    # It is known by its NAS-Identifier, by the source address of its requests, or by both.
-    identifier: str | None
-    address: str | None
-    # In whose form results are sent; "" for the usual one.
-    vendor: str
-    # Of its own, in place of the tenant's. The secret itself is never shown here.
-    own_secret: bool
-    # False: requests without one are answered, and are open to forgery.
-    require_message_authenticator: bool
-    # No request about sessions (RFC 5176) reaches it.
-    behind_nat: bool
-    signs_coa_answers: bool
-    # What it sends as the password of a MAC address (MAB). A fixed text itself is never shown here.
-    mab_password: MabPassword
-    # False: requests without Calling-Station-Id and Service-Type name no device, for a person may have typed the name.
-    mab_by_name: bool
-    # Of one that is exempt and was heard.
-    signing: NasSigning | None
+    id: UUID = Field(description="Id; it stays.")
+    name: str = Field(description="Name, for people.")
+    site: str = Field(description='Slug of the site; null or "" where it belongs to none, or to one that is gone.')
+    identifier: str | None = Field(
+        description="NAS-Identifier by which requests of it are known; null: by the source address alone."
+    )
+    address: str | None = Field(
+        description="IP address that its requests come from; null: known by its identifier alone."
+    )
+    vendor: str = Field(description='In whose form results are sent; "" for the usual one.')
+    own_secret: bool = Field(
+        description="Whether it has a secret of its own in place of the tenant's. The secret itself is "
+        "never shown here."
+    )
+    require_message_authenticator: bool = Field(
+        description="Whether requests without Message-Authenticator are dropped. False: they are answered, "
+        "and open to forgery."
+    )
+    behind_nat: bool = Field(
+        description="Whether it is behind a translation of addresses: no request about sessions (RFC 5176) reaches it."
+    )
+    signs_coa_answers: bool = Field(
+        description="Whether its answers to requests about sessions have a Message-Authenticator."
+    )
+    mab_password: MabPassword = Field(
+        description="What it sends as the password of a MAC address (MAB): the address itself (mac), a "
+        "fixed text, its shared secret, or no password (empty)."
+    )
+    mab_by_name: bool = Field(
+        description="Whether User-Name names the device where a request has neither Calling-Station-Id nor "
+        "Service-Type (MAB). Only for a NAS where nobody can type a name."
+    )
+    signing: NasSigning | None = Field(
+        description="Whether it has begun to send Message-Authenticator; null where it is not exempt or "
+        "was not heard. Only requests without EAP count."
+    )
 
 
 class NasDetail(Nas, Observed):
-    # What it cannot do that the policy of its site asks for, and the like.
-    notes: list[str]
+    notes: list[str] = Field(description="What it cannot do that the policy of its site asks for, and the like.")
 
     def observed(self) -> set[str]:
         """It follows from what is in force at its site, and from what was seen of it."""
@@ -83,53 +104,91 @@ class NasDetail(Nas, Observed):
 
 
 class NasInput(Input):
-    name: Name = Field(examples=["Switch North 1"])
-    # The default site else.
-    site: Slug | None = None
-    identifier: _Identifier | None = None
-    address: _Address | None = None
-    vendor: _Vendor = ""
-    # 16 to 128 characters; needs `address`.
-    secret: _Secret | None = None
-    require_message_authenticator: bool = True
-    behind_nat: bool = False
-    signs_coa_answers: bool = False
-    mab_password: MabPassword = "mac"  # noqa: S105 -- a form
-    # Needed where `mab_password` is fixed.
-    mab_password_text: _MabText | None = None
-    mab_by_name: bool = False
+    name: Name = Field(examples=["Switch North 1"], description="Name, for people.")
+    site: Slug | None = Field(None, description="Slug of the site; null: the default one.")
+    identifier: _Identifier | None = Field(
+        None, description="NAS-Identifier by which requests of it are known; null: by the source address alone."
+    )
+    address: _Address | None = Field(
+        None, description="IP address that its requests come from; null: known by its identifier alone."
+    )
+    vendor: _Vendor = Field("", description='In whose form results are sent; "" for the usual one.')
+    secret: _Secret | None = Field(
+        None, description="Of its own, 16 to 128 characters; needs `address`. null: the tenant's."
+    )
+    require_message_authenticator: bool = Field(
+        True,
+        description="Whether requests without Message-Authenticator are dropped. False: they are answered, "
+        "and open to forgery.",
+    )
+    behind_nat: bool = Field(
+        False,
+        description="Whether it is behind a translation of addresses: no request about sessions (RFC 5176) reaches it.",
+    )
+    signs_coa_answers: bool = Field(
+        False, description="Whether its answers to requests about sessions have a Message-Authenticator."
+    )
+    mab_password: MabPassword = Field(
+        "mac",
+        description="What it sends as the password of a MAC address (MAB): the address itself (mac), a "
+        "fixed text, its shared secret, or no password (empty).",
+    )
+    mab_password_text: _MabText | None = Field(
+        None, description="Text of a fixed `mab_password`, which needs one. It is never shown again."
+    )
+    mab_by_name: bool = Field(
+        False,
+        description="Whether User-Name names the device where a request has neither Calling-Station-Id nor "
+        "Service-Type (MAB). Only for a NAS where nobody can type a name.",
+    )
 
 
 class NasUpdate(Input):
-    name: Omittable[Name] = None
-    site: Omittable[Slug] = None
-    # null takes it away.
-    identifier: _Identifier | None = None
-    address: _Address | None = None
-    vendor: Omittable[_Vendor] = None
-    # null goes back to the tenant's.
-    secret: _Secret | None = None
-    require_message_authenticator: Omittable[bool] = None
-    behind_nat: Omittable[bool] = None
-    signs_coa_answers: Omittable[bool] = None
-    mab_password: Omittable[MabPassword] = None
-    mab_password_text: Omittable[_MabText] = None
-    mab_by_name: Omittable[bool] = None
+    name: Omittable[Name] = Field(None, description="Name, for people.")
+    site: Omittable[Slug] = Field(None, description="Slug of the site.")
+    identifier: _Identifier | None = Field(None, description="NAS-Identifier; null takes it away.")
+    address: _Address | None = Field(None, description="IP address that its requests come from; null: none.")
+    vendor: Omittable[_Vendor] = Field(None, description='Vendor; "" for the usual form.')
+    secret: _Secret | None = Field(
+        None, description="Of its own, 16 to 128 characters; null goes back to the tenant's."
+    )
+    require_message_authenticator: Omittable[bool] = Field(
+        None,
+        description="Whether requests without Message-Authenticator are dropped. False: they are answered, "
+        "and open to forgery.",
+    )
+    behind_nat: Omittable[bool] = Field(
+        None,
+        description="Whether it is behind a translation of addresses: no request about sessions (RFC 5176) reaches it.",
+    )
+    signs_coa_answers: Omittable[bool] = Field(
+        None, description="Whether its answers to requests about sessions have a Message-Authenticator."
+    )
+    mab_password: Omittable[MabPassword] = Field(
+        None,
+        description="What it sends as the password of a MAC address (MAB): the address itself (mac), a "
+        "fixed text, its shared secret, or no password (empty).",
+    )
+    mab_password_text: Omittable[_MabText] = Field(
+        None, description="Text of a fixed `mab_password`, which needs one. It is never shown again."
+    )
+    mab_by_name: Omittable[bool] = Field(
+        None,
+        description="Whether User-Name names the device where a request has neither Calling-Station-Id nor "
+        "Service-Type (MAB). Only for a NAS where nobody can type a name.",
+    )
 
 
 class Vendor(BaseModel):
-    name: str
-    title: str
-    # Any of these may be given as `vendor`.
-    aliases: list[str]
-    # Result of a policy to the attributes that it is sent as.
-    sends: dict[str, list[str]]
-    # Result of a policy to why this vendor cannot do it.
-    cannot: dict[str, str]
+    name: str = Field(description="Name of the vendor.")
+    title: str = Field(description="What it is, in a few words.")
+    aliases: list[str] = Field(description="Any of these may be given as `vendor`.")
+    sends: dict[str, list[str]] = Field(description="By result of a policy, the attributes that it is sent as.")
+    cannot: dict[str, str] = Field(description="By result of a policy, why this vendor cannot do it.")
 
 
 class VendorList(BaseModel):
-    items: list[Vendor]
+    items: list[Vendor] = Field(description="The rows.")
 
 
 _CLEARED = ("identifier", "address", "secret")

@@ -35,9 +35,8 @@ _After = Annotated[str, Query(max_length=_LONGEST, description="`next` of the pa
 
 
 class Page(BaseModel, Generic[Item]):
-    items: list[Item]
-    # Send it as `after` for the next page; null on the last page.
-    next: str | None
+    items: list[Item] = Field(description="The rows.")
+    next: str | None = Field(description="What to give as `after` for the next page; null where there is none.")
 
 
 class Paging:

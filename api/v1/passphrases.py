@@ -9,13 +9,13 @@ from nac.endpoints.passphrases import generate_passphrase
 
 
 class GeneratedPassphrase(BaseModel):
-    # The one that was made up; null where it was given.
-    passphrase: str | None
+    passphrase: str | None = Field(
+        description="The passphrase that was made up, shown this once; null where one was given."
+    )
 
 
 class PassphraseInput(Input):
-    # 8 to 63 printable characters of ASCII; null: one is made up.
-    passphrase: str | None = Field(None, max_length=63)
+    passphrase: str | None = Field(None, max_length=63, description="8 to 63 characters; null: one is made up.")
 
     @cached_property
     def chosen(self) -> str:

@@ -43,37 +43,40 @@ Manages = Annotated[Access, Depends(_confirmed)]
 
 
 class Person(BaseModel):
-    id: UUID
-    email: str = Field(examples=["ann@example.com"])
-    name: str
-    status: Status
-    has_password: bool
-    created_at: datetime
+    id: UUID = Field(description="Id; it stays.")
+    email: str = Field(examples=["ann@example.com"], description="E-mail address.")
+    name: str = Field(description="Name, for people.")
+    status: Status = Field(description="What state it is in.")
+    has_password: bool = Field(description="Whether there is a password to sign in with.")
+    created_at: datetime = Field(description="When it was made.")
 
 
 class PersonSession(BaseModel):
-    id: UUID
-    factors: list[str] = Field(examples=[["password", "totp"]])
+    id: UUID = Field(description="Id; it stays.")
+    factors: list[str] = Field(
+        examples=[["password", "totp"]],
+        description="What was shown to sign in: password, totp, passkey, recovery-code, sign-on.",
+    )
     by_provider: bool = Field(description="Of an MSP or a tenant.")
-    from_address: str | None
-    user_agent: str
-    created_at: datetime
-    last_seen_at: datetime
+    from_address: str | None = Field(description="IP address that it came from.")
+    user_agent: str = Field(description="What the browser says that it is.")
+    created_at: datetime = Field(description="When it was made.")
+    last_seen_at: datetime = Field(description="When it was seen last; null: never.")
 
 
 class PersonMembership(BaseModel):
     """With neither MSP nor tenant, of the platform."""
 
-    id: UUID
-    msp_id: UUID | None
-    tenant_id: UUID | None
+    id: UUID = Field(description="Id; it stays.")
+    msp_id: UUID | None = Field(description="Id of the MSP.")
+    tenant_id: UUID | None = Field(description="Id of the tenant; null where it is of none.")
     role: str | None = Field(description="null for one that the MSP or the tenant has made itself.")
 
 
 class PersonDetail(Person, Observed):
     methods: list[str] = Field(description="Second factors that are set up.", examples=[["totp", "recovery-code"]])
     sessions: list[PersonSession] = Field(description="Where the person is signed in, newest first, 200 at most.")
-    memberships: list[PersonMembership]
+    memberships: list[PersonMembership] = Field(description="Where the person is a member, and as what.")
 
     def observed(self) -> set[str]:
         """Where somebody is signed in, nobody else has said."""
@@ -81,12 +84,12 @@ class PersonDetail(Person, Observed):
 
 
 class PersonInput(Input):
-    email: Email
-    name: str = Field("", max_length=200, examples=["Ann"])
+    email: Email = Field(description="E-mail address.")
+    name: str = Field("", max_length=200, examples=["Ann"], description="Name, for people.")
 
 
 class PersonUpdate(Input):
-    status: Status
+    status: Status = Field(description="What state it is in.")
 
 
 class PasswordLinkInput(Input):
@@ -94,7 +97,7 @@ class PasswordLinkInput(Input):
 
 
 class PasswordLink(BaseModel):
-    expires_at: datetime
+    expires_at: datetime = Field(description="When it ends.")
     url: str | None = Field(description="null where it was mailed.")
     token: str | None = Field(description="For POST /v1/sign-in/new-password.")
 

@@ -57,75 +57,79 @@ _AS_DOCUMENT = {
 
 
 class Policy(BaseModel):
-    id: UUID
-    slug: str
-    name: str
-    # Number of the version that decides; null: everything is denied.
-    published_version: int | None
-    # Where it decides, by slug. Assigned by a change of the site.
-    sites: list[str]
+    id: UUID = Field(description="Id; it stays.")
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    name: str = Field(description="Name, for people.")
+    published_version: int | None = Field(description="Number of the version that decides; null: everything is denied.")
+    sites: list[str] = Field(description="Where it decides, by slug. Assigned by a change of the site.")
 
 
 class PolicyVersionSummary(BaseModel):
-    version: int
-    # draft: it decides nothing yet. superseded: it was a draft or in force before.
-    status: Literal["draft", "published", "superseded"]
-    comment: str
-    created_at: datetime
-    published_at: datetime | None
+    version: int = Field(description="Number of the version.")
+    status: Literal["draft", "published", "superseded"] = Field(
+        description="draft: it decides nothing yet. superseded: it was a draft or in force before."
+    )
+    comment: str = Field(description='Why, in words. "": nothing was said.')
+    created_at: datetime = Field(description="When it was made.")
+    published_at: datetime | None = Field(description="When it was published last; null: never.")
 
 
 class PolicyVersion(PolicyVersionSummary):
-    document: dict[str, Any]
-    # As it was written, where it came as a text.
-    written: str | None
-    # What the replay before publishing found, and who acknowledged it; null without one.
-    replayed: dict[str, Any] | None
+    document: dict[str, Any] = Field(
+        description="The policy document, as docs/reference/policy.schema.json describes it."
+    )
+    written: str | None = Field(description="As it was written, where it came as a text.")
+    replayed: dict[str, Any] | None = Field(
+        description="What the replay before publishing found, and who acknowledged it; null without one."
+    )
 
 
 class RuleHits(BaseModel):
-    # "" is the fallback.
-    rule: str
-    name: str
-    kind: Literal["pinned-deny", "rule", "fallback"]
-    # Decisions by this version of the last 1, 7 and 30 days (UTC).
-    hits_1d: int
-    hits_7d: int
-    hits_30d: int
-    last_hit: datetime | None
-    never_hit: bool
-    # By a version that was in force before.
-    last_hit_before: datetime | None
+    rule: str = Field(description='Id of the rule; "" is the fallback.')
+    name: str = Field(description="Name, for people.")
+    kind: Literal["pinned-deny", "rule", "fallback"] = Field(description="Which part of the document it is.")
+    hits_1d: int = Field(description="Decisions by it of the last day (UTC).")
+    hits_7d: int = Field(description="Decisions by it of the last 7 days (UTC).")
+    hits_30d: int = Field(description="Decisions by it of the last 30 days (UTC).")
+    last_hit: datetime | None = Field(description="When it decided last.")
+    never_hit: bool = Field(description="Whether it has never decided.")
+    last_hit_before: datetime | None = Field(description="When it decided last, by a version that was in force before.")
 
 
 class PolicyHits(BaseModel):
-    slug: str
-    version: int
-    published_at: datetime | None
-    rules: list[RuleHits]
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    version: int = Field(description="Number of the version that decides.")
+    published_at: datetime | None = Field(description="When it was published last; null: never.")
+    rules: list[RuleHits] = Field(description="The rules.")
 
 
 class PolicyInput(Input):
-    slug: Slug = Field(examples=["office"])
-    name: Name = ""
+    slug: Slug = Field(examples=["office"], description="Its name in addresses: a DNS label.")
+    name: Name = Field("", description="Name, for people.")
 
 
 class PolicyUpdate(Input):
-    # "": as its slug.
-    name: Name = Field(examples=["Office, 2nd floor"])
+    name: Name = Field(examples=["Office, 2nd floor"], description="Name, for people.")
 
 
 class PublicationInput(Input):
-    # Only if this is the draft: what was reviewed is what is published.
-    version: VersionNumber | None = Field(None, examples=[3])
-    # The digest of differences that a replay told: publish in spite of them.
-    acknowledge: str = Field("", max_length=64, pattern="^[0-9a-f]*$", examples=["9f86d081884c7d65"])
+    version: VersionNumber | None = Field(
+        None,
+        examples=[3],
+        description="Only if this is the draft: what was reviewed is what is published. null: whatever the draft is.",
+    )
+    acknowledge: str = Field(
+        "",
+        max_length=64,
+        pattern="^[0-9a-f]*$",
+        examples=["9f86d081884c7d65"],
+        description='`digest` of the differences that a replay told: publish in spite of them. "": none.',
+    )
 
 
 class PolicyRollback(Input):
-    # One that was in force before.
-    version: VersionNumber = Field(examples=[2])
-    comment: Comment = ""
+    version: VersionNumber = Field(examples=[2], description="Number of a version that was in force before.")
+    comment: Comment = Field("", description='Why, in words. "": nothing was said.')
 
 
 async def document_text(request: Request) -> bytes:

@@ -42,16 +42,17 @@ Document = Annotated[dict[str, Any], Field(examples=[EXAMPLE])]
 
 
 class PolicyCheckInput(Input):
-    document: Document
+    document: Document = Field(description="The policy document, as docs/reference/policy.schema.json describes it.")
 
 
 class PolicyTestInput(Input):
     """A document, whatever is stored, or a version of a policy; the newest where none is said."""
 
-    document: Document | None = None
-    # May be left out where the tenant has one only.
-    policy: Slug | None = Field(None, examples=["office"])
-    version: VersionNumber | None = None
+    document: Document | None = Field(
+        None, description="The policy document, as docs/reference/policy.schema.json describes it."
+    )
+    policy: Slug | None = Field(None, examples=["office"], description="Slug; null: the tenant's only one.")
+    version: VersionNumber | None = Field(None, description="Number of the version; null: the newest.")
 
     def find(self, session: Session, tenant_id: TenantId) -> object:
         if self.document is not None:
@@ -61,28 +62,38 @@ class PolicyTestInput(Input):
 
 
 class PolicySimulationInput(Input):
-    # Attribute -> value or values, named as in conditions; those of the packet also as RADIUS does (NAS-Identifier).
     request: dict[str, Any] | None = Field(
-        None, examples=[{"method": "mab", "mac": "00:00:5e:00:53:01", "nas.identifier": "switch-1"}]
+        None,
+        examples=[{"method": "mab", "mac": "00:00:5e:00:53:01", "nas.identifier": "switch-1"}],
+        description="Attribute to value or values, named as in conditions; those of the packet also as RADIUS does.",
     )
-    # In place of `request`: that of this decision of the log, with all that the cell knew.
-    decision: str | None = Field(None, max_length=100)
-    # Without it what is in force of the policy, or at the site; without a site, at that of the NAS.
-    document: Document | None = None
-    policy: Slug | None = None
-    site: Slug | None = None
-    # Now, or when it was decided.
-    at: str | None = Field(None, max_length=40, examples=["2026-01-05T09:00:00Z"])
-    # Add nothing that the request does not say.
-    as_given: bool = False
+    decision: str | None = Field(
+        None, max_length=100, description="Id of a decision of the log: its request, in place of `request`."
+    )
+    document: Document | None = Field(
+        None, description="A document; null: what is in force of the policy, or at the site."
+    )
+    policy: Slug | None = Field(
+        None, description="Slug of the policy; null: the tenant's only one, or that of the site."
+    )
+    site: Slug | None = Field(None, description="Slug of the site; null: that of the NAS.")
+    at: str | None = Field(
+        None,
+        max_length=40,
+        examples=["2026-01-05T09:00:00Z"],
+        description="The moment (RFC 3339) that it is decided as of; null: now, or when it was decided.",
+    )
+    as_given: bool = Field(False, description="Adds nothing that the request does not say.")
 
 
 class PolicyReplayInput(PolicyTestInput):
-    days: int = Field(ge=1, le=MAX_DAYS, examples=[7])
-    # At this one alone, whatever decides there; else at all sites that use the policy.
-    site: Slug | None = None
-    # Compare with what was answered then, or with what the policy in force says now.
-    against: Literal["recorded", "published"] = "recorded"
+    days: int = Field(ge=1, le=MAX_DAYS, examples=[7], description="How many of the last days are replayed.")
+    site: Slug | None = Field(None, description="At this site alone (slug); null: at all sites that use the policy.")
+    against: Literal["recorded", "published"] = Field(
+        "recorded",
+        description="What is compared with: what was answered then (recorded), or what the policy in force "
+        "says now (published).",
+    )
 
     def asked(self) -> ReplayAsked:
         given = self.model_dump(exclude={"policy", "site"})
@@ -90,18 +101,16 @@ class PolicyReplayInput(PolicyTestInput):
 
 
 class PolicyAttribute(BaseModel):
-    attribute: str
-    kind: str
-    # Whether a request may hold several values of it.
-    many: bool
-    # Of those that have only a few.
-    choices: list[str]
-    operators: list[str]
-    meaning: str
+    attribute: str = Field(description="Name of the attribute.")
+    kind: str = Field(description="Of which kind it is.")
+    many: bool = Field(description="Whether a request may hold several values of it.")
+    choices: list[str] = Field(description="Values that it may have, where those are few; else empty.")
+    operators: list[str] = Field(description="Operators that conditions may use with it.")
+    meaning: str = Field(description="What it means.")
 
 
 class PolicyAttributes(BaseModel):
-    items: list[PolicyAttribute]
+    items: list[PolicyAttribute] = Field(description="The rows.")
 
 
 @router.get("/policy-attributes", operation_id="listPolicyAttributes")

@@ -32,38 +32,32 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.POOL_MANAGE, Effect
 
 
 class Pool(BaseModel):
-    id: UUID
-    name: str
-    # Slug; null: of the whole tenant.
-    site: str | None
-    kind: Kind
-    # What a device gets it as.
-    attribute: str
-    ranges: list[str]
-    exclusions: list[str]
-    # Of what a device gets.
-    prefix_length: int
-    when_empty: _WhenEmpty
-    # How many addresses a cell keeps ready.
-    stock: int
-    grace_seconds: int
-    quarantine_seconds: int
-    size: int
-    used: int
-    free: int
-    # In cells, for nobody yet.
-    ready: int
-    quarantined: int
-    reserved: int
-    # Taken out of the pool while somebody has them.
-    leaving: int
-    # It goes with its last address.
-    removing: bool
+    id: UUID = Field(description="Id; it stays.")
+    name: str = Field(description="Name, for people.")
+    site: str | None = Field(description="Slug of the site; null: of the whole tenant.")
+    kind: Kind = Field(description="What it gives.")
+    attribute: str = Field(description="Attribute that a device gets it as.")
+    ranges: list[str] = Field(description="Ranges of addresses, as CIDR or first-last.")
+    exclusions: list[str] = Field(description="Addresses or ranges that are given to nobody.")
+    prefix_length: int = Field(description="Length of what a device gets, in bits.")
+    when_empty: _WhenEmpty = Field(
+        description="What becomes of a device where no address is left: refused (deny), or admitted without one."
+    )
+    stock: int = Field(description="How many addresses a cell keeps ready.")
+    grace_seconds: int = Field(description="Seconds for which a session that ended keeps its address.")
+    quarantine_seconds: int = Field(description="Seconds for which an address that came back is given to nobody else.")
+    size: int = Field(description="How many addresses it has.")
+    used: int = Field(description="How many are in use.")
+    free: int = Field(description="How many are free.")
+    ready: int = Field(description="How many are in cells, for nobody yet.")
+    quarantined: int = Field(description="How many wait in quarantine.")
+    reserved: int = Field(description="How many are reserved.")
+    leaving: int = Field(description="How many are taken out of the pool while somebody has them.")
+    removing: bool = Field(description="It goes with its last address.")
 
 
 class PoolDetail(Pool, Observed):
-    # By cell and state, how many addresses it holds.
-    cells: dict[str, dict[str, int]]
+    cells: dict[str, dict[str, int]] = Field(description="By cell and state, how many addresses it holds.")
 
     def observed(self) -> set[str]:
         """Devices come and go."""
@@ -71,51 +65,59 @@ class PoolDetail(Pool, Observed):
 
 
 class PoolOptions(Input):
-    when_empty: Omittable[_WhenEmpty] = None
-    stock: Omittable[int] = Field(None, ge=1, le=4096)
-    grace_seconds: Omittable[int] = Field(None, ge=60, le=86_400)
-    quarantine_seconds: Omittable[int] = Field(None, ge=60, le=604_800)
+    when_empty: Omittable[_WhenEmpty] = Field(
+        None, description="What becomes of a device where no address is left: refused (deny), or admitted without one."
+    )
+    stock: Omittable[int] = Field(None, ge=1, le=4096, description="How many addresses a cell keeps ready.")
+    grace_seconds: Omittable[int] = Field(
+        None, ge=60, le=86_400, description="Seconds for which a session that ended keeps its address."
+    )
+    quarantine_seconds: Omittable[int] = Field(
+        None, ge=60, le=604_800, description="Seconds for which an address that came back is given to nobody else."
+    )
 
     def options(self) -> pools.Options:
         return pools.Options(self.when_empty, self.stock, self.grace_seconds, self.quarantine_seconds)
 
 
 class PoolInput(PoolOptions):
-    name: Slug = Field(examples=["devices"])
-    site: Slug | None = None
-    kind: Kind = "ipv4"
-    ranges: _Ranges = Field(examples=[["10.1.0.0/24"]])
-    exclusions: _Ranges = Field(default=[])
-    # Of IPv6 prefixes: 64, delegated ones 56, where it is not given.
-    prefix_length: int | None = Field(None, ge=0, le=128)
+    name: Slug = Field(examples=["devices"], description="Name, for people.")
+    site: Slug | None = Field(None, description="Slug of the site; null: of the whole tenant.")
+    kind: Kind = Field("ipv4", description="What it gives.")
+    ranges: _Ranges = Field(examples=[["10.1.0.0/24"]], description="Ranges of addresses, as CIDR or first-last.")
+    exclusions: _Ranges = Field(default=[], description="Addresses or ranges that are given to nobody.")
+    prefix_length: int | None = Field(
+        None, ge=0, le=128, description="Of IPv6 prefixes; null: 64, of delegated ones 56."
+    )
 
 
 class PoolUpdate(PoolOptions):
-    # Not while a policy or a site's fallback names it.
-    name: Omittable[Slug] = None
-    # In place of all it has.
-    ranges: Omittable[_Ranges] = None
-    exclusions: Omittable[_Ranges] = None
-    # MAC address to the address that it alone gets; null takes that back.
-    reserved: dict[str, Annotated[str, Field(max_length=100)] | None] = Field(default={}, max_length=_MaxReserved)
+    name: Omittable[Slug] = Field(
+        None,
+        description="What it is called from now on, in the path, too; not while a policy or a fallback names it (409).",
+    )
+    ranges: Omittable[_Ranges] = Field(None, description="In place of all it has.")
+    exclusions: Omittable[_Ranges] = Field(None, description="Addresses or ranges that are given to nobody.")
+    reserved: dict[str, Annotated[str, Field(max_length=100)] | None] = Field(
+        default={},
+        max_length=_MaxReserved,
+        description="MAC address to the address that it alone gets; null takes that back.",
+    )
 
 
 class PoolLease(BaseModel):
-    # null of one that is being removed.
-    pool: str | None
-    address: str
-    # Whose it is; null where it was taken away.
-    mac: str | None
-    state: str
-    given_at: datetime | None
-    # Of a lease: when a session must hold it. Of a quarantine: its end.
-    until: datetime | None
-    reserved: bool
-    leaving: bool
+    pool: str | None = Field(description="Name of the pool; null of one that is being removed.")
+    address: str = Field(description="IP address.")
+    mac: str | None = Field(description="MAC address of whose it is; null where it was taken away.")
+    state: str = Field(description="How far it is.")
+    given_at: datetime | None = Field(description="When it was given.")
+    until: datetime | None = Field(description="Of a lease: when a session must hold it. Of a quarantine: its end.")
+    reserved: bool = Field(description="Whether it is this device's alone.")
+    leaving: bool = Field(description="Taken out of the pool while somebody has it.")
 
 
 class LeaseRelease(Input):
-    address: str = Field(max_length=100, examples=["10.1.0.17"])
+    address: str = Field(max_length=100, examples=["10.1.0.17"], description="The address that is taken back.")
 
 
 @router.get("", operation_id="listPools")

@@ -28,26 +28,26 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.REDECISION_MANAGE, 
 
 
 class Redecision(Observed):
-    id: int
-    began_at: datetime
-    ended_at: datetime | None
-    # What changed, and who asked.
-    cause: str
-    asked_by: str
-    # all | some: which sessions are looked at.
-    scope: str
-    state: RedecisionState
-    # preview or ceiling where it waits for approval.
-    waits_for: str | None
-    sessions: int
-    unchanged: int
-    disconnects: int
-    reauthentications: int
-    # Of both, where a step of what the NAS is asked is a Disconnect.
-    may_disconnect: int
-    # How many sessions, by why.
-    cannot_be_redecided: dict[str, int]
-    detail: str
+    id: int = Field(description="Id; it stays.")
+    began_at: datetime = Field(description="When it began.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
+    cause: str = Field(description="What changed, and who asked.")
+    asked_by: str = Field(description="Who asked for it, such as token:setup.")
+    scope: str = Field(description="Which sessions are looked at: all or some.")
+    state: RedecisionState = Field(
+        description="deciding, waiting (for approval), sending (requests to NASes), done, stopped, or "
+        "superseded by a later one."
+    )
+    waits_for: str | None = Field(description="preview or ceiling, where it waits for approval.")
+    sessions: int = Field(description="How many sessions differ.")
+    unchanged: int = Field(description="How many stay as they are.")
+    disconnects: int = Field(description="How many live sessions are asked to end.")
+    reauthentications: int = Field(description="How many sessions are asked to authenticate again.")
+    may_disconnect: int = Field(
+        description="How many NASes may disconnect the device on the way to what they are asked."
+    )
+    cannot_be_redecided: dict[str, int] = Field(description="How many sessions cannot be decided again, by why.")
+    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
 
     def observed(self) -> set[str]:
         """While it is under way the worker brings it on; what it found, and how far that was sent, goes on besides."""
@@ -62,107 +62,128 @@ _BROUGHT = {
 
 
 class ActionCounts(BaseModel):
-    disconnect: int
-    reauthenticate: int
+    disconnect: int = Field(description="How many sessions would be disconnected.")
+    reauthenticate: int = Field(description="How many sessions would authenticate again.")
 
 
 class NasActionCounts(ActionCounts):
-    nas: str
+    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
 
 
 class SiteActionCounts(ActionCounts):
-    site: str
+    site: str = Field(description='Slug of the site; null or "" where it belongs to none, or to one that is gone.')
 
 
 class RedecisionOutcome(BaseModel):
-    verdict: str
-    rule: str
-    vlan: str
-    text: str
-    # Code of the reason, of what it would be.
-    reason: str | None = None
+    verdict: str = Field(
+        description='What the policy says; in monitor mode not what was done. "" where no policy was asked.'
+    )
+    rule: str = Field(description='Name of the rule; "" for the fallback.')
+    vlan: str = Field(description='VLAN that the device gets; "" where none is said.')
+    text: str = Field(description="It, in words.")
+    reason: str | None = Field(None, description="Why: a code.")
 
 
 class RedecisionExample(BaseModel):
-    session: int
-    mac: str
-    identity: str
-    nas: str
+    session: int = Field(description="Id of the session.")
+    mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    identity: str = Field(description="What the device or user called itself.")
+    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
 
 
 class RedecisionDifference(BaseModel):
-    action: str
-    sessions: int
-    before: RedecisionOutcome
-    after: RedecisionOutcome
-    examples: list[RedecisionExample]
+    action: str = Field(description="What was done, as noun.verb.")
+    sessions: int = Field(description="How many sessions.")
+    before: RedecisionOutcome = Field(description="The state before the change.")
+    after: RedecisionOutcome = Field(description="The state after the change.")
+    examples: list[RedecisionExample] = Field(description="Some of them.")
 
 
 class RedecisionSummary(BaseModel):
     """The largest first."""
 
-    nases: list[NasActionCounts]
-    sites: list[SiteActionCounts]
-    changes: list[RedecisionDifference]
+    nases: list[NasActionCounts] = Field(description="How many sessions, by NAS.")
+    sites: list[SiteActionCounts] = Field(description="Slugs of sites.")
+    changes: list[RedecisionDifference] = Field(description="What becomes otherwise, by kind.")
 
 
 class RedecisionDetail(Redecision, RedecisionSummary):
-    # Sessions that differ, by state: found, asked, settled, withdrawn.
-    items: dict[str, int]
-    # Requests to NASes by state: they are listed under coa-requests.
-    requests: dict[str, int]
+    items: dict[str, int] = Field(description="Sessions that differ, by state: found, asked, settled, withdrawn.")
+    requests: dict[str, int] = Field(description="Requests to NASes by state: they are listed under coa-requests.")
 
 
 class CancelledRedecision(Redecision):
-    # Requests that were queued.
-    withdrawn: int
+    withdrawn: int = Field(description="Requests that were withdrawn.")
 
 
 class RedecisionPreviewInput(Input):
     """As if this were in force. Of neither `draft` nor `version`: the newest version of the policy."""
 
-    # Slug; where it is left out, the tenant's only one.
-    policy: Slug | None = None
-    version: RowNumber | None = None
-    # A document, whatever is stored.
-    draft: dict[str, Any] | None = None
-    # As things are now: what a start would find.
-    in_force: bool = False
+    policy: Slug | None = Field(None, description="Slug; null: the tenant's only one.")
+    version: RowNumber | None = Field(None, description="Number of the version; null: the newest.")
+    draft: dict[str, Any] | None = Field(None, description="A document, whatever is stored; null: what is stored.")
+    in_force: bool = Field(False, description="As things are now: what a start would find.")
 
 
 class RedecisionPreview(RedecisionSummary):
-    sessions: int
-    unchanged: int
-    # Their NASes are being asked, or have just done what they were asked.
-    asked_already: int
-    disconnects: int
-    reauthentications: int
-    may_disconnect: int
-    cannot_be_redecided: dict[str, int]
-    # Whether it would wait for approval.
-    over_ceiling: bool
-    mode: RedecisionMode
+    sessions: int = Field(description="How many sessions.")
+    unchanged: int = Field(description="How many stay as they are.")
+    asked_already: int = Field(
+        description="Sessions whose NASes are being asked, or have just done what they were asked."
+    )
+    disconnects: int = Field(description="How many live sessions are asked to end.")
+    reauthentications: int = Field(description="How many sessions are asked to authenticate again.")
+    may_disconnect: int = Field(
+        description="How many NASes may disconnect the device on the way to what they are asked."
+    )
+    cannot_be_redecided: dict[str, int] = Field(description="How many sessions cannot be decided again, by why.")
+    over_ceiling: bool = Field(description="Whether it would wait for approval.")
+    mode: RedecisionMode = Field(
+        description="What becomes of changes: nothing (off), a preview, or requests to NASes (send)."
+    )
 
 
 class RedecisionSettings(BaseModel):
-    # What becomes of changes: nothing, a preview, or requests.
-    mode: RedecisionMode
-    # Requests to the NASes of the tenant.
-    per_second: int
-    # More disconnects than that of all live sessions wait for approval.
-    ceiling_percent: int
-    ceiling_sessions: int
-    # All sessions are looked at so often without a change; 0 for never.
-    every_minutes: int
+    mode: RedecisionMode = Field(
+        description="What becomes of changes: nothing (off), a preview, or requests to NASes (send)."
+    )
+    per_second: int = Field(description="Requests to the tenant's NASes in a second, at most.")
+    ceiling_percent: int = Field(
+        description="Where more of all live sessions than these per cent would be disconnected, it waits for approval."
+    )
+    ceiling_sessions: int = Field(
+        description="Where more live sessions than that would be disconnected, it waits for approval."
+    )
+    every_minutes: int = Field(
+        description="All sessions are looked at so often without a change: 5 to 1440, or 0 for never."
+    )
 
 
 class RedecisionSettingsUpdate(Input):
-    mode: Omittable[RedecisionMode] = None
-    per_second: Omittable[int] = Field(None, ge=1, le=500)
-    ceiling_percent: Omittable[int] = Field(None, ge=0, le=100)
-    ceiling_sessions: Omittable[int] = Field(None, ge=0, le=10_000_000)
-    # 5 to 1440, or 0.
-    every_minutes: Omittable[int] = Field(None, ge=0, le=1_440)
+    mode: Omittable[RedecisionMode] = Field(
+        None, description="What becomes of changes: nothing (off), a preview, or requests to NASes (send)."
+    )
+    per_second: Omittable[int] = Field(
+        None, ge=1, le=500, description="Requests to the tenant's NASes in a second, at most."
+    )
+    ceiling_percent: Omittable[int] = Field(
+        None,
+        ge=0,
+        le=100,
+        description="Where more of all live sessions than these per cent would be disconnected, it waits for approval.",
+    )
+    ceiling_sessions: Omittable[int] = Field(
+        None,
+        ge=0,
+        le=10_000_000,
+        description="Where more live sessions than that would be disconnected, it waits for approval.",
+    )
+    every_minutes: Omittable[int] = Field(
+        None,
+        ge=0,
+        le=1_440,
+        description="All sessions are looked at so often without a change: 5 to 1440, or 0 for never.",
+    )
 
 
 @router.get("", operation_id="listRedecisions")

@@ -39,98 +39,101 @@ _Bytes = Annotated[int, Field(ge=1, le=1 << 60)]
 class RetentionNotice(BaseModel):
     """What will be deleted early, or without having been exported."""
 
-    log: str
-    # budget | change | export
-    kind: str
-    since: datetime
-    expected_on: date | None
-    detail: str
+    log: str = Field(description="Which log.")
+    kind: str = Field(description="Why: budget, change or export.")
+    since: datetime = Field(description="From when on.")
+    expected_on: date | None = Field(description="The day on which it is to be expected.")
+    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
 
 
 class Retention(Observed):
-    log: LogName
-    days: int
-    # Whether the tenant chose it; else it is the platform's.
-    days_chosen: bool
-    floor_days: int
-    ceiling_days: int
-    # null for no budget.
-    bytes: int | None
-    # Estimates.
-    used_bytes: int
-    used_rows: int
-    oldest_day: date | None
-    # What is older goes; and once all that was chosen is in force.
-    kept_from: date
-    kept_from_later: date
-    # Each day is exported so before it is deleted.
-    export: ExportFormat | None
-    held: bool
-    notices: list[RetentionNotice]
+    log: LogName = Field(description="Which log.")
+    days: int = Field(description="How many days are kept.")
+    days_chosen: bool = Field(description="Whether the tenant chose the days; else they are the platform's.")
+    floor_days: int = Field(description="The fewest days that a tenant may keep.")
+    ceiling_days: int = Field(description="The most days that a tenant may keep.")
+    bytes: int | None = Field(description="The most bytes that the log may have; null for no budget.")
+    used_bytes: int = Field(description="How many bytes it has now, estimated.")
+    used_rows: int = Field(description="How many rows it has now, estimated.")
+    oldest_day: date | None = Field(description="The oldest day that there are rows of.")
+    kept_from: date = Field(description="The oldest day that is kept.")
+    kept_from_later: date = Field(description="The oldest day that is kept once all that was chosen is in force.")
+    export: ExportFormat | None = Field(
+        description="The form in which each day is exported before it is deleted; null: it is not."
+    )
+    held: bool = Field(description="Whether a hold keeps days from being deleted.")
+    notices: list[RetentionNotice] = Field(description="What will be deleted early, or without having been exported.")
 
     def observed(self) -> set[str]:
         return {"used_bytes", "used_rows", "oldest_day", "kept_from", "kept_from_later", "notices"}
 
 
 class RetentionList(BaseModel):
-    items: list[Retention]
+    items: list[Retention] = Field(description="The rows.")
 
 
 class RetentionPreview(Retention):
-    # Days that are there now and would be deleted for the change's sake, in a week.
-    lost_days: int
-    # They would be deleted without having been exported.
-    no_longer_exported: bool
+    lost_days: int = Field(description="Days that are there now and would be deleted for the change's sake, in a week.")
+    no_longer_exported: bool = Field(description="Whether days would be deleted without having been exported.")
 
 
 class RetentionUpdate(Input):
     """What is left out stays as it is; "default" is as the platform has it, "none" ends the exports. null is what it
     shows: no budget, no exports."""
 
-    days: Omittable[_Days | Literal["default"]] = None
-    bytes: _Bytes | Literal["default"] | None = None
-    export: ExportFormat | Literal["none"] | None = None
+    days: Omittable[_Days | Literal["default"]] = Field(
+        None, description="How many days are kept; default: as the platform says. Left out: stays as it is."
+    )
+    bytes: _Bytes | Literal["default"] | None = Field(
+        None, description="The most bytes that the log may have; null or default: no budget. Left out: stays as it is."
+    )
+    export: ExportFormat | Literal["none"] | None = Field(
+        None,
+        description="The form in which each day is exported before it is deleted; null or none: it is not "
+        "exported. Left out: stays as it is.",
+    )
 
 
 class RetentionHold(BaseModel):
     """Days, both included, that nothing deletes; null for no bound, and for all logs."""
 
-    id: int
-    log: LogName | None
-    since: date | None
-    until: date | None
-    reason: str
-    set_by: str
-    set_at: datetime
-    cleared_at: datetime | None
-    cleared_by: str
+    id: int = Field(description="Id; it stays.")
+    log: LogName | None = Field(description="The log that is held; null for all.")
+    since: date | None = Field(description="The first day that is held; null: from the beginning.")
+    until: date | None = Field(description="The last day that is held; null: no end.")
+    reason: str = Field(description="Why, in words.")
+    set_by: str = Field(description="Who set it.")
+    set_at: datetime = Field(description="When it was set.")
+    cleared_at: datetime | None = Field(description="When it was taken away; null while it holds.")
+    cleared_by: str = Field(description='Who took it away; "" while it holds.')
 
 
 class RetentionHoldInput(Input):
-    reason: str = Field(max_length=200, examples=["Case 2026-17"])
-    log: LogName | None = None
-    since: date | None = None
-    until: date | None = None
+    reason: str = Field(max_length=200, examples=["Case 2026-17"], description="Why, in words.")
+    log: LogName | None = Field(None, description="The log that is held; null for all.")
+    since: date | None = Field(None, description="The first day that is held; null: from the beginning.")
+    until: date | None = Field(None, description="The last day that is held; null: no end.")
 
 
 class RetentionLimits(BaseModel):
-    log: LogName
-    # No tenant keeps less, what tenants have that chose nothing, and no tenant keeps more.
-    floor_days: int
-    default_days: int
-    ceiling_days: int
-    ceiling_bytes: int | None
+    log: LogName = Field(description="Which log.")
+    floor_days: int = Field(description="The fewest days that a tenant may keep.")
+    default_days: int = Field(description="Days that tenants have that chose nothing.")
+    ceiling_days: int = Field(description="The most days that a tenant may keep.")
+    ceiling_bytes: int | None = Field(description="The most bytes that a tenant's log may have; null for no bound.")
 
 
 class RetentionLimitsList(BaseModel):
-    items: list[RetentionLimits]
+    items: list[RetentionLimits] = Field(description="The rows.")
 
 
 class RetentionLimitsInput(Input):
-    floor_days: _Days
-    default_days: _Days
-    ceiling_days: _Days
-    ceiling_bytes: _Bytes | None = None
+    floor_days: _Days = Field(description="The fewest days that a tenant may keep.")
+    default_days: _Days = Field(description="Days that tenants have that chose nothing.")
+    ceiling_days: _Days = Field(description="The most days that a tenant may keep.")
+    ceiling_bytes: _Bytes | None = Field(
+        None, description="The most bytes that a tenant's log may have; null for no bound."
+    )
 
 
 @router.get(_TENANT, operation_id="listRetention")

@@ -23,22 +23,28 @@ _Slug = Annotated[str, Path(max_length=63)]
 
 
 class Role(BaseModel):
-    slug: str
-    name: str
-    permissions: list[str]
-    # Of the MSP's or tenant's own; the others cannot be changed.
-    own: bool
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    name: str = Field(description="Name, for people.")
+    permissions: list[str] = Field(
+        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md)."
+    )
+    own: bool = Field(description="Whether it is the MSP's or tenant's own; others cannot be changed.")
 
 
 class RoleInput(Input):
-    slug: Slug = Field(examples=["kicker"])
-    name: Name = Field(examples=["Takes devices off the network"])
-    permissions: PermissionNames = Field(examples=[["session.read", "session.disconnect"]])
+    slug: Slug = Field(examples=["kicker"], description="Its name in addresses: a DNS label.")
+    name: Name = Field(examples=["Takes devices off the network"], description="Name, for people.")
+    permissions: PermissionNames = Field(
+        examples=[["session.read", "session.disconnect"]],
+        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md).",
+    )
 
 
 class RoleUpdate(Input):
-    name: Omittable[Name] = None
-    permissions: Omittable[PermissionNames] = None
+    name: Omittable[Name] = Field(None, description="Name, for people.")
+    permissions: Omittable[PermissionNames] = Field(
+        None, description="Names of permissions, such as endpoint.read (docs/reference/permissions.md)."
+    )
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:

@@ -32,37 +32,48 @@ _Network = Annotated[str, Field(max_length=50)]
 class ScepSettings(BaseModel):
     """What is entered in an MDM. One-time challenges are enrolment secrets of the kind scep."""
 
-    url: str
-    # The registration authority, which opens requests and signs answers.
-    ra_serial: str
-    ra_not_after: datetime
-    ra_sha256: str
-    # Where challenges are sent that are not made here.
-    webhook: str | None
+    url: str = Field(description="Where devices enrol.")
+    ra_serial: str = Field(
+        description="Serial number (hex) of the registration authority, which opens requests and signs answers."
+    )
+    ra_not_after: datetime = Field(description="Until when the registration authority's certificate is valid.")
+    ra_sha256: str = Field(description="SHA-256 of the registration authority's certificate, in hex.")
+    webhook: str | None = Field(description="Where challenges are sent that are not made here; null: nowhere.")
 
 
 class ScepWebhookInput(Input):
-    url: str = Field(max_length=1_000, examples=["https://mdm.acme.example/scep"])
-    # Of the certificates that it allows.
-    profile: ClientProfile = "eap-client-device"
-    timeout_seconds: float = Field(5.0, ge=0.5, le=10.0)
-    # Where alone its host may be, as CIDR.
-    networks: list[_Network] = Field(default=[], max_length=50)
-    # PEM of the authority of its server certificate; "" for those of the system.
-    ca_certificate: str = Field("", max_length=64 * 1024)
+    url: str = Field(max_length=1_000, examples=["https://mdm.acme.example/scep"], description="Address (URL).")
+    profile: ClientProfile = Field("eap-client-device", description="Of the certificates that it allows.")
+    timeout_seconds: float = Field(5.0, ge=0.5, le=10.0, description="For how many seconds an answer is waited for.")
+    networks: list[_Network] = Field(
+        default=[],
+        max_length=50,
+        description="Where alone its host may be, as CIDR; empty for anywhere that the installation allows.",
+    )
+    ca_certificate: str = Field(
+        "",
+        max_length=64 * 1024,
+        description='PEM of the authorities that the other side\'s certificate may come from; null or "" '
+        "for those of the system.",
+    )
 
 
 class ScepWebhook(BaseModel):
-    url: str
-    profile: str
-    timeout_seconds: float
-    networks: list[str]
-    ca_certificate: str
+    url: str = Field(description="Address (URL).")
+    profile: str = Field(description="Of the certificates that it allows.")
+    timeout_seconds: float = Field(description="For how many seconds an answer is waited for.")
+    networks: list[str] = Field(
+        description="Networks (CIDR) that the receiver's addresses must be of; empty or null for any that "
+        "the installation allows."
+    )
+    ca_certificate: str = Field(
+        description='PEM of the authorities that the other side\'s certificate may come from; null or "" '
+        "for those of the system."
+    )
 
 
 class CreatedScepWebhook(ScepWebhook):
-    # Signs what is sent there: a new one each time, shown this once.
-    secret: str
+    secret: str = Field(description="Signs what is sent there: a new one each time, shown this once.")
 
 
 @router.get("", operation_id="getScep", responses=refuses(409))

@@ -28,44 +28,48 @@ NasState = Literal["unseen", "old", "new", "back"]
 
 
 class SecretRotationInput(Input):
-    # Name, address or identifier of a NAS with a secret of its own; "" for the tenant's.
-    nas: str = Field("", max_length=253)
-    # 16 to 128 characters; one is made where none is given.
-    secret: str | None = Field(None, max_length=128)
-    # Of the window.
-    hours: int = Field(168, ge=1, le=720, examples=[168])
-    # finish: the old secret ends then. wait: both go on, and an alarm stands.
-    at_end: Literal["finish", "wait"] = "finish"
+    nas: str = Field(
+        "", max_length=253, description="Name of the NAS or, where it is not registered, what it says of itself."
+    )
+    secret: str | None = Field(None, max_length=128, description="The secret. Where it is told, it is this once.")
+    hours: int = Field(168, ge=1, le=720, examples=[168], description="How long both secrets work.")
+    at_end: Literal["finish", "wait"] = Field(
+        "finish",
+        description="Whether the new secret alone works from the end of the window on, or a person decides "
+        "where NASes have not changed over.",
+    )
 
 
 class SecretRotationEnd(Input):
-    nas: str = Field("", max_length=253)
-    # Although NASes have the secret that ends.
-    leave_behind: bool = False
+    nas: str = Field(
+        "", max_length=253, description="Name of the NAS or, where it is not registered, what it says of itself."
+    )
+    leave_behind: bool = Field(
+        False, description="Also where NASes have the secret that ends, which get no answer from then on."
+    )
 
 
 class SecretRotationCounts(BaseModel):
     """NASes by what they were heard with. `back`: with the new one, and since then with the old one."""
 
-    unseen: int = 0
-    old: int = 0
-    new: int = 0
-    back: int = 0
+    unseen: int = Field(0, description="NASes that were not heard since it began.")
+    old: int = Field(0, description="NASes that were heard with the old secret last.")
+    new: int = Field(0, description="NASes that have changed over.")
+    back: int = Field(0, description="NASes that had changed over, and were heard with the old secret since.")
 
 
 class SecretRotation(Observed):
-    # Name of the NAS whose own secret it is; null for the tenant's.
-    nas: str | None
-    # preparing: the new one does not work yet. open: both work. overdue: past its end, and waits for a person.
-    state: Stage
-    at_end: Literal["finish", "wait"]
-    created_at: datetime
-    opened_at: datetime | None
-    ends_at: datetime
-    ended_at: datetime | None
-    nases: SecretRotationCounts
-    # What a person does, in this order.
-    plan: list[str]
+    nas: str | None = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
+    state: Stage = Field(description="How far it is.")
+    at_end: Literal["finish", "wait"] = Field(
+        description="What happens at the end of the window to NASes that have not changed over."
+    )
+    created_at: datetime = Field(description="When it was made.")
+    opened_at: datetime | None = Field(description="From when on both secrets work; null while cells prepare.")
+    ends_at: datetime = Field(description="When the trial ends.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
+    nases: SecretRotationCounts = Field(description="How many sessions, by NAS.")
+    plan: list[str] = Field(description="What is to be done, step by step.")
 
     def observed(self) -> set[str]:
         """When it ended, and thereby that it did, somebody has said."""
@@ -73,17 +77,17 @@ class SecretRotation(Observed):
 
 
 class SecretRotationNas(BaseModel):
-    # Its id where it is registered, else NAS-Identifier|address as it was heard.
-    key: str
-    name: str
-    state: NasState
-    new_since: datetime | None
-    last_seen: datetime | None
-    # That it sent from last.
-    source: str | None
-    # alone: whenever it suits. together: with all that share its address. watched: radiusd cannot always tell.
-    way: Way
-    plan: str
+    key: str = Field(description="The private key.")
+    name: str = Field(description="Name, for people.")
+    state: NasState = Field(description="How far it is.")
+    new_since: datetime | None = Field(description="When it was first heard with the new secret.")
+    last_seen: datetime | None = Field(description="When it was heard last.")
+    source: str | None = Field(description="Who says so: dhcp, lldp, cdp, http, radius, api ...")
+    way: Way = Field(
+        description="alone: it can change over whenever it suits. together: with all that share its "
+        "address. watched: radiusd cannot always tell."
+    )
+    plan: str = Field(description="What is to be done with it.")
 
 
 @router.post("", status_code=201, operation_id="startSecretRotation")

@@ -24,32 +24,30 @@ Starts = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_PUBLISH, Effe
 
 
 class SelfTestCheck(BaseModel):
-    name: str = Field(examples=["MAB"])
-    sent: str = Field(examples=["unknown device"])
-    expected: str = Field(examples=["permit VLAN 20"])
-    got: str = Field(examples=["permit VLAN 20"])
-    # Why this is to be expected.
-    because: str
-    # Code of the cell's reason, "" where it decided nothing.
-    reason: str = Field(examples=["rule-permitted"])
-    why: str
-    rule: str
-    milliseconds: int
-    ok: bool
+    name: str = Field(examples=["MAB"], description="Name, for people.")
+    sent: str = Field(examples=["unknown device"], description="What was sent.")
+    expected: str = Field(examples=["permit VLAN 20"], description="What was to come.")
+    got: str = Field(examples=["permit VLAN 20"], description="What came.")
+    because: str = Field(description="Why this is to be expected.")
+    reason: str = Field(
+        examples=["rule-permitted"], description='Code of the cell\'s reason; "" where it decided nothing.'
+    )
+    why: str = Field(description="Why, in a sentence.")
+    rule: str = Field(description='Name of the rule; "" for the fallback.')
+    milliseconds: int = Field(description="What it took, in milliseconds.")
+    ok: bool = Field(description="Whether it came as expected.")
 
 
 class SelfTest(BaseModel):
-    id: UUID
-    state: SelfTestState
-    # Null until it is done.
-    passed: bool | None
-    asked_by: str
-    created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    # Why it could not be carried out; "" else.
-    error: str
-    checks: list[SelfTestCheck]
+    id: UUID = Field(description="Id; it stays.")
+    state: SelfTestState = Field(description="How far it is.")
+    passed: bool | None = Field(description="Whether all came as expected; null until it is done.")
+    asked_by: str = Field(description="Who asked for it, such as token:setup.")
+    created_at: datetime = Field(description="When it was made.")
+    started_at: datetime | None = Field(description="When it started; null while it waits.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
+    error: str = Field(description='Why it could not be carried out; "" where it was.')
+    checks: list[SelfTestCheck] = Field(description="What was tried, in order.")
 
 
 @router.get("", operation_id="listSelfTests")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.coa_rows import CoaRequest, shown_request
@@ -34,43 +34,41 @@ _PARTS: dict[str, Literal["live", "ended"]] = {"live": "live", "ended": "ended"}
 class Session(BaseModel):
     """Times and octets as the NAS's accounting told them."""
 
-    id: int
-    mac: str | None
-    user: str
-    # Its name or, where it is not registered, what it says of itself.
-    nas: str
-    nas_id: UUID | None
-    nas_port: str
-    # Slug; null where it belonged to none, or to one that is gone.
-    site: str | None
-    address: str | None
-    ipv6_address: str | None
-    ipv6_prefix: str | None
-    delegated_prefix: str | None
-    # Acct-Session-Id.
-    session_id: str
-    # Chargeable-User-Identity (RFC 4372).
-    chargeable_user: str
-    started_at: datetime
-    # null while it is live.
-    stopped_at: datetime | None
-    heard_at: datetime
-    seconds: int
-    input_octets: int | None
-    output_octets: int | None
-    # Acct-Terminate-Cause.
-    cause: str
-    # stale: taken for ended, since nothing is heard of it.
-    flags: list[str]
+    id: int = Field(description="Id; it stays.")
+    mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    user: str = Field(description='User name; null or "" where there is none.')
+    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
+    nas_id: UUID | None = Field(description="Id of the NAS; null where it is not registered.")
+    nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" where none was told.')
+    site: str | None = Field(
+        description='Slug of the site; null or "" where it belongs to none, or to one that is gone.'
+    )
+    address: str | None = Field(description="IPv4 address of the device.")
+    ipv6_address: str | None = Field(description="IPv6 address of the device.")
+    ipv6_prefix: str | None = Field(description="IPv6 prefix of the device's network, as CIDR.")
+    delegated_prefix: str | None = Field(description="IPv6 prefix that was delegated to the device, as CIDR.")
+    session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
+    chargeable_user: str = Field(description='Chargeable-User-Identity (RFC 4372); "" where there is none.')
+    started_at: datetime = Field(description="When it started; null while it waits.")
+    stopped_at: datetime | None = Field(description="When it ended; null while it is live.")
+    heard_at: datetime = Field(description="When something was heard of it last.")
+    seconds: int = Field(description="How many seconds it lasted.")
+    input_octets: int | None = Field(description="Octets that came from the device.")
+    output_octets: int | None = Field(description="Octets that went to the device.")
+    cause: str = Field(description='Acct-Terminate-Cause; "" where there is none.')
+    flags: list[str] = Field(
+        description="What is odd: stale for a session taken for ended, since nothing is heard of it."
+    )
 
 
 class SessionDetail(Session):
-    # The decision that began it; null where none did, or it is not in the log any more.
-    decision: str | None = None
-    rule: str | None = None
-    policy_version: int | None = None
-    vlan: str | None = None
-    decided_as: str | None = None
+    decision: str | None = Field(None, description="Id of the decision in the authentication log.")
+    rule: str | None = Field(None, description='Name of the rule; "" for the fallback.')
+    policy_version: int | None = Field(
+        None, description="Number of the policy's version that decided; 0 or null where none did."
+    )
+    vlan: str | None = Field(None, description='VLAN that the device gets; "" where none is said.')
+    decided_as: str | None = Field(None, description="The verdict that the session goes by.")
 
 
 @router.get("", operation_id="listSessions")

@@ -35,57 +35,55 @@ _Desk = Annotated[Desk, Depends(desk_of)]
 
 
 class SignInByPassword(Input):
-    email: Email
-    password: Password
+    email: Email = Field(description="E-mail address.")
+    password: Password = Field(description="The person's password.")
 
 
 class SignInByCode(Input):
-    challenge: Challenge
-    code: Code
+    challenge: Challenge = Field(description="From the answer before; good for five minutes.")
+    code: Code = Field(description="The one-time code, or the recovery code.")
 
 
 class PasskeyChallengeInput(Input):
-    # Of a sign-in by password that needs a second factor; without it, any passkey signs in.
-    challenge: Challenge | None = None
+    challenge: Challenge | None = Field(
+        None, description="Of a sign-in by password that needs a second factor; null: any passkey signs in."
+    )
 
 
 class SignInByPasskey(Input):
-    challenge: Challenge
-    credential: Credential
+    challenge: Challenge = Field(description="From the answer before; good for five minutes.")
+    credential: Credential = Field(description="What navigator.credentials answered, as toJSON() gives it.")
 
 
 class PasswordReset(Input):
-    token: str = Field(max_length=100)
-    password: Password
+    token: str = Field(max_length=100, description="Of the link in the mail.")
+    password: Password = Field(description="The new password.")
 
 
 class PasswordLinkRequest(Input):
-    email: Email
+    email: Email = Field(description="E-mail address.")
 
 
 class PasswordLinkResponse(BaseModel):
-    message: str
+    message: str = Field(description="What is wrong, in a sentence.")
 
 
 class SignedIn(BaseModel):
-    state: Literal["signed-in"] = "signed-in"
-    # What changes ask for, as the header Admit-CSRF.
-    csrf_token: str
+    state: Literal["signed-in"] = Field(default="signed-in", description="How far it is.")
+    csrf_token: str = Field(description="What changes by the cookie send as the header Admit-CSRF.")
 
 
 class SecondFactorRequired(BaseModel):
-    state: Literal["factors-needed"] = "factors-needed"
-    # totp | passkey | recovery-code: one of them is enough.
-    methods: list[str]
-    # Good for five minutes.
-    challenge: str
+    state: Literal["factors-needed"] = Field(default="factors-needed", description="How far it is.")
+    methods: list[str] = Field(description="totp, passkey, recovery-code: one of them is enough.")
+    challenge: str = Field(description="For the next step; good for five minutes.")
 
 
 class PasskeyOptions(BaseModel):
-    # For navigator.credentials, by parseRequestOptionsFromJSON() or parseCreationOptionsFromJSON().
-    options: dict[str, Any]
-    # To be sent with the authenticator's answer, within five minutes.
-    challenge: str
+    options: dict[str, Any] = Field(
+        description="For navigator.credentials, by parseRequestOptionsFromJSON() or parseCreationOptionsFromJSON()."
+    )
+    challenge: str = Field(description="To be sent with the authenticator's answer, within five minutes.")
 
 
 @router.post("/sign-in", operation_id="signIn", dependencies=[_ANYONE])

@@ -18,20 +18,30 @@ router = APIRouter(tags=["sign-in rules"])
 
 
 class SignInRules(BaseModel):
-    # Of an MSP: in its tenants as well. Of the platform: everywhere.
-    two_factors: bool
-    # Its own members come in by its single sign-on alone, wherever else they could.
-    sign_on_only: bool
-    # E-mail address of the one member who comes in without it, with two factors.
-    local_account: str | None
+    two_factors: bool = Field(
+        description="Whether people need two factors. Of an MSP: in its tenants as well; of the platform: everywhere."
+    )
+    sign_on_only: bool = Field(description="Whether members of its own come in by its single sign-on alone.")
+    local_account: str | None = Field(
+        description="E-mail address of the one member who comes in without the provider, with two factors; "
+        "null for nobody."
+    )
 
 
 class SignInRulesUpdate(Input):
-    two_factors: bool
-    # Null leaves it as it is.
-    sign_on_only: bool | None = None
-    # Null leaves it as it is, "" names nobody.
-    local_account: str | None = Field(None, max_length=254, examples=["break-glass@acme.example"])
+    two_factors: bool = Field(
+        description="Whether people need two factors. Of an MSP: in its tenants as well; of the platform: everywhere."
+    )
+    sign_on_only: bool | None = Field(
+        None, description="Whether members of its own come in by its single sign-on alone; null leaves it as it is."
+    )
+    local_account: str | None = Field(
+        None,
+        max_length=254,
+        examples=["break-glass@acme.example"],
+        description="E-mail address of the one member who comes in without the provider, with two factors; "
+        '"" names nobody, null leaves it as it is.',
+    )
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:

@@ -40,48 +40,69 @@ _Desk = Annotated[Desk, Depends(desk_of)]
 class SignOnRule(Input):
     """Whoever the provider names becomes a member, where domain and group, as far as given, are theirs."""
 
-    role: Slug = Field(examples=["help-desk"])
-    domain: str = Field("", max_length=253, examples=["acme.example"])
-    group: str = Field("", max_length=300)
-    # Slugs of the MSP's tenants; null for all of them.
-    tenants: list[Slug] | None = Field(None, max_length=1_000)
+    role: Slug = Field(examples=["help-desk"], description="Slug of the role that they have.")
+    domain: str = Field(
+        "", max_length=253, examples=["acme.example"], description='Domain of e-mail addresses; "" for any.'
+    )
+    group: str = Field("", max_length=300, description='A value of the groups claim; "" for anybody of the domain.')
+    tenants: list[Slug] | None = Field(
+        None, max_length=1_000, description="Slugs of the MSP's tenants that the role is for; null for all of them."
+    )
 
 
 class SignOnSettings(Input):
-    issuer: str = Field(max_length=1_000, examples=["https://login.acme.example"])
-    client_id: str = Field(max_length=200, examples=["admit"])
-    scope: str = Field("openid email profile", max_length=300)
-    # PEM of the authorities that the provider's certificate may come from; "" for the usual ones.
-    ca_certificate: str = Field("", max_length=50_000)
-    groups_claim: str = Field("groups", max_length=200)
-    # Addresses count without `email_verified`, which some providers never say.
-    trusts_email: bool = False
-    # The provider asks for two factors itself, whether it says so (amr: mfa) or not.
-    counts_as_two: bool = False
-    joins: list[SignOnRule] = Field([], max_length=MOST_JOINS)
+    issuer: str = Field(
+        max_length=1_000, examples=["https://login.acme.example"], description="The provider's issuer (OpenID Connect)."
+    )
+    client_id: str = Field(max_length=200, examples=["admit"], description="As the provider knows this installation.")
+    scope: str = Field(
+        "openid email profile", max_length=300, description="Scopes that are asked for, with spaces between."
+    )
+    ca_certificate: str = Field(
+        "",
+        max_length=50_000,
+        description='PEM of the authorities that the other side\'s certificate may come from; null or "" '
+        "for those of the system.",
+    )
+    groups_claim: str = Field(
+        "groups", max_length=200, description='The claim of the provider\'s ID token that lists groups; "" for none.'
+    )
+    trusts_email: bool = Field(
+        False, description="Addresses count without `email_verified`, which some providers never say."
+    )
+    counts_as_two: bool = Field(
+        False, description="The provider asks for two factors itself, whether it says so (amr: mfa) or not."
+    )
+    joins: list[SignOnRule] = Field(
+        [], max_length=MOST_JOINS, description="Which people become members on their first sign-in, and as what."
+    )
 
 
 class SignOnUpdate(SignOnSettings):
-    # Needed at first and where it is to go to another provider; null leaves it as it is.
-    client_secret: str | None = Field(None, max_length=1_000)
+    client_secret: str | None = Field(
+        None,
+        max_length=1_000,
+        description="As the provider gave it; sealed, and never shown. Needed at first and with another "
+        "provider; null leaves it as it is.",
+    )
 
 
 class SignOn(SignOnSettings):
-    id: UUID
-    # Where people begin; `?next=/...` says where to afterwards.
-    begin_url: str
-    # For the provider's list of redirect URIs.
-    callback_url: str
+    id: UUID = Field(description="Id; it stays.")
+    begin_url: str = Field(description="Where people begin; `?next=/...` says where to afterwards.")
+    callback_url: str = Field(description="For the provider's list of redirect URIs.")
 
 
 class SignOnSession(BaseModel):
-    id: UUID
-    email: str | None
-    factors: list[str]
-    from_address: str | None
-    user_agent: str
-    created_at: datetime
-    last_seen_at: datetime
+    id: UUID = Field(description="Id; it stays.")
+    email: str | None = Field(description="E-mail address.")
+    factors: list[str] = Field(
+        description="What was shown to sign in: password, totp, passkey, recovery-code, sign-on."
+    )
+    from_address: str | None = Field(description="IP address that it came from.")
+    user_agent: str = Field(description="What the browser says that it is.")
+    created_at: datetime = Field(description="When it was made.")
+    last_seen_at: datetime = Field(description="When it was seen last; null: never.")
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:

@@ -14,25 +14,27 @@ ASKED = "If this address can sign up, a mail with a link is on its way to it. Th
 
 
 class SignUpInput(Input):
-    email: str = Field(max_length=254, examples=["ann@hill-school.example"])
-    organisation: str = Field(min_length=1, max_length=200, examples=["Hill School"])
+    email: str = Field(max_length=254, examples=["ann@hill-school.example"], description="E-mail address.")
+    organisation: str = Field(
+        min_length=1, max_length=200, examples=["Hill School"], description="Name of the organisation."
+    )
 
 
 class SignUpResponse(BaseModel):
-    message: str
+    message: str = Field(description="What happens next.")
 
 
 class SignUpConfirmation(Input):
-    # Of the link.
-    token: str = Field(max_length=100)
-    # Of the account that is made.
-    password: str = Field(max_length=200, examples=["four words of mine"])
-    name: str = Field("", max_length=200, examples=["Ann Hill"])
+    token: str = Field(max_length=100, description="Of the link in the mail.")
+    password: str = Field(max_length=200, examples=["four words of mine"], description="Of the account that is made.")
+    name: str = Field("", max_length=200, examples=["Ann Hill"], description="Of the person.")
 
 
 class ConfirmedSignUp(BaseModel):
-    # Its slug; "" while it cannot be made: it will be, and a mail tells.
-    tenant: str = Field(examples=["hill-school-k3m9pq"])
+    tenant: str = Field(
+        examples=["hill-school-k3m9pq"],
+        description='Slug of the tenant; "" while it cannot be made: it will be, and a mail tells.',
+    )
 
 
 @router.post("", status_code=202, operation_id="signUp")

@@ -35,37 +35,44 @@ _OF_POLICY = {"policy", "monitor", "fallback", "default"}
 
 
 class Site(BaseModel):
-    id: UUID
-    slug: str
-    name: str
-    # IANA name: times of day in a policy are of this zone.
-    time_zone: str
-    # Slug of the policy that decides there; without one everything is denied.
-    policy: str | None
-    # NASes that are not registered belong to it.
-    default: bool
-    # The policy decides nothing: its verdicts are logged, and devices are admitted as the fallback admits.
-    monitor: bool
-    # An outcome in place of the policy's own fallback.
-    fallback: dict[str, Any] | None
+    id: UUID = Field(description="Id; it stays.")
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    name: str = Field(description="Name, for people.")
+    time_zone: str = Field(description="IANA name of the time zone: times of day in a policy are of it.")
+    policy: str | None = Field(description="Slug of the policy that decides there; null: everything is denied.")
+    default: bool = Field(description="Whether NASes that are not registered belong to it.")
+    monitor: bool = Field(
+        description="The policy decides nothing: its verdicts are logged, and devices are admitted as the "
+        "fallback admits."
+    )
+    fallback: dict[str, Any] | None = Field(
+        description="An outcome in place of the policy's own; null: the policy's own."
+    )
 
 
 class SiteInput(Input):
-    slug: Slug = Field(examples=["branch-north"])
-    name: Name = ""
-    time_zone: _TimeZone = "UTC"
+    slug: Slug = Field(examples=["branch-north"], description="Its name in addresses: a DNS label.")
+    name: Name = Field("", description="Name, for people.")
+    time_zone: _TimeZone = Field("UTC", description="IANA name of the time zone: times of day in a policy are of it.")
 
 
 class SiteUpdate(Input):
-    name: Omittable[Name] = None
-    time_zone: Omittable[_TimeZone] = None
-    monitor: Omittable[bool] = None
-    # null goes back to the policy's own.
-    fallback: dict[str, Any] | None = None
-    # null: everything is denied.
-    policy: Slug | None = None
-    # Only true: another site becomes the default by being made it.
-    default: Omittable[bool] = None
+    name: Omittable[Name] = Field(None, description="Name, for people.")
+    time_zone: Omittable[_TimeZone] = Field(
+        None, description="IANA name of the time zone: times of day in a policy are of it."
+    )
+    monitor: Omittable[bool] = Field(
+        None,
+        description="The policy decides nothing: its verdicts are logged, and devices are admitted as the "
+        "fallback admits.",
+    )
+    fallback: dict[str, Any] | None = Field(
+        None, description="An outcome in place of the policy's own; null goes back to that."
+    )
+    policy: Slug | None = Field(None, description="Slug of the policy that decides there; null: everything is denied.")
+    default: Omittable[bool] = Field(
+        None, description="Only true: another site becomes the default by being made it. Left out: stays as it is."
+    )
 
 
 @router.get("", operation_id="listSites")

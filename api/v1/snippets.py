@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
 from api.state import settings_of
@@ -19,23 +19,24 @@ _Id = Annotated[str, Path(max_length=63, examples=["cisco-iosxe-ibns2"])]
 
 
 class Snippet(BaseModel):
-    id: str
-    title: str
-    # By whose recipe sessions are ended (docs/reference/vendors.md).
-    vendor: str
-    access: AccessKind
-    kind: Kind
-    versions: str
-    features: list[Feature]
-    message_authenticator: str
+    id: str = Field(description="Id; it stays.")
+    title: str = Field(description="What it is, in a few words.")
+    vendor: str = Field(description="By whose recipe sessions are ended (docs/reference/vendors.md).")
+    access: AccessKind = Field(description="For which access the configuration is.")
+    kind: Kind = Field(description="Whether it is commands to paste, a file, or steps to take.")
+    versions: str = Field(description="Versions of the software that it is for.")
+    features: list[Feature] = Field(description="What it sets up.")
+    message_authenticator: str = Field(
+        description="What the configuration says of Message-Authenticator (RFC 3579 3.2)."
+    )
 
 
 class SnippetText(Snippet):
-    text: str
+    text: str = Field(description="The text.")
 
 
 class SnippetList(BaseModel):
-    items: list[Snippet]
+    items: list[Snippet] = Field(description="The rows.")
 
 
 @router.get("/snippets", operation_id="listSnippets")

@@ -53,115 +53,136 @@ _EXAMPLE = {
 
 
 class Template(BaseModel):
-    slug: str
-    name: str
-    # Number of the newest version; 0 where there is none.
-    newest: int
-    created_at: datetime
-    updated_at: datetime
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    name: str = Field(description="Name, for people.")
+    newest: int = Field(description="Number of the newest version; 0 where there is none.")
+    created_at: datetime = Field(description="When it was made.")
+    updated_at: datetime = Field(description="When it was changed last.")
 
 
 class TemplateInput(Input):
-    slug: Slug = Field(examples=["school"])
-    name: Name = ""
+    slug: Slug = Field(examples=["school"], description="Its name in addresses: a DNS label.")
+    name: Name = Field("", description="Name, for people.")
 
 
 class TemplateUpdate(Input):
-    # "": as its slug.
-    name: Name = Field(examples=["Schools"])
+    name: Name = Field(examples=["Schools"], description="Name, for people.")
 
 
 class TemplateVersion(BaseModel):
-    number: int
-    comment: str
-    created_by: str
-    created_at: datetime
+    number: int = Field(description="Number of the version, from 1.")
+    comment: str = Field(description='Why, in words. "": nothing was said.')
+    created_by: str = Field(description="Who made it.")
+    created_at: datetime = Field(description="When it was made.")
 
 
 class TemplateVersionDetail(TemplateVersion):
-    document: dict[str, Any]
+    document: dict[str, Any] = Field(description="The template, as docs/how-to/templates.md describes it.")
 
 
 class TemplateVersionInput(Input):
-    document: dict[str, Any] = Field(examples=[_EXAMPLE])
-    comment: str = Field("", max_length=1_000)
+    document: dict[str, Any] = Field(
+        examples=[_EXAMPLE], description="The template, as docs/how-to/templates.md describes it."
+    )
+    comment: str = Field("", max_length=1_000, description='Why, in words. "": nothing was said.')
 
 
 class TemplateDifference(BaseModel):
-    part: str = Field(examples=["site:main.time_zone"])
-    wanted: Any
-    found: Any
+    part: str = Field(examples=["site:main.time_zone"], description="The part of the template, as a path.")
+    wanted: Any = Field(description="What the template says; null: nothing.")
+    found: Any = Field(description="What the tenant has; null: nothing.")
 
 
 class TemplateFollower(BaseModel):
-    tenant: str
-    # That was brought to it last; null: none yet.
-    version: int | None
-    applied_at: datetime | None
-    overrides: list[str]
-    # null where it was not asked for.
-    drift: list[TemplateDifference] | None
+    tenant: str = Field(description="Slug of the tenant.")
+    version: int | None = Field(description="Number of the version that was brought to it last; null: none yet.")
+    applied_at: datetime | None = Field(description="When it was brought there last.")
+    overrides: list[str] = Field(
+        description="Parts that are the tenant's own: a site with all that is said of it, or one thing."
+    )
+    drift: list[TemplateDifference] | None = Field(
+        description="What the tenant has changed since; null where it was not asked for."
+    )
 
 
 class TemplateFollowerInput(Input):
-    # Parts that are the tenant's own: a site with all that is said of it, or one thing.
     overrides: list[Annotated[str, Field(max_length=300)]] = Field(
-        [], max_length=templates.MOST_OVERRIDES, examples=[["policy:office", "site:main.time_zone"]]
+        [],
+        max_length=templates.MOST_OVERRIDES,
+        examples=[["policy:office", "site:main.time_zone"]],
+        description="Parts that are the tenant's own: a site with all that is said of it, or one thing.",
     )
 
 
 class StageInput(Input):
     """`tenants`, or a `share` in percent of all that are behind, those of earlier stages included."""
 
-    tenants: list[Slug] | None = Field(None, max_length=10_000)
-    share: int | None = Field(None, ge=1, le=100)
-    # How long its tenants are watched before the next stage.
-    minutes: int = Field(ge=LEAST_MINUTES, le=MOST_MINUTES)
+    tenants: list[Slug] | None = Field(
+        None, max_length=10_000, description="Slugs of tenants that follow the template; null where a share is given."
+    )
+    share: int | None = Field(
+        None, ge=1, le=100, description="The share of tenants in per cent; null where they are named."
+    )
+    minutes: int = Field(
+        ge=LEAST_MINUTES, le=MOST_MINUTES, description="How many minutes its tenants are watched before the next stage."
+    )
 
 
 class RolloutInput(Input):
-    version: int = Field(ge=1, le=2**31 - 1)
-    # All that are left are in the last one.
+    version: int = Field(ge=1, le=2**31 - 1, description="Number of the version.")
     stages: list[StageInput] = Field(
-        min_length=1, max_length=MOST_STAGES, examples=[[{"tenants": ["hill-school"], "minutes": 60}]]
+        min_length=1,
+        max_length=MOST_STAGES,
+        examples=[[{"tenants": ["hill-school"], "minutes": 60}]],
+        description="Stages, one after the other; all that are left are in the last one.",
     )
-    # The roll-out stops where the share of devices that are rejected moves by more, up or down.
-    most_moved: float = Field(0.05, gt=0, le=1)
+    most_moved: float = Field(
+        0.05,
+        gt=0,
+        le=1,
+        description="The roll-out stops where the share of devices that are rejected moves by more than "
+        "this (0 to 1), up or down.",
+    )
     back_when_moved: bool = Field(
         False, description="Where it moves, the tenants get back at once what they had; else the roll-out stops there."
     )
 
 
 class RolloutTenant(BaseModel):
-    tenant: str
-    stage: int
-    state: Literal["waiting", "applied", "failed", "rolled-back", "left-out"]
-    detail: str
-    applied_at: datetime | None
-    rejected_before: int | None
-    devices_before: int | None
-    rejected_since: int | None
-    devices_since: int | None
+    tenant: str = Field(description="Slug of the tenant.")
+    stage: int = Field(description="Number of the stage, from 1.")
+    state: Literal["waiting", "applied", "failed", "rolled-back", "left-out"] = Field(description="How far it is.")
+    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
+    applied_at: datetime | None = Field(description="When it was brought there last.")
+    rejected_before: int | None = Field(description="Devices that were rejected in the time before.")
+    devices_before: int | None = Field(description="Devices that authenticated in the time before.")
+    rejected_since: int | None = Field(description="Devices that were rejected since.")
+    devices_since: int | None = Field(description="Devices that authenticated since.")
 
 
 class Rollout(BaseModel):
-    id: UUID
-    version: int
-    state: Literal["running", "stopped", "done", "rolling-back", "rolled-back"]
-    stage: int
+    id: UUID = Field(description="Id; it stays.")
+    version: int = Field(description="Number of the version.")
+    state: Literal["running", "stopped", "done", "rolling-back", "rolled-back"] = Field(description="How far it is.")
+    stage: int = Field(description="Number of the stage, from 1.")
     stages: list[int] = Field(description="Minutes that each is watched for.")
-    most_moved: float
-    back_when_moved: bool
+    most_moved: float = Field(
+        description="The roll-out stops where the share of devices that are rejected moves by more than "
+        "this (0 to 1), up or down."
+    )
+    back_when_moved: bool = Field(
+        description="Whether it goes back by itself where it is stopped because devices are rejected "
+        "otherwise than before."
+    )
     job_id: UUID | None = Field(description="The job of the MSP that brings it on; if that ends, it is stopped.")
-    # Why it stopped, or goes back.
-    detail: str
-    asked_by: str
-    created_at: datetime
-    ended_at: datetime | None
+    detail: str = Field(description='Why it stopped; "" where it did not.')
+    asked_by: str = Field(description="Who asked for it, such as token:setup.")
+    created_at: datetime = Field(description="When it was made.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
 
 
 class RolloutDetail(Rollout, Observed):
-    tenants: list[RolloutTenant]
+    tenants: list[RolloutTenant] = Field(description="Tenants of the MSP; null for all, those to come included.")
 
     def observed(self) -> set[str]:
         """While it is under way its job brings it on."""

@@ -36,21 +36,28 @@ Imports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.
 
 
 class TenantExport(Input):
-    # Without one no secret and no key is in the file.
-    passphrase: str = Field("", max_length=PASSPHRASE_CHARACTERS[1])
-    logs: bool = False
+    passphrase: str = Field(
+        "", max_length=PASSPHRASE_CHARACTERS[1], description='Protects secrets and keys in the file; "": none is in it.'
+    )
+    logs: bool = Field(False, description="Whether its logs are in the file as well.")
 
 
 class TenantImport(Input):
-    slug: Slug = Field(examples=["hill-school"])
+    slug: Slug = Field(examples=["hill-school"], description="Its name in addresses: a DNS label.")
     file: str = Field(
         description="In base64.", max_length=asked.MOST_ASKED_BYTES * 4 // 3 + 4, examples=["UEsDBBQAAAAIAAAA"]
     )
-    passphrase: str = Field("", max_length=PASSPHRASE_CHARACTERS[1])
-    # As of a new tenant.
-    place: Slug | None = Field(None, examples=["frankfurt"])
-    # Authorities have the ids that their certificates name, in place of new ones: for a move to another installation.
-    keeps_authorities: bool = False
+    passphrase: str = Field(
+        "", max_length=PASSPHRASE_CHARACTERS[1], description='As the file was made with; "" for none.'
+    )
+    place: Slug | None = Field(
+        None,
+        examples=["frankfurt"],
+        description="Label of the cell that the tenant goes to; null: to that with most free slots.",
+    )
+    keeps_authorities: bool = Field(
+        False, description="Authorities keep the ids that their certificates name: for a move to another installation."
+    )
 
 
 @router.post("/msps/{msp}/tenants/{tenant}/export", status_code=202, operation_id="exportTenant")

@@ -43,58 +43,84 @@ Deletes = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, Effect.
 
 
 class Tenant(BaseModel):
-    id: UUID
-    slug: str
-    name: str
-    status: str
-    # Of one that is being deleted: when all of it goes.
-    purge_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
+    id: UUID = Field(description="Id; it stays.")
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    name: str = Field(description="Name, for people.")
+    status: str = Field(
+        description="suspended: it is answered, and nobody changes it. deleting: it can be had back until `purge_at`."
+    )
+    purge_at: datetime | None = Field(description="When all of it goes, of one that is being deleted.")
+    created_at: datetime = Field(description="When it was made.")
+    updated_at: datetime = Field(description="When it was changed last.")
 
 
 class MspTenant(Tenant):
-    msp_id: UUID
+    msp_id: UUID = Field(description="Id of the MSP.")
 
 
 class Listeners(BaseModel):
     """Where the tenant's NASes send to."""
 
     address: str = Field(description="Of the tenant's cell, or else of the platform.", examples=["radius.example"])
-    auth_port: int
-    acct_port: int
+    auth_port: int = Field(description="UDP port for authentication.")
+    acct_port: int = Field(description="UDP port for accounting.")
 
 
 class TenantSettings(BaseModel):
-    methods: list[str]
-    tls_versions: list[str]
-    replay_days: int
-    renewal_keeps_key: bool
-    status_failure: str
-    nat_session_seconds: int
-    silent_reports: int
-    silent_days: int
-    failure_limit: int
-    failure_window_seconds: int
-    password_failure_limit: int
-    password_failure_window_seconds: int
-    realms: list[str]
+    methods: list[str] = Field(description="Authentication methods that the tenant offers.")
+    tls_versions: list[str] = Field(description="TLS versions that are offered.")
+    replay_days: int = Field(
+        description="Days of requests that are replayed before a policy is published; 0 asks for no replay."
+    )
+    renewal_keeps_key: bool = Field(description="Whether devices may renew a certificate with the key it has.")
+    status_failure: str = Field(
+        description="What becomes of devices whose certificate's status cannot be found out: admitted "
+        "(soft) or refused (hard)."
+    )
+    nat_session_seconds: int = Field(
+        description="Session-Timeout in seconds for devices behind NASes that no request reaches; 0 for none."
+    )
+    silent_reports: int = Field(description="Interim reports that a session may miss before it has ended.")
+    silent_days: int = Field(
+        description="Days after which a silent session has ended whose NAS sends no interim reports."
+    )
+    failure_limit: int = Field(
+        description="Failed authentications of a device within the window, after which it is refused for a time."
+    )
+    failure_window_seconds: int = Field(description="The window in which failures are counted, in seconds.")
+    password_failure_limit: int = Field(
+        description="Wrong passwords per user name within the window, after which logins of that user are "
+        "rejected. Devices that the user has logged in from are counted separately."
+    )
+    password_failure_window_seconds: int = Field(
+        description="The window in which wrong passwords are counted, in seconds."
+    )
+    realms: list[str] = Field(
+        description="Realms and NetBIOS domains that are taken off user names: with CORP and corp.example, "
+        "CORP\\anna and anna@corp.example are anna."
+    )
 
 
 class TenantDetail(Tenant):
-    listeners: Listeners
-    settings: TenantSettings
+    listeners: Listeners = Field(description="Where NASes of the tenant send to.")
+    settings: TenantSettings = Field(description="The settings.")
 
 
 class TenantInput(Input):
-    slug: Slug = Field(examples=["hill-school"])
-    name: Name = Field("", examples=["Hill School"])
-    # Names that devices check in the RADIUS server's certificate; without any, one of the slug.
-    server_names: list[Annotated[str, Field(max_length=253)]] = Field(default=[], max_length=10)
-    # standard: what its administrators have let in comes in, nothing else. none: it denies everything.
-    policy: Literal["standard", "none"] = "standard"
-    # The tenant goes to a cell with this label; without one, to that with most free slots.
-    place: SlugOrNone = Field("", examples=["frankfurt"])
+    slug: Slug = Field(examples=["hill-school"], description="Its name in addresses: a DNS label.")
+    name: Name = Field("", examples=["Hill School"], description="Name, for people.")
+    server_names: list[Annotated[str, Field(max_length=253)]] = Field(
+        default=[], max_length=10, description="Names that devices check in the RADIUS server's certificate."
+    )
+    policy: Literal["standard", "none"] = Field(
+        "standard",
+        description="standard: what its administrators have let in comes in, nothing else. none: it denies everything.",
+    )
+    place: SlugOrNone = Field(
+        "",
+        examples=["frankfurt"],
+        description='Label of the cell that the tenant goes to; "": to that with most free slots.',
+    )
 
 
 class MspTenantInput(TenantInput):
@@ -107,23 +133,67 @@ class MspTenantInput(TenantInput):
 
 
 class TenantUpdate(Input):
-    name: Omittable[Name] = None
-    methods: Omittable[_Words] = Field(None, max_length=20, examples=[["eap-tls", "mab"]])
-    tls_versions: Omittable[_Words] = Field(None, max_length=5, examples=[["1.2", "1.3"]])
-    # 0 asks for no replay.
-    replay_days: Omittable[int] = Field(None, ge=0, le=tenants.MAX_REPLAY_DAYS)
-    renewal_keeps_key: Omittable[bool] = None
-    status_failure: Omittable[StatusFailure] = None
-    nat_session_seconds: Omittable[int] = Field(None, ge=0, le=tenants.NAT_SESSION_SECONDS[1])
-    silent_reports: Omittable[int] = Field(None, ge=1, le=1000)
-    silent_days: Omittable[int] = Field(None, ge=1, le=1000)
-    failure_limit: Omittable[int] = Field(None, ge=1, le=1_000_000)
-    failure_window_seconds: Omittable[int] = Field(None, ge=1, le=3_600)
-    password_failure_limit: Omittable[int] = Field(None, ge=1, le=1_000_000)
-    password_failure_window_seconds: Omittable[int] = Field(None, ge=1, le=3_600)
-    # All of them; [] takes off none.
+    name: Omittable[Name] = Field(None, description="Name, for people.")
+    methods: Omittable[_Words] = Field(
+        None, max_length=20, examples=[["eap-tls", "mab"]], description="Authentication methods that the tenant offers."
+    )
+    tls_versions: Omittable[_Words] = Field(
+        None, max_length=5, examples=[["1.2", "1.3"]], description="TLS versions that are offered."
+    )
+    replay_days: Omittable[int] = Field(
+        None,
+        ge=0,
+        le=tenants.MAX_REPLAY_DAYS,
+        description="Days of requests that are replayed before a policy is published; 0 asks for no replay.",
+    )
+    renewal_keeps_key: Omittable[bool] = Field(
+        None, description="Whether devices may renew a certificate with the key it has."
+    )
+    status_failure: Omittable[StatusFailure] = Field(
+        None,
+        description="What becomes of devices whose certificate's status cannot be found out: admitted "
+        "(soft) or refused (hard).",
+    )
+    nat_session_seconds: Omittable[int] = Field(
+        None,
+        ge=0,
+        le=tenants.NAT_SESSION_SECONDS[1],
+        description="Session-Timeout in seconds for devices behind NASes that no request reaches; 0 for none.",
+    )
+    silent_reports: Omittable[int] = Field(
+        None, ge=1, le=1000, description="Interim reports that a session may miss before it has ended."
+    )
+    silent_days: Omittable[int] = Field(
+        None,
+        ge=1,
+        le=1000,
+        description="Days after which a silent session has ended whose NAS sends no interim reports.",
+    )
+    failure_limit: Omittable[int] = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Failed authentications of a device within the window, after which it is refused for a time.",
+    )
+    failure_window_seconds: Omittable[int] = Field(
+        None, ge=1, le=3_600, description="The window in which failures are counted, in seconds."
+    )
+    password_failure_limit: Omittable[int] = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Wrong passwords per user name within the window, after which logins of that user are "
+        "rejected. Devices that the user has logged in from are counted separately.",
+    )
+    password_failure_window_seconds: Omittable[int] = Field(
+        None, ge=1, le=3_600, description="The window in which wrong passwords are counted, in seconds."
+    )
     realms: Omittable[list[Annotated[str, Field(max_length=253)]]] = Field(
-        None, max_length=MOST_REALMS, examples=[["CORP", "corp.example"]]
+        None,
+        max_length=MOST_REALMS,
+        examples=[["CORP", "corp.example"]],
+        description="Realms and NetBIOS domains that are taken off user names: with CORP and corp.example, "
+        "CORP\\anna and anna@corp.example are anna.",
     )
 
 

@@ -24,35 +24,38 @@ router = APIRouter(tags=["tokens"])
 
 
 class Token(Observed):
-    id: UUID
-    name: str
-    # What the token's text begins with.
-    prefix: str
-    permissions: list[str]
-    expires_at: datetime
-    revoked_at: datetime | None
-    last_used_at: datetime | None
-    last_used_from: str | None
-    created_by: str
-    # The person who answers for it: it is good while that person has what it may do. null of the command line's.
-    maker: str | None
-    # The token that made it, and that it ends with.
-    parent_id: UUID | None
-    created_at: datetime
+    id: UUID = Field(description="Id; it stays.")
+    name: str = Field(description="Name, for people.")
+    prefix: str = Field(description="What the token's text begins with.")
+    permissions: list[str] = Field(
+        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md)."
+    )
+    expires_at: datetime = Field(description="When it ends.")
+    revoked_at: datetime | None = Field(description="When it was revoked.")
+    last_used_at: datetime | None = Field(description="When it was used last; null: never.")
+    last_used_from: str | None = Field(description="IP address that it was used from last.")
+    created_by: str = Field(description="Who made it.")
+    maker: str | None = Field(
+        description="E-mail address of the person who made it; null for a token of the command line or the platform."
+    )
+    parent_id: UUID | None = Field(description="The token that made it, with which it ends.")
+    created_at: datetime = Field(description="When it was made.")
 
     def observed(self) -> set[str]:
         return {"last_used_at", "last_used_from"}
 
 
 class CreatedToken(Token):
-    # Shown this once.
-    token: str
+    token: str = Field(description="The text of the token. Shown this once.")
 
 
 class TokenInput(Input):
-    name: Name = Field(examples=["monitoring"])
-    permissions: PermissionNames = Field(examples=[["session.read"]])
-    expires_at: Moment
+    name: Name = Field(examples=["monitoring"], description="What it is for.")
+    permissions: PermissionNames = Field(
+        examples=[["session.read"]],
+        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md).",
+    )
+    expires_at: Moment = Field(description="When it ends.")
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:

@@ -33,32 +33,32 @@ Converts = Annotated[
 
 
 class Trial(Observed):
-    tenant_id: UUID
-    # Slug of it.
-    tenant: str
-    organisation: str
-    email: str
-    state: TrialState
-    ends_at: datetime
-    # When its data goes.
-    purged_at: datetime
-    most_endpoints: int
-    most_authentications_a_day: int
-    # Since when it has more authentications than it may; null while it has not.
-    over_since: datetime | None
-    created_at: datetime
+    tenant_id: UUID = Field(description="Id of the tenant; null where it is of none.")
+    tenant: str = Field(description="Slug of the tenant.")
+    organisation: str = Field(description="Name of the organisation.")
+    email: str = Field(description="E-mail address.")
+    state: TrialState = Field(description="How far it is.")
+    ends_at: datetime = Field(description="When the trial ends.")
+    purged_at: datetime = Field(description="When its data goes, unless it is converted before.")
+    most_endpoints: int = Field(description="The most endpoints.")
+    most_authentications_a_day: int = Field(description="The most authentications of a day.")
+    over_since: datetime | None = Field(
+        description="Since when it has more authentications than it may; null while it has not."
+    )
+    created_at: datetime = Field(description="When it was made.")
 
     def observed(self) -> set[str]:
         return {"over_since"}
 
 
 class TrialConversion(Input):
-    # Slug of the MSP that the tenant goes to; "" where it stays.
-    msp: str = Field("", max_length=63, examples=["acme"])
+    msp: str = Field(
+        "", max_length=63, examples=["acme"], description='Slug of the MSP that the tenant goes to; "" where it stays.'
+    )
 
 
 class TrialExtension(Input):
-    days: int = Field(ge=1, le=keeping.MOST_DAYS, examples=[14])
+    days: int = Field(ge=1, le=keeping.MOST_DAYS, examples=[14], description="By how many days it is longer.")
 
 
 @router.get("", operation_id="listTrials")

@@ -30,41 +30,42 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *OF_US
 
 
 class User(BaseModel):
-    id: UUID
-    # In lower case, as it is compared.
-    name: str
-    # Rejected whatever the policy says.
-    disabled: bool
-    groups: list[str]
-    # What the password is stored for, besides PAP: each in a form of its own.
-    chap: bool
-    mschap: bool
-    valid_until: datetime | None
-    created_at: datetime
-    updated_at: datetime
+    id: UUID = Field(description="Id; it stays.")
+    name: str = Field(description="Name, in lower case, as it is compared.")
+    disabled: bool = Field(description="Rejected whatever the policy says.")
+    groups: list[str] = Field(description="Names of groups.")
+    chap: bool = Field(description="Whether the password itself is stored too, sealed: CHAP cannot do without it.")
+    mschap: bool = Field(
+        description="Whether an NT hash is stored too, sealed: MS-CHAP and PEAP cannot do without it; "
+        "whoever has it can sign in."
+    )
+    valid_until: datetime | None = Field(description="Rejected after this moment; null: no end.")
+    created_at: datetime = Field(description="When it was made.")
+    updated_at: datetime = Field(description="When it was changed last.")
 
 
 class UserPasswordInput(Input):
-    # 8 characters to 128 octets; never shown.
-    password: _Password
-    # Stores the password itself, too, sealed: CHAP cannot do without it.
-    chap: bool | None = None
-    # Stores an NT hash, too, sealed: MS-CHAP and PEAP cannot do without it; whoever has it can sign in.
-    mschap: bool | None = None
+    password: _Password = Field(description="8 characters to 128 octets; never shown.")
+    chap: bool | None = Field(
+        None, description="Stores the password itself too, sealed, for CHAP; null: as the tenant's methods need."
+    )
+    mschap: bool | None = Field(
+        None, description="Stores an NT hash too, sealed, for MS-CHAP and PEAP; null: as the tenant's methods need."
+    )
 
 
 class UserInput(UserPasswordInput):
-    name: str = Field(max_length=253, examples=["ann"])
-    groups: GroupNames = Field(default=[])
-    valid_until: Moment | None = None
+    name: str = Field(max_length=253, examples=["ann"], description="Name, for people.")
+    groups: GroupNames = Field(default=[], description="Names of groups.")
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
 
 
 class UserUpdate(Input):
-    # In place of those the user is in.
-    groups: Omittable[GroupNames] = None
-    # null: no end.
-    valid_until: Moment | None = None
-    disabled: Omittable[bool] = None
+    groups: Omittable[GroupNames] = Field(
+        None, description="In place of those the user is in. Left out: stays as it is."
+    )
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    disabled: Omittable[bool] = Field(None, description="Rejected whatever the policy says.")
 
 
 @router.get("", operation_id="listUsers")
