@@ -142,8 +142,8 @@ class ReplayExample(BaseModel):
 class ReplayDifference(BaseModel):
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
-    before: ReplayAnswer = Field(alias="from")
-    after: ReplayAnswer = Field(alias="to")
+    before: ReplayAnswer = Field(alias="from", description="The recorded answer.")
+    after: ReplayAnswer = Field(alias="to", description="The answer of the draft.")
     requests: int = Field(description="How many requests.")
     devices: int = Field(description="How many devices it would touch.")
     examples: list[ReplayExample] = Field(description="Some of them.")
