@@ -16,7 +16,7 @@ from api.v1.routers import ROUTES
 from cli.openapi_changes import changes
 
 PROMISED = Path(__file__).resolve().parent.parent / "docs" / "openapi.json"
-REMEDY = ".venv/bin/python -m cli.openapi --write, and --breaking where docs/reference/api-versions.md allows it"
+REMEDY = ".venv/bin/python -m cli.openapi --write, and --breaking where docs/reference/api.md allows it"
 
 
 def description() -> dict[str, Any]:
