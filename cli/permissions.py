@@ -24,7 +24,7 @@ This page lists the roles, the permissions, and the operations of the API that n
 
 * An operation needs its permission on the tenant, MSP or platform in its path.
 * People get permissions from their roles as members. Programs get them from their tokens.
-* A permission on an MSP also applies to its tenants. A permission on the platform applies everywhere.
+* A permission on an MSP also applies to its tenants. One on the platform applies everywhere.
 
 `.venv/bin/python -m cli.permissions --write` generates this page.
 
@@ -35,9 +35,9 @@ This page lists the roles, the permissions, and the operations of the API that n
 """
 _EFFECTS = """
 ## Effects of operations
-Each operation declares its effects (`api/v1`). It needs at least one permission that guards the effect
-(`nac/accounts/effects.py`). A test rejects operations that need none of these permissions, and operations that
-change data outside their declared effects.
+Each operation declares its effects (`api/v1`). It needs at least one permission that guards the
+effect (`nac/accounts/effects.py`). A test rejects operations that need none of these permissions,
+and operations that change data outside their declared effects.
 
 | effect | meaning | operations |
 |---|---|---|"""
@@ -55,8 +55,8 @@ These pairs have more effects than each of the two permissions has separately.
 |---|---|---|"""
 _SEVERAL = """
 ## Operations with several permissions
-The description of the operation lists the requests that need more. A template needs, at each tenant, the permissions
-for its parts.
+The description of the operation lists the requests that need more. A template needs, at each
+tenant, the permissions for its parts.
 
 | operation | every request needs | some requests also need |
 |---|---|---|"""
