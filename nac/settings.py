@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Literal, cast
 from urllib.parse import urlsplit
 
-from nac.listening import bound_addresses, local_address
-from nac.outbound.reach import USUAL, Reach
+from nac.listen_addresses import bound_addresses, local_address
+from nac.outbound.reach import DEFAULT_REACH, OutboundReach
 
 PREFIX = "ADMIT_"
 # Variables of the processes' own.
 _NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR", "API_TOKEN", "API_URL")
 # With a socket of each family: of the 1,024 descriptors that radiusd can watch, five for each slot (RadSec included).
-_SLOTS_OF_BOTH = 190
+_MAX_DUAL_STACK_SLOTS = 190
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trials:
+class TrialSettings:
     """What who signs up is given, and how many may."""
 
     offered: bool
@@ -71,7 +71,7 @@ class Settings:
     journal_max_bytes: int
     reject_delay_seconds: float
     # Where servers may be that tenants name: docs/reference/outbound-connections.md.
-    outbound_reach: Reach
+    outbound_reach: OutboundReach
     # TCP; the next three are those of `public_port`, `enrolment_port` and `mailbox_port`.
     api_port: int
     # Where people's browsers reach `api_port`, without a slash at the end. Passkeys and providers know it by this name.
@@ -128,7 +128,7 @@ class Settings:
     # As people see it.
     mail_from: str
     # Whether anybody may sign up for a trial.
-    trials: Trials
+    trials: TrialSettings
     # Whether `up` shows the demo.
     demo: bool
 
@@ -213,7 +213,7 @@ class SettingsError(Exception):
         super().__init__("; ".join(self.mistakes))
 
 
-class _Reader:
+class _EnvironmentReader:
     """Reads one variable after the other and keeps what was wrong; a bad value yields the default: reading goes on."""
 
     def __init__(self, environment: Mapping[str, str], required: Collection[str]) -> None:
@@ -313,13 +313,13 @@ class _Reader:
         begins, ends = value.split("-")
         return time.fromisoformat(begins), time.fromisoformat(ends)
 
-    def reach(self, name: str) -> Reach:
+    def reach(self, name: str) -> OutboundReach:
         value = self._raw(name)
         try:
-            return Reach.parse(value or "")
+            return OutboundReach.parse(value or "")
         except ValueError as exc:
             self._refuse(name, f"must be networks such as '10.1.0.0/16 !10.1.9.0/24' ({exc})")
-            return USUAL
+            return DEFAULT_REACH
 
 
 def load_settings(environment: Mapping[str, str] | None = None, *, required: Collection[str] = ()) -> Settings:
@@ -328,7 +328,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
     `required` names variables without their prefix ("DATABASE_CELL_URL"); VAR_DIR always is.
     Raises SettingsError with every mistake.
     """
-    reader = _Reader(os.environ if environment is None else environment, {"VAR_DIR", *required})
+    reader = _EnvironmentReader(os.environ if environment is None else environment, {"VAR_DIR", *required})
     var_dir = reader.folder("VAR_DIR", Path("/nonexistent"))
     cell_name = reader.text("CELL_NAME", "cell-1", r"[a-z0-9][a-z0-9-]{0,62}", "lower-case letters, digits and hyphens")
     api_port = reader.number("API_PORT", 8460, 1, 65532)
@@ -365,7 +365,8 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         reject_delay_seconds=reader.number("REJECT_DELAY_SECONDS", 1, 0, 10),
         outbound_reach=reader.reach("OUTBOUND_NETWORKS"),
         api_port=api_port,
-        portal_url=reader.url("PORTAL_URL", "http", "https").rstrip("/") or _usual_portal_url(listen_address, api_port),
+        portal_url=reader.url("PORTAL_URL", "http", "https").rstrip("/")
+        or _default_portal_url(listen_address, api_port),
         public_url=reader.url("PUBLIC_URL", "http", "https").rstrip("/")
         or f"http://{url_host(listen_address)}:{api_port + 1}",
         enrolment_url=reader.url("ENROLMENT_URL", "https").rstrip("/")
@@ -399,7 +400,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         export_tenant_max_bytes=reader.number("EXPORT_TENANT_MAX_BYTES", 20 << 30, 0, 1 << 50),
         mail_server=reader.text("MAIL_HOST", "", r"[A-Za-z0-9.:-]{1,253}", "a host name or an address"),
         mail_server_port=reader.number("MAIL_PORT", 587, 1, 65535),
-        mail_tls=_mail_tls(reader),
+        mail_tls=_read_mail_tls(reader),
         mail_user=reader.text("MAIL_USER", "", r"[!-~]{1,200}", "printable characters"),
         mail_password_file=reader.file("MAIL_PASSWORD_FILE"),
         mail_from=reader.text(
@@ -408,25 +409,25 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
             r"[^<>@\r\n]{0,80}<?[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9.-]{1,190}>?",
             "an address such as 'Admit <admit@example.com>'",
         ),
-        trials=_trials(reader, is_tried_out=demo and is_private),
+        trials=_read_trials(reader, is_tried_out=demo and is_private),
         demo=demo,
     )
     reader.refuse_unknown()
-    reader.mistakes += _contradictions(settings)
+    reader.mistakes += _find_contradictions(settings)
     if reader.mistakes:
         raise SettingsError(reader.mistakes)
     return settings
 
 
-def _mail_tls(reader: _Reader) -> Literal["none", "starttls", "tls"]:
+def _read_mail_tls(reader: _EnvironmentReader) -> Literal["none", "starttls", "tls"]:
     usual = "starttls" if reader.is_given("MAIL_HOST") else "none"
     found = reader.text("MAIL_TLS", usual, "none|starttls|tls", "'none', 'starttls' or 'tls'")
     return cast(Literal["none", "starttls", "tls"], found)
 
 
-def _trials(reader: _Reader, *, is_tried_out: bool) -> Trials:
+def _read_trials(reader: _EnvironmentReader, *, is_tried_out: bool) -> TrialSettings:
     usual = "yes" if is_tried_out else "no"
-    return Trials(
+    return TrialSettings(
         offered=reader.text("TRIALS", usual, "yes|no", "'yes' or 'no'") == "yes",
         days=reader.number("TRIAL_DAYS", 14, 1, 365),
         grace_days=reader.number("TRIAL_GRACE_DAYS", 14, 1, 365),
@@ -439,23 +440,23 @@ def _trials(reader: _Reader, *, is_tried_out: bool) -> Trials:
     )
 
 
-def _usual_portal_url(listen_address: str, port: int) -> str:
+def _default_portal_url(listen_address: str, port: int) -> str:
     # Passkeys are of a name, and of this one browsers know that it is their own machine (WebAuthn 5.1.2).
     host = "localhost" if listen_address in _LOOPBACK else url_host(listen_address)
     return f"http://{host}:{port}"
 
 
-def _contradictions(settings: Settings) -> Iterator[str]:
+def _find_contradictions(settings: Settings) -> Iterator[str]:
     """Of settings that are right one by one."""
     if settings.verifier_port > 65535:
         yield (
             f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.verifier_port},"
             " but the last port is 65535"
         )
-    if settings.cell_slots > _SLOTS_OF_BOTH and len(bound_addresses(settings.listen_address)) > 1:
+    if settings.cell_slots > _MAX_DUAL_STACK_SLOTS and len(bound_addresses(settings.listen_address)) > 1:
         yield (
             f"{PREFIX}LISTEN_ADDRESS '::' takes two sockets for each port: {PREFIX}CELL_SLOTS may be at most"
-            f" {_SLOTS_OF_BOTH} with it"
+            f" {_MAX_DUAL_STACK_SLOTS} with it"
         )
     if bool(settings.mail_user) != bool(settings.mail_password_file):
         yield f"{PREFIX}MAIL_USER and {PREFIX}MAIL_PASSWORD_FILE go together"

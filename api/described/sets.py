@@ -5,7 +5,7 @@ from typing import Any, Final, get_args
 from nac.cells.operating import CellStatus
 from nac.engine.outcome import Verdict
 from nac.models.tenant import TenantStatus
-from nac.tenants.moving import MoveState
+from nac.tenants.moves import MoveState
 
 _TENANT, _VERDICT, _MOVE = get_args(TenantStatus), get_args(Verdict), get_args(MoveState)
 _MEMBER = ("invited", "active", "disabled")

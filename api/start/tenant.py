@@ -117,7 +117,7 @@ def test_again(request: Request, body: form_pages.Body) -> Response:
         note_form(request, form_pages.fields(request, body))
         access = tenant(request, _TESTS)
         with access.noted() as session:
-            self_tests.start(session, actor=access.actor, tenant_id=access.tenant_id)
+            self_tests.start_self_test(session, actor=access.actor, tenant_id=access.tenant_id)
         return RedirectResponse(request.url.path.removesuffix("/self-test"), 303)
 
     return answered(start)
@@ -127,7 +127,7 @@ def _page(request: Request, shown: pages.Shown, *, status: int = 200) -> Respons
     access = tenant(request, _READS)
     assert access.asked.signed_in is not None
     with access.read() as session:
-        row = tenants.require(session, tenant_id=access.tenant_id)
+        row = tenants.require_tenant(session, tenant_id=access.tenant_id)
         found = self_tests.list_self_tests(session, tenant_id=access.tenant_id, span=self_tests.ORDERS.first(1))
         slot = cells.require_slot(session, tenant_id=access.tenant_id)
         address = cells.told_address(session, slot=slot, usual=settings_of(request).radius_host)

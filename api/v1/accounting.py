@@ -18,7 +18,7 @@ from nac.accounting.service import LoggedAccounting
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.mac import display_mac
-from nac.sessions.usage import Dimension, Use, list_usage
+from nac.sessions.usage import UsageDimension, UsageRow, list_usage
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["accounting"])
 
@@ -108,7 +108,7 @@ def get_accounting_record(access: Reads, record: Annotated[str, Path(max_length=
 @router.get("/usage", operation_id="listUsage")
 def list_used(
     access: ReadsUsage,
-    by: Dimension = "hour",
+    by: UsageDimension = "hour",
     since: Annotated[PastMoment | None, Query(description="From the hour of that on; a day otherwise.")] = None,
     until: Annotated[PastMoment | None, Query(description="Up to the hour of that.")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST, description="The largest so many.")] = MOST,
@@ -122,7 +122,7 @@ def list_used(
     # Of an hour that has begun before `until` all is told: one answer for all moments of it.
     last = until and _hour_of(until - timedelta(microseconds=1)) + timedelta(hours=1)
 
-    def add_up() -> Sequence[Use]:
+    def add_up() -> Sequence[UsageRow]:
         with access.read() as session:
             return list_usage(session, tenant_id=access.tenant_id, by=by, since=first, until=last, limit=limit)
 
@@ -134,7 +134,7 @@ def _hour_of(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-def _used(use: Use, by: Dimension) -> Usage:
+def _used(use: UsageRow, by: UsageDimension) -> Usage:
     return Usage(
         what=display_mac(use.what) if by == "endpoint" and use.what else use.what,
         sessions=use.sessions,

@@ -14,8 +14,8 @@ from api.v1.moments import Moment
 from api.v1.nases import NasInput
 from nac.accounts.effects import OF_ENDPOINTS, OF_NASES, OF_USERS
 from nac.accounts.permissions import Permission
+from nac.bulk_rows import OnExisting
 from nac.imports import jobs
-from nac.rows import Existing
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["bulk"])
 
@@ -59,7 +59,7 @@ class PutEndpoints(Input):
     items: Annotated[list[BulkEndpoint], BoundedMistakes] = Field(
         min_length=1, max_length=MOST, description="The rows."
     )
-    existing: Existing = Field(
+    existing: OnExisting = Field(
         "refuse",
         description="What becomes of those that are there: a mistake (refuse), made so (update), or left "
         "as they are (keep).",
@@ -98,7 +98,7 @@ class BulkUser(Input):
 class PutUsers(Input):
     operation: Literal["put"] = Field(description="What is to be done.")
     items: Annotated[list[BulkUser], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="The rows.")
-    existing: Existing = Field(
+    existing: OnExisting = Field(
         "refuse",
         description="What becomes of those that are there: a mistake (refuse), made so (update), or left "
         "as they are (keep).",
@@ -113,7 +113,7 @@ class PutNases(Input):
 
     operation: Literal["put"] = Field(description="What is to be done.")
     items: Annotated[list[NasInput], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="The rows.")
-    existing: Existing = Field(
+    existing: OnExisting = Field(
         "refuse",
         description="What becomes of those that are there: a mistake (refuse), made so (update), or left "
         "as they are (keep).",
@@ -139,8 +139,8 @@ def update_users(access: ChangesUsers, body: PutUsers) -> BulkResult | Job:
     """As of endpoints. Each password takes some 20 ms to hash: of more than 50 users it is a job."""
     given = _given(body)
     # Groups cost far less than passwords do.
-    groups = jobs.count_groups(given["items"]) // (jobs.MOST_AT_ONCE // jobs.MOST_USERS_AT_ONCE)
-    return _run(access, "users.put", given, len(body.items), groups=groups, at_once=jobs.MOST_USERS_AT_ONCE)
+    groups = jobs.count_groups(given["items"]) // (jobs.MAX_INLINE_ROWS // jobs.MAX_INLINE_USERS)
+    return _run(access, "users.put", given, len(body.items), groups=groups, at_once=jobs.MAX_INLINE_USERS)
 
 
 @router.post("/nases/bulk", operation_id="updateNasesInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
@@ -160,7 +160,7 @@ def _run(
     rows: int,
     *,
     groups: int = 0,
-    at_once: int = jobs.MOST_AT_ONCE,
+    at_once: int = jobs.MAX_INLINE_ROWS,
 ) -> BulkResult | Job:
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "seal": access.sealer.seal}
     with access.change() as change, body_references():

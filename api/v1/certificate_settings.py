@@ -21,7 +21,7 @@ from nac.certificates.renewal import NamesGone
 from nac.clock import utc_now
 from nac.errors import InvalidInput
 from pki.keys import KeyKind
-from pki.profiles import Profile as ProfileRules
+from pki.profiles import CertificateProfile as ProfileRules
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["certificate settings"])
 

@@ -18,9 +18,9 @@ from nac.certificates.holders import describe_holder
 from nac.certificates.issuing import HandedOutProfile
 from nac.certificates.service import IssuedCertificate as JustIssued
 from nac.models import Certificate as CertificateRow
-from pki.issuing import locations_of
-from pki.names import San, parse_san, sans_of
-from pki.requests import SigningRequest, read_signing_request
+from pki.issuance import read_locations
+from pki.names import San, parse_san, read_sans
+from pki.signing_requests import SigningRequest, read_signing_request
 
 Status = Literal["intended", "abandoned", "valid", "suspended", "revoked"]
 _REQUEST_CHARACTERS = 48 * 1024
@@ -127,14 +127,14 @@ def in_short(row: CertificateRow) -> Certificate:
 
 def in_full(session: Session, row: CertificateRow) -> CertificateDetail:
     loaded = None if row.certificate_der is None else x509.load_der_x509_certificate(row.certificate_der)
-    told = None if loaded is None else locations_of(loaded)
+    told = None if loaded is None else read_locations(loaded)
     holder = describe_holder(session, row)
     return CertificateDetail(
         **in_short(row).model_dump(),
         endpoint=holder["endpoint"],
         user=holder["user"],
         subject=row.subject,
-        names=[] if loaded is None else [str(item) for item in sans_of(loaded)],
+        names=[] if loaded is None else [str(item) for item in read_sans(loaded)],
         revoked_at=row.revoked_at,
         revocation_reason=row.revocation_reason,
         renewed_by=[each.serial.hex() for each in certificates.renewals_of(session, row)],

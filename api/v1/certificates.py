@@ -37,7 +37,7 @@ from nac.certificates.service import RevocationReason
 from nac.clock import utc_now
 from nac.enrolment.enrolling import renew, require_held
 from nac.errors import InvalidInput
-from pki.requests import SigningRequest
+from pki.signing_requests import SigningRequest
 
 router = APIRouter(prefix="/tenants/{tenant}/certificates", tags=["certificates"])
 

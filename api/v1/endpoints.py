@@ -204,7 +204,7 @@ def _require_match(change: Change, access: Access, mac: str) -> None:
 
 def read_endpoint(session: Session, access: Access, mac: str) -> Endpoint:
     row = endpoints.require_shown(session, tenant_id=access.tenant_id, mac=mac)
-    groups = ENDPOINT_GROUPS.of_member(session, tenant_id=access.tenant_id, member_id=row.id)
+    groups = ENDPOINT_GROUPS.list_for_member(session, tenant_id=access.tenant_id, member_id=row.id)
     shown = _endpoint(row, [group.name for group in groups])
     return shown.ruled(frozenset(group.name for group in groups if is_by_rule(group)))
 

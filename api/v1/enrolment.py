@@ -22,7 +22,7 @@ from nac.enrolment import service as enrolment
 from nac.enrolment.repository import ORDERS
 from nac.models import EnrolmentSecret as EnrolmentSecretRow
 from nac.models.enrolment import EnrolmentKind
-from nac.scep.service import address_of
+from nac.scep.service import build_scep_url
 from nac.supplicants import service as supplicants
 from nac.tenants import service as tenants
 
@@ -153,11 +153,11 @@ def create_secret(access: Issues, body: EnrolmentSecretInput) -> CreatedEnrolmen
         made = enrolment.create_secret(
             change.session, actor=access.actor, tenant_id=access.tenant_id, now=utc_now(), **_given(body)
         )
-        slug = tenants.require(change.session, tenant_id=access.tenant_id).slug
+        slug = tenants.require_tenant(change.session, tenant_id=access.tenant_id).slug
         shown = _secret(made.row).model_dump()
         change.located(made.row.public_id)
         if body.kind == "scep":
-            url = address_of(settings.public_url, slug)
+            url = build_scep_url(settings.public_url, slug)
             return change.answer(CreatedEnrolmentSecret(**shown, url=url, user=None, secret=made.token.reveal()))
         url, user = f"{settings.enrolment_url}/.well-known/est/{slug}", made.row.name or made.row.public_id
         return change.answer(CreatedEnrolmentSecret(**shown, url=url, user=user, secret=made.token.secret))
@@ -177,17 +177,17 @@ def revoke_secret(access: Issues, secret: SecretName) -> EnrolmentSecret:
 def get_renewal(access: Reads) -> RenewalSettings:
     """Of certificates that devices renew by EST and SCEP."""
     with access.read() as session:
-        row = tenants.require(session, tenant_id=access.tenant_id)
+        row = tenants.require_tenant(session, tenant_id=access.tenant_id)
         return access.shown(RenewalSettings(keeps_key=row.renewal_keeps_key))
 
 
 @router.put("/renewal-settings", operation_id="updateRenewalSettings")
 def update_renewal(access: Manages, body: RenewalSettings) -> RenewalSettings:
     with access.change() as change:
-        row = tenants.require(change.session, tenant_id=access.tenant_id)
+        row = tenants.require_tenant(change.session, tenant_id=access.tenant_id)
         hold(change.session, row)
         change.require_match(RenewalSettings(keeps_key=row.renewal_keeps_key))
-        tenants.set_renewal(change.session, actor=access.actor, tenant_id=access.tenant_id, keeps_key=body.keeps_key)
+        tenants.update_renewal(change.session, actor=access.actor, tenant_id=access.tenant_id, keeps_key=body.keeps_key)
         return change.answer(body)
 
 
@@ -205,7 +205,7 @@ def get_set_up(
         network = supplicants.describe_network(
             session, tenant_id=access.tenant_id, now=utc_now(), ssid=ssid, server_names=server_name or ()
         )
-    files = supplicants.export(network, form=form, identity=identity, folder=device_folder)
+    files = supplicants.export_files(network, form=form, identity=identity, folder=device_folder)
     return DeviceSetUp(
         network=network.title,
         server_names=list(network.server_names),

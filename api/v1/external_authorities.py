@@ -16,7 +16,7 @@ from nac.accounts.permissions import Permission
 from nac.certificates import external, refreshing
 from nac.clock import utc_now
 from nac.errors import InvalidInput
-from pki.uploads import FILE_BYTES_MOST
+from pki.uploads import MAX_FILE_BYTES
 
 router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["external authorities"])
 
@@ -37,7 +37,7 @@ class CertificateFile(Input):
     name: str = Field(
         "", max_length=200, examples=["root.pem"], description="Name of the file, for answers that speak of it."
     )
-    content: str = Field(max_length=FILE_BYTES_MOST * 4 // 3 + 4, description="PEM; DER and PKCS#7 in base64.")
+    content: str = Field(max_length=MAX_FILE_BYTES * 4 // 3 + 4, description="PEM; DER and PKCS#7 in base64.")
 
     @property
     def data(self) -> bytes:

@@ -209,7 +209,7 @@ def test_feed(request: Request, access: Tries, feed: _Name) -> FeedTestResult:
     tests may run at a time (429)."""
     with access.read() as session:
         row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
-        slug = tenants.require(session, tenant_id=access.tenant_id).slug
+        slug = tenants.require_tenant(session, tenant_id=access.tenant_id).slug
     try:
         with server_test(access.tenant_id):
             sent = feeds.send_test(

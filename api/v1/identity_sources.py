@@ -17,10 +17,10 @@ from nac.accounts.permissions import Permission
 from nac.db import hold
 from nac.identities import service as sources
 from nac.identities.repository import ORDERS
-from nac.identities.trying import begin_trial, run_trial
+from nac.identities.source_probe import prepare_probe, run_probe
 from nac.models import IdentitySource as SourceRow
-from nac.outbound.reach import Reach
-from nac.reasons import reason_of
+from nac.outbound.reach import OutboundReach
+from nac.reasons import get_reason
 
 router = APIRouter(prefix="/tenants/{tenant}/identity-sources", tags=["identity sources"])
 
@@ -59,7 +59,7 @@ class IdentitySourceInput(Input):
     secret: _Secret | None = Field(
         None, description="Password of bind_dn, or the client secret; sealed, and never shown."
     )
-    position: _Position = Field(sources.USUAL_POSITION, description="The place in the order, from 0.")
+    position: _Position = Field(sources.DEFAULT_POSITION, description="The place in the order, from 0.")
     enabled: bool = Field(True, description="Whether it is asked.")
 
 
@@ -107,7 +107,7 @@ def list_sources(
 @router.post("", status_code=201, operation_id="createIdentitySource")
 def create_source(access: Changes, body: IdentitySourceInput) -> IdentitySource:
     with access.change() as change:
-        row = sources.add_source(
+        row = sources.create_source(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -130,7 +130,7 @@ def update_source(access: Changes, source: _Source, body: IdentitySourceUpdate) 
     """What is left out stays as it is."""
     with access.change() as change:
         _require(change, access, source)
-        row = sources.change_source(
+        row = sources.update_source(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -146,7 +146,7 @@ def update_source(access: Changes, source: _Source, body: IdentitySourceUpdate) 
 def delete_source(access: Changes, source: _Source) -> None:
     with access.change() as change:
         _require(change, access, source)
-        sources.remove_source(change.session, actor=access.actor, tenant_id=access.tenant_id, name=source)
+        sources.delete_source(change.session, actor=access.actor, tenant_id=access.tenant_id, name=source)
         change.answer_nothing()
 
 
@@ -156,7 +156,7 @@ def test_source(access: Tries, source: _Source, body: IdentitySourceTest) -> Ide
     the audit log, the password nowhere. A few tests may run at a time (429)."""
     with server_test(access.tenant_id):
         with access.noted() as session:
-            trial = begin_trial(
+            trial = prepare_probe(
                 session,
                 actor=access.actor,
                 tenant_id=access.tenant_id,
@@ -164,9 +164,9 @@ def test_source(access: Tries, source: _Source, body: IdentitySourceTest) -> Ide
                 user=body.user,
                 unseal=access.sealer.open,
             )
-        asked = run_trial(trial, reach=_reach(access), user=body.user, password=body.password.encode())
+        asked = run_probe(trial, reach=_reach(access), user=body.user, password=body.password.encode())
         answer, steps = asyncio.run(asked)
-    reason = reason_of(answer.reason) if answer.reason else None
+    reason = get_reason(answer.reason) if answer.reason else None
     return IdentitySourceTestResult(
         verified=answer.verified,
         reason=answer.reason,
@@ -185,8 +185,8 @@ def _require(change: Change, access: Access, name: str) -> None:
     change.require_match(_source(row))
 
 
-def _reach(access: Access) -> Reach:
-    reach: Reach = access.asked.request.app.state.settings.outbound_reach
+def _reach(access: Access) -> OutboundReach:
+    reach: OutboundReach = access.asked.request.app.state.settings.outbound_reach
     return reach
 
 

@@ -14,9 +14,9 @@ from api.remedies import told_by_the_api
 from api.v1.jobs import Job, accepted
 from nac.accounts.effects import OF_ENDPOINTS, OF_NASES, OF_USERS
 from nac.accounts.permissions import Permission
-from nac.imports import jobs, service, writing
+from nac.bulk_rows import OnExisting, RowAction
+from nac.imports import csv_writer, jobs, service
 from nac.imports.service import FormatName
-from nac.rows import Action, Existing
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["imports"])
 
@@ -42,9 +42,9 @@ _BODY = takes(most_bytes=16 * 1024 * 1024, media_type="application/octet-stream"
 
 class ImportedRow(BaseModel):
     line: int = Field(description="Number of the line, from 1.")
-    noun: service.Noun = Field(description="What the row is.")
+    noun: service.ImportNoun = Field(description="What the row is.")
     name: str = Field(description="What the row is about.")
-    action: Action = Field(
+    action: RowAction = Field(
         description="What becomes of it. same: it is as the file says already. keep: it is there, and stays as it is."
     )
 
@@ -79,17 +79,17 @@ class ImportOptions:
 
     def __init__(
         self,
-        existing: Annotated[Existing, Query(description="What becomes of those that are there already.")] = "refuse",
+        existing: Annotated[OnExisting, Query(description="What becomes of those that are there already.")] = "refuse",
         make_groups: Annotated[bool, Query(description="Make the groups that there are not.")] = False,
         allow_random: Annotated[bool, Query(description="Approve addresses that devices made up, too.")] = False,
         chap: Annotated[bool, Query(description="Store passwords for CHAP, too.")] = False,
         mschap: Annotated[bool, Query(description="Store passwords for MS-CHAP, too.")] = False,
         wrong: Annotated[
-            service.Wrong,
+            service.OnMistake,
             Query(description="Where lines are wrong: nothing is stored, or all but these, which are told"),
         ] = "refuse",
     ) -> None:
-        self.taken = service.Options(existing, make_groups, allow_random, chap, mschap, wrong)
+        self.taken = service.ImportOptions(existing, make_groups, allow_random, chap, mschap, wrong)
 
 
 async def _body(request: Request) -> bytes:
@@ -107,12 +107,12 @@ def import_file(
     """All of it, or nothing where a line is wrong, unless such lines are to be left out. A dry run of more than 1,000
     rows is a job as well, whose result is the report. What brings NASes or users takes their permission as well."""
     access.require(*(service.PERMISSIONS[noun] for noun in service.FORMATS[format].nouns))
-    document = service.read(format, content)
+    document = service.read_document(format, content)
     who: dict[str, Any] = {"tenant_id": access.tenant_id, "options": options.taken, "seal": access.sealer.seal}
     is_large = jobs.is_large(document, dry_run=dry_run)
     if dry_run and not is_large:
         with access.read() as session:
-            return ImportReport(**told_by_the_api(jobs.preview(session, document=document, **who)))
+            return ImportReport(**told_by_the_api(jobs.preview_import(session, document=document, **who)))
     who["actor"] = access.actor
     with access.change() as change:
         if is_large:
@@ -127,19 +127,19 @@ def import_file(
 @router.get("/endpoints.csv", operation_id="exportEndpoints", responses=_CSV)
 def export_endpoints(access: ReadsEndpoints) -> StreamingResponse:
     """Those that were decided about, as an import takes them."""
-    return _csv(access, writing.endpoints_csv, "endpoints")
+    return _csv(access, csv_writer.endpoints_csv, "endpoints")
 
 
 @router.get("/nases.csv", operation_id="exportNases", responses=_CSV)
 def export_nases(access: ReadsNases) -> StreamingResponse:
     """Without secrets."""
-    return _csv(access, writing.nases_csv, "nases")
+    return _csv(access, csv_writer.nases_csv, "nases")
 
 
 @router.get("/users.csv", operation_id="exportUsers", responses=_CSV)
 def export_users(access: ReadsUsers) -> StreamingResponse:
     """Without passwords."""
-    return _csv(access, writing.users_csv, "users")
+    return _csv(access, csv_writer.users_csv, "users")
 
 
 def _csv(access: Access, write: Callable[..., Iterator[str]], name: str) -> StreamingResponse:

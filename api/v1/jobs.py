@@ -123,14 +123,14 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         """How far it is, and what it found. What it found takes the permissions that starting it took, or those to
         read the same things."""
         with access.read() as session:
-            return access.shown(shown(jobs.require(session, owner=access.owner, job_id=job_id), access.held))
+            return access.shown(shown(jobs.require_job(session, owner=access.owner, job_id=job_id), access.held))
 
     @router.post(f"{prefix}/jobs/{{job_id}}/cancel", operation_id=f"cancel{noun}Job")
     def cancel_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
         """One that runs ends at its next step."""
         with access.change() as change:
             _require_match(change, access, job_id)
-            row = jobs.cancel(change.session, actor=access.actor, owner=access.owner, job_id=job_id)
+            row = jobs.cancel_job(change.session, actor=access.actor, owner=access.owner, job_id=job_id)
             return change.answer(shown(row, access.held))
 
     @router.post(f"{prefix}/jobs/{{job_id}}/retry", operation_id=f"retry{noun}Job")
@@ -138,12 +138,14 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         """One that failed, from where it was. That takes the permissions that it took to begin it as well."""
         with access.change() as change:
             _require_match(change, access, job_id)
-            row = jobs.retry(change.session, actor=access.actor, owner=access.owner, job_id=job_id, held=access.held)
+            row = jobs.retry_job(
+                change.session, actor=access.actor, owner=access.owner, job_id=job_id, held=access.held
+            )
             return change.answer(shown(row, access.held))
 
 
 def _require_match(change: Change, access: Access, job_id: UUID) -> None:
-    row = jobs.require(change.session, owner=access.owner, job_id=job_id, lock=True)
+    row = jobs.require_job(change.session, owner=access.owner, job_id=job_id, lock=True)
     change.require_match(shown(row, access.held))
 
 

@@ -11,7 +11,7 @@ from api.v1.keys import key_text, moment_key
 from api.v1.moments import PastMoment
 from api.v1.paging import Item, Page, SortedPaging
 from nac.errors import InvalidInput
-from nac.log_search import Key, Searched
+from nac.log_search import LogKey, LogSearchResult
 
 Row = TypeVar("Row")
 Since = Annotated[PastMoment | None, Query(description="Not before.")]
@@ -29,7 +29,7 @@ class LogPage(Page[Item]):
 class LogRange(TypedDict):
     """What of a log is looked through for a page, as nac.log_search has it."""
 
-    before: Key | None
+    before: LogKey | None
     until: datetime | None
     limit: int
     oldest_first: bool
@@ -45,7 +45,7 @@ def looked(paging: SortedPaging, since: datetime | None, until: datetime | None)
     return LogRange(before=before, until=last, limit=paging.limit, oldest_first=not paging.goes_down)
 
 
-def log_page(paging: SortedPaging, found: Searched[Row], item: Callable[[Row], Item]) -> LogPage[Item]:
+def log_page(paging: SortedPaging, found: LogSearchResult[Row], item: Callable[[Row], Item]) -> LogPage[Item]:
     key = found.next
     return LogPage(
         items=[item(row) for row in found.rows],

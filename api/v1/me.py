@@ -13,9 +13,9 @@ from api.v1.paging import OrderedPaging, Page, Paging, sorted_by
 from api.v1.sign_in import Password
 from nac.models import SignIn
 from nac.people import service as people
-from nac.sign_in import places, sessions
-from nac.sign_in.methods import methods_of
+from nac.sign_in import accessible_places, sign_ins
 from nac.sign_in.repository import ORDERS
+from nac.sign_in.second_factors import list_second_factors
 
 router = APIRouter(tags=["me"])
 
@@ -68,21 +68,21 @@ class PasswordUpdate(Input):
 @router.get("/me", operation_id="getMe")
 def get_me(me: _Me) -> MyAccount:
     with me.session() as session:
-        return _account(me, methods_of(session, person_id=me.signed_in.person_id), me.signed_in.name)
+        return _account(me, list_second_factors(session, person_id=me.signed_in.person_id), me.signed_in.name)
 
 
 @router.patch("/me", operation_id="updateMe")
 def update_me(me: _Me, body: MyAccountUpdate) -> MyAccount:
     with me.account(confirmed=False) as (session, person):
-        people.rename(session, actor=me.signed_in.actor, person_id=person.id, name=body.name)
-        return _account(me, methods_of(session, person_id=person.id), person.name)
+        people.rename_person(session, actor=me.signed_in.actor, person_id=person.id, name=body.name)
+        return _account(me, list_second_factors(session, person_id=person.id), person.name)
 
 
 @router.get("/me/places", operation_id="listMyPlaces")
 def list_my_places(me: _Me, paging: Annotated[Paging, Depends()]) -> Page[MyPlace]:
     """MSPs and tenants that you may do something in, by slug, and what. Of the platform nothing is said here."""
     with me.session() as session:
-        rows = places.list_places(
+        rows = accessible_places.list_places(
             session, principal=me.asked.principal, via=me.signed_in.via, after=paging.after(), limit=paging.limit + 1
         )
         return paging.page(rows, lambda row: row.key, _place)
@@ -92,7 +92,7 @@ def list_my_places(me: _Me, paging: Annotated[Paging, Depends()]) -> Page[MyPlac
 def list_my_sessions(me: _Me, paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))]) -> Page[MySession]:
     """Where you are signed in, newest first, unless `sort` says otherwise."""
     with me.session() as session:
-        rows = sessions.list_own(session, signed_in=me.signed_in, span=paging.span)
+        rows = sign_ins.list_own(session, signed_in=me.signed_in, span=paging.span)
         return paging.ordered(rows, lambda row: _session(row, me.signed_in.sign_in_id))
 
 
@@ -100,14 +100,14 @@ def list_my_sessions(me: _Me, paging: Annotated[OrderedPaging, Depends(sorted_by
 def end_my_session(me: _Me, session_id: UUID) -> None:
     """That browser is signed out from now on."""
     with me.session() as session:
-        sessions.end_own(session, signed_in=me.signed_in, sign_in_id=session_id)
+        sign_ins.end_own(session, signed_in=me.signed_in, sign_in_id=session_id)
 
 
 @router.delete("/me/sessions", status_code=204, operation_id="deleteMyOtherSessions")
 def end_my_other_sessions(me: _Me) -> None:
     """All but this one."""
     with me.account(confirmed=False) as (session, person):
-        sessions.end_all(session, actor=me.signed_in.actor, person=person, but_for=me.signed_in.sign_in_id)
+        sign_ins.end_all(session, actor=me.signed_in.actor, person=person, but_for=me.signed_in.sign_in_id)
 
 
 @router.put("/me/password", status_code=204, operation_id="updateMyPassword")
@@ -115,7 +115,7 @@ def update_my_password(me: _Me, body: PasswordUpdate) -> None:
     """Signs all other browsers out."""
     with me.account() as (session, person):
         people.set_password(session, actor=me.signed_in.actor, person_id=person.id, password=body.password)
-        sessions.end_all(session, actor=me.signed_in.actor, person=person, but_for=me.signed_in.sign_in_id)
+        sign_ins.end_all(session, actor=me.signed_in.actor, person=person, but_for=me.signed_in.sign_in_id)
 
 
 def _account(me: Me, methods: tuple[str, ...], name: str) -> MyAccount:
@@ -124,7 +124,7 @@ def _account(me: Me, methods: tuple[str, ...], name: str) -> MyAccount:
         email=who.email,
         name=name,
         factors=sorted(who.factors),
-        has_two_factors=who.has_two,
+        has_two_factors=who.has_two_factors,
         methods=list(methods) if who.via is None else None,
         is_own=who.via is None,
         expires_at=who.expires_at,
@@ -144,7 +144,7 @@ def _session(row: SignIn, here: UUID) -> MySession:
     )
 
 
-def _place(row: places.Place) -> MyPlace:
+def _place(row: accessible_places.AccessiblePlace) -> MyPlace:
     return MyPlace(
         kind=row.kind,
         id=row.id,

@@ -83,7 +83,9 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         the answer is that of any other."""
         with access.change() as change:
             given = body.model_dump(exclude={"invite"})
-            row = members.add_member(change.session, actor=access.actor, held=access.held, owner=access.owner, **given)
+            row = members.create_member(
+                change.session, actor=access.actor, held=access.held, owner=access.owner, **given
+            )
             if body.invite:
                 account_mails.invite(change.session, actor=access.actor, owner=access.owner, email=row.person.email)
             shown = _member(row)
@@ -103,7 +105,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     def change_member(access: Annotated[Access, manage], member_id: UUID, body: MemberUpdate) -> Member:
         with access.change() as change:
             _require_match(change, access, member_id)
-            row = members.change_member(
+            row = members.update_member(
                 change.session,
                 actor=access.actor,
                 held=access.held,
@@ -120,7 +122,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         """The person's account stays, and what it is a member of elsewhere."""
         with access.change() as change:
             _require_match(change, access, member_id)
-            members.remove_member(
+            members.delete_member(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, membership_id=member_id
             )
             change.answer_nothing()
@@ -139,8 +141,8 @@ def _member(row: MemberRow) -> Member:
     return Member(
         id=row.membership.id,
         email=row.person.email,
-        name=row.told_name,
-        status=row.told_status,
+        name=row.visible_name,
+        status=row.visible_status,
         role=row.role,
         permissions=sorted(row.permissions),
         tenants=None if row.chosen is None else sorted(row.chosen),

@@ -15,8 +15,8 @@ from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.db import enter_platform, enter_tenant
 from nac.ids import TenantId
-from nac.tenants import moving
-from nac.tenants.moving import MoveStatus
+from nac.tenants import moves
+from nac.tenants.moves import MoveStatus
 from nac.tenants.service import TenantNotFound
 
 router = APIRouter(tags=["moves"])
@@ -70,7 +70,7 @@ def get_own_move(access: ReadsOwn) -> TenantMove:
     with access.read() as session:
         # Both cells are shown.
         enter_platform(session, tenant_id=access.tenant_id)
-        status = moving.require_move(session, tenant_id=access.tenant_id)
+        status = moves.require_move(session, tenant_id=access.tenant_id)
         return access.shown(TenantMove(**_shown(access, status)))
 
 
@@ -79,7 +79,7 @@ def get_move(access: Reads, tenant: _Tenant) -> Move:
     """The last one of the tenant."""
     with access.read() as session:
         tenant_id = _enter(session, access)
-        return access.shown(_move(access, moving.require_move(session, tenant_id=tenant_id)))
+        return access.shown(_move(access, moves.require_move(session, tenant_id=tenant_id)))
 
 
 @router.post(_MOVE, status_code=201, operation_id="prepareMove")
@@ -90,7 +90,7 @@ def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: MoveI
         tenant_id = _enter(change.session, access)
         _require_match(change, access, tenant_id)
         with body_references():
-            status = moving.prepare_move(
+            status = moves.prepare_move(
                 change.session, actor=access.actor, tenant_id=tenant_id, cell=body.cell, sealer=sealer
             )
         change.located()
@@ -109,7 +109,7 @@ def switch_move(
         sealer = signing_of(request).sealer
         tenant_id = _enter(change.session, access)
         _require_match(change, access, tenant_id)
-        status = moving.switch_move(
+        status = moves.switch_move(
             change.session, actor=access.actor, tenant_id=tenant_id, sealer=sealer, although_silent=although_silent
         )
         return _answer(access, change, tenant_id, status)
@@ -121,7 +121,7 @@ def finish_move(access: Manages, tenant: _Tenant) -> Move:
     with access.change() as change:
         tenant_id = _enter(change.session, access)
         _require_match(change, access, tenant_id)
-        status = moving.finish_move(change.session, actor=access.actor, tenant_id=tenant_id)
+        status = moves.finish_move(change.session, actor=access.actor, tenant_id=tenant_id)
         return _answer(access, change, tenant_id, status)
 
 
@@ -131,12 +131,12 @@ def cancel_move(access: Manages, tenant: _Tenant) -> Move:
     with access.change() as change:
         tenant_id = _enter(change.session, access)
         _require_match(change, access, tenant_id)
-        status = moving.cancel_move(change.session, actor=access.actor, tenant_id=tenant_id)
+        status = moves.cancel_move(change.session, actor=access.actor, tenant_id=tenant_id)
         return _answer(access, change, tenant_id, status)
 
 
 def _require_match(change: Change, access: Access, tenant_id: TenantId) -> None:
-    last = moving.lock_last(change.session, tenant_id=tenant_id)
+    last = moves.lock_last_move(change.session, tenant_id=tenant_id)
     change.require_match(None if last is None else _move(access, last))
 
 
@@ -172,7 +172,7 @@ def _shown(access: Access, status: MoveStatus) -> dict[str, Any]:
     }
 
 
-def _place(place: moving.Place, usual: str) -> MovePlace | None:
+def _place(place: moves.CellAddress, usual: str) -> MovePlace | None:
     """None where its cell is no more."""
     if not place.cell:
         return None

@@ -15,9 +15,9 @@ from api.v1.paging import OrderedPaging, Page, sorted_by
 from api.v1.sign_in import Challenge, Code, Credential, PasskeyOptions, Password, SignInByPasskey, desk_of
 from nac.clock import utc_now
 from nac.models import Passkey as PasskeyRow
-from nac.sign_in import passkeys, recovery, sessions, totp
+from nac.sign_in import passkeys, recovery_codes, sign_ins, totp
 from nac.sign_in.factors import Factor
-from nac.sign_in.repository import PASSKEYS
+from nac.sign_in.repository import PASSKEY_ORDERS
 
 router = APIRouter(tags=["factors"])
 
@@ -77,7 +77,7 @@ def confirm_by_passkey(me: _Me, desk: _Desk, body: SignInByPasskey) -> None:
 def begin_my_totp(me: _Me, desk: _Desk) -> TotpSecret:
     """For an authenticator app. It counts once a first code was shown."""
     with me.account() as (session, person):
-        made = totp.begin(session, person=person, seal=signing_of(me.asked.request).sealer.seal)
+        made = totp.create_totp(session, person=person, seal=signing_of(me.asked.request).sealer.seal)
         me.located()
         return TotpSecret(secret=made.secret, uri=made.provisioning_uri())
 
@@ -88,18 +88,20 @@ def confirm_my_totp(me: _Me, desk: _Desk, body: TotpCode) -> None:
     desk.count_confirmation(me.signed_in)
     with me.account() as (session, person):
         unseal = signing_of(me.asked.request).sealer.open
-        totp.confirm(session, actor=me.signed_in.actor, person=person, code=body.code, unseal=unseal, now=utc_now())
-        sessions.gain(session, signed_in=me.signed_in, person=person, factor=Factor.TOTP)
+        totp.confirm_totp(
+            session, actor=me.signed_in.actor, person=person, code=body.code, unseal=unseal, now=utc_now()
+        )
+        sign_ins.add_factor(session, signed_in=me.signed_in, person=person, factor=Factor.TOTP)
 
 
 @router.delete("/me/totp", status_code=204, operation_id="deleteMyTotp")
 def delete_my_totp(me: _Me) -> None:
     with me.account() as (session, person):
-        totp.remove(session, actor=me.signed_in.actor, person=person)
+        totp.delete_totp(session, actor=me.signed_in.actor, person=person)
 
 
 @router.get("/me/passkeys", operation_id="listMyPasskeys")
-def list_my_passkeys(me: _Me, paging: Annotated[OrderedPaging, Depends(sorted_by(PASSKEYS))]) -> Page[Passkey]:
+def list_my_passkeys(me: _Me, paging: Annotated[OrderedPaging, Depends(sorted_by(PASSKEY_ORDERS))]) -> Page[Passkey]:
     """Twenty at most. Of somebody whom an organisation's provider has named, none are told."""
     with me.account(confirmed=False) as (session, person):
         rows = paging.span.cut(passkeys.list_passkeys(session, person_id=person.id))
@@ -118,7 +120,7 @@ def create_my_passkey(me: _Me, desk: _Desk, body: PasskeyInput) -> Passkey:
     """Where it is the first second factor, other browsers are signed out."""
     with me.account() as (session, person):
         row, factor = desk.add_passkey(session, me.signed_in, person, body.challenge, body.credential, body.name)
-        sessions.gain(session, signed_in=me.signed_in, person=person, factor=factor)
+        sign_ins.add_factor(session, signed_in=me.signed_in, person=person, factor=factor)
         session.refresh(row)
         me.located("/passkeys")
         return _passkey(row)
@@ -127,7 +129,7 @@ def create_my_passkey(me: _Me, desk: _Desk, body: PasskeyInput) -> Passkey:
 @router.delete("/me/passkeys/{passkey_id}", status_code=204, operation_id="deleteMyPasskey")
 def delete_my_passkey(me: _Me, passkey_id: UUID) -> None:
     with me.account() as (session, person):
-        passkeys.remove(session, actor=me.signed_in.actor, person=person, passkey_id=passkey_id)
+        passkeys.delete_passkey(session, actor=me.signed_in.actor, person=person, passkey_id=passkey_id)
 
 
 @router.post("/me/recovery-codes", status_code=201, operation_id="createMyRecoveryCodes")
@@ -135,7 +137,9 @@ def create_my_recovery_codes(me: _Me, desk: _Desk) -> RecoveryCodes:
     """Ten, in place of those that there were."""
     with me.account() as (session, person):
         me.located()
-        return RecoveryCodes(codes=recovery.make(session, actor=me.signed_in.actor, person=person))
+        return RecoveryCodes(
+            codes=recovery_codes.create_recovery_codes(session, actor=me.signed_in.actor, person=person)
+        )
 
 
 def _passkey(row: PasskeyRow) -> Passkey:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from api.me import Me
 from api.v1.paging import Page, SortedPaging, moment_key, moment_of, sorted_by_time
 from nac.sign_in import history
-from nac.sign_in.history import Tried
+from nac.sign_in.history import HistoryEntry
 
 router = APIRouter(tags=["my-sign-ins"])
 
@@ -35,7 +35,7 @@ def list_my_sign_ins(
     """Of the last 90 days, newest first: sign-ins, and attempts that failed."""
     after = moment_of(paging.after())
     with me.session() as session:
-        rows = history.list_own(
+        rows = history.list_history(
             session,
             signed_in=me.signed_in,
             after=after,
@@ -45,7 +45,7 @@ def list_my_sign_ins(
     return paging.page(rows, lambda row: moment_key(row.at, row.id), _attempt)
 
 
-def _attempt(row: Tried) -> SignInAttempt:
+def _attempt(row: HistoryEntry) -> SignInAttempt:
     return SignInAttempt(
         at=row.at,
         outcome=row.outcome,

@@ -15,14 +15,14 @@ from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import OF_NASES
 from nac.accounts.permissions import Permission
 from nac.db import hold
-from nac.locking import hold_with_namesakes
+from nac.locking import lock_with_namesakes
 from nac.models import Nas as NasRow
 from nac.models import Site
 from nac.nases import service as nases
 from nac.nases.mab import MabPassword
-from nac.nases.notes import notes_of
+from nac.nases.notes import list_notes
 from nac.nases.repository import ORDERS
-from nac.nases.signatures import Signing, find_signing, get_signing
+from nac.nases.signatures import SigningHistory, find_signing_histories, get_signing_history
 from nac.sites import service as sites
 from nac.vendors import Vendor as VendorFile
 from nac.vendors import all_vendors
@@ -204,11 +204,11 @@ def list_nases(
     text: Annotated[str, Query(max_length=200, description="A part of name or identifier.")] = "",
 ) -> Page[Nas]:
     """Those that are registered."""
-    wanted = nases.read_filter(site=site, vendor=vendor, text=text, address=address)
+    wanted = nases.parse_filter(site=site, vendor=vendor, text=text, address=address)
     with access.read() as session:
         slugs = {row.id: row.slug for row in sites.list_sites(session, tenant_id=access.tenant_id)}
         rows = nases.list_nas_page(session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span)
-        signing = find_signing(session, tenant_id=access.tenant_id, nases=rows)
+        signing = find_signing_histories(session, tenant_id=access.tenant_id, nases=rows)
         return paging.ordered(rows, lambda row: Nas(**_values(row, slugs[row.site_id], signing.get(row.id))))
 
 
@@ -218,7 +218,7 @@ def create_nas(access: Changes, body: NasInput) -> NasDetail:
     given = body.model_dump(exclude={"site"})
     with access.change() as change, body_references():
         site = _find_site(change.session, access, body.site)
-        row = nases.add_nas(
+        row = nases.create_nas(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -254,7 +254,7 @@ def update_nas(access: Changes, nas: _Key, body: NasUpdate) -> NasDetail:
         if (site := given.pop("site", None)) is not None:
             with body_references():
                 given["site_id"] = _find_site(change.session, access, site).id
-        row = nases.set_nas(
+        row = nases.update_nas(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -269,13 +269,13 @@ def update_nas(access: Changes, nas: _Key, body: NasUpdate) -> NasDetail:
 def delete_nas(access: Changes, nas: _Key) -> None:
     with access.change() as change:
         nas_id = _require(change, access, nas)
-        nases.remove_nas(change.session, actor=access.actor, tenant_id=access.tenant_id, reference=nas_id)
+        nases.delete_nas(change.session, actor=access.actor, tenant_id=access.tenant_id, reference=nas_id)
         change.answer_nothing()
 
 
 def _require(change: Change, access: Access, key: str, *, renames: bool = False) -> UUID:
     row = nases.require_nas(change.session, tenant_id=access.tenant_id, reference=key)
-    (hold_with_namesakes if renames else hold)(change.session, row)
+    (lock_with_namesakes if renames else hold)(change.session, row)
     change.require_match(_detail(change.session, row))
     return row.id
 
@@ -288,12 +288,12 @@ def _find_site(session: Session, access: Access, slug: str | None) -> Site:
 
 def _detail(session: Session, row: NasRow) -> NasDetail:
     site = session.get_one(Site, row.site_id)
-    signing = get_signing(session, row)
-    notes = notes_of(session, nas=row, site=site, signing=signing)
+    signing = get_signing_history(session, row)
+    notes = list_notes(session, nas=row, site=site, signing=signing)
     return NasDetail(**_values(row, site.slug, signing), notes=notes)
 
 
-def _values(row: NasRow, site: str, seen: Signing | None) -> dict[str, Any]:
+def _values(row: NasRow, site: str, seen: SigningHistory | None) -> dict[str, Any]:
     shown = nases.describe(row)
     del shown["site_id"]
     signing = None

@@ -21,8 +21,8 @@ from nac.models import Membership, SignIn
 from nac.models import Person as PersonRow
 from nac.people import service as people
 from nac.people.repository import ORDERS
-from nac.sign_in import care
-from nac.sign_in.care import Account
+from nac.sign_in import account_admin
+from nac.sign_in.account_admin import AccountOverview
 
 router = APIRouter(prefix="/platform/people", tags=["people"])
 
@@ -120,16 +120,16 @@ def create_person(access: Manages, body: PersonInput) -> Person:
     """The account of this address; as it is where there is one. A link gives it a password, a membership something to
     do."""
     with access.change() as change:
-        row = people.add_person(change.session, actor=access.actor, email=body.email, name=body.name)
+        row = people.create_person(change.session, actor=access.actor, email=body.email, name=body.name)
         shown = _person(row)
         change.located(shown.id)
-        return change.answer(shown, state=_details(care.look_at(change.session, person_id=shown.id)))
+        return change.answer(shown, state=_details(account_admin.get_account(change.session, person_id=shown.id)))
 
 
 @router.get("/{person_id}", operation_id="getPerson")
 def get_person(access: Reads, person_id: UUID) -> PersonDetail:
     with access.read() as session:
-        return access.shown(_details(care.look_at(session, person_id=person_id)))
+        return access.shown(_details(account_admin.get_account(session, person_id=person_id)))
 
 
 @router.patch("/{person_id}", operation_id="updatePerson")
@@ -137,15 +137,17 @@ def update_person(access: Manages, person_id: UUID, body: PersonUpdate) -> Perso
     """Whoever is disabled is signed out, and signs in nowhere. The last operator stays."""
     with access.change() as change:
         _require_match(change, person_id)
-        care.set_status(change.session, actor=access.actor, held=access.held, person_id=person_id, status=body.status)
-        return change.answer(_details(care.look_at(change.session, person_id=person_id)))
+        account_admin.update_status(
+            change.session, actor=access.actor, held=access.held, person_id=person_id, status=body.status
+        )
+        return change.answer(_details(account_admin.get_account(change.session, person_id=person_id)))
 
 
 @router.delete("/{person_id}/sessions", status_code=204, operation_id="deletePersonSessions")
 def end_person_sessions(access: Manages, person_id: UUID) -> None:
     """Signs the person out everywhere."""
     with access.change() as change:
-        care.end_sign_ins(change.session, actor=access.actor, held=access.held, person_id=person_id)
+        account_admin.end_sign_ins(change.session, actor=access.actor, held=access.held, person_id=person_id)
         change.answer_nothing()
 
 
@@ -153,7 +155,7 @@ def end_person_sessions(access: Manages, person_id: UUID) -> None:
 def reset_person_factors(access: Manages, person_id: UUID) -> None:
     """Of who has lost them: app, passkeys and recovery codes go, the password stays. Signs the person out."""
     with access.change() as change:
-        care.reset_factors(change.session, actor=access.actor, held=access.held, person_id=person_id)
+        account_admin.reset_factors(change.session, actor=access.actor, held=access.held, person_id=person_id)
         change.answer_nothing()
 
 
@@ -163,7 +165,7 @@ def create_password_link(access: Manages, person_id: UUID, body: PasswordLinkInp
     person has, wherever that is."""
     with access.change() as change:
         _require_match(change, person_id)
-        made = care.make_link(change.session, actor=access.actor, held=access.held, person_id=person_id)
+        made = account_admin.create_link(change.session, actor=access.actor, held=access.held, person_id=person_id)
         letters = Letters(settings_of(access.asked.request).portal_url, access.sealer.seal)
         if body.mail:
             letters.send_link(change.session, made)
@@ -171,12 +173,12 @@ def create_password_link(access: Manages, person_id: UUID, body: PasswordLinkInp
         else:
             link = PasswordLink(expires_at=made.expires_at, url=letters.link_of(made), token=made.text)
         change.located(person_id, at="/v1/platform/people")
-        return change.answer(link, state=_details(care.look_at(change.session, person_id=person_id)))
+        return change.answer(link, state=_details(account_admin.get_account(change.session, person_id=person_id)))
 
 
 def _require_match(change: Change, person_id: UUID) -> None:
-    care.lock(change.session, person_id=person_id)
-    change.require_match(_details(care.look_at(change.session, person_id=person_id)))
+    account_admin.lock_account(change.session, person_id=person_id)
+    change.require_match(_details(account_admin.get_account(change.session, person_id=person_id)))
 
 
 def _person(row: PersonRow) -> Person:
@@ -194,7 +196,7 @@ def _columns(row: PersonRow) -> dict[str, Any]:
     }
 
 
-def _details(account: Account) -> PersonDetail:
+def _details(account: AccountOverview) -> PersonDetail:
     return PersonDetail(
         **_columns(account.person),
         methods=list(account.methods),

@@ -24,10 +24,10 @@ from nac.jobs import service as jobs
 from nac.models import Policy as PolicyRow
 from nac.models import PolicyVersion as PolicyVersionRow
 from nac.policies import service as policies
-from nac.policies.asking import PUBLISH, publishing_takes_long
 from nac.policies.hits import count_hits, hit_rows
-from nac.policies.reading import as_written, in_reading_order
-from nac.policies.repository import ORDERS, VERSIONS
+from nac.policies.key_order import decode_policy_text, order_keys
+from nac.policies.replay_jobs import PUBLISH_JOB, is_publishing_slow
+from nac.policies.repository import ORDERS, VERSION_ORDERS
 
 router = APIRouter(prefix="/tenants/{tenant}/policies", tags=["policies"])
 
@@ -191,13 +191,13 @@ def delete_policy(access: Changes, policy: PolicySlug) -> None:
     """With all its versions; it must decide at no site."""
     with access.change() as change:
         change.require_match(_read(change.session, access, policy, lock=True))
-        policies.remove_policy(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=policy)
+        policies.delete_policy(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=policy)
         change.answer_nothing()
 
 
 @router.get("/{policy}/versions", operation_id="listPolicyVersions")
 def list_versions(
-    access: Reads, policy: PolicySlug, paging: Annotated[OrderedPaging, Depends(sorted_by(VERSIONS))]
+    access: Reads, policy: PolicySlug, paging: Annotated[OrderedPaging, Depends(sorted_by(VERSION_ORDERS))]
 ) -> Page[PolicyVersionSummary]:
     """Newest first, unless `sort` says otherwise."""
     with access.read() as session:
@@ -253,7 +253,7 @@ def save_draft(
             slug=policy,
             document=document,
             comment=comment,
-            written=as_written(text),
+            written=decode_policy_text(text),
         )
         change.session.refresh(row)
         return change.answer(version_of(row))
@@ -283,14 +283,14 @@ def publish_policy(
         who: dict[str, Any] = {"tenant_id": access.tenant_id, "slug": policy}
         # The draft of now: what others save while the job waits was seen by nobody who may publish. Without a draft
         # there is nothing that a job could wait for.
-        takes_long = publishing_takes_long(change.session, tenant_id=access.tenant_id)
+        takes_long = is_publishing_slow(change.session, tenant_id=access.tenant_id)
         draft = policies.get_draft(change.session, **who) if takes_long else None
         if draft is not None:
-            row = jobs.start(
+            row = jobs.start_job(
                 change.session,
                 actor=access.actor,
                 owner=access.owner,
-                kind=PUBLISH,
+                kind=PUBLISH_JOB,
                 title=f"Publish {policy}",
                 input={"slug": policy, "number": body.version or draft.number, "acknowledge": body.acknowledge},
                 needs=(Permission.POLICY_PUBLISH,),
@@ -356,7 +356,7 @@ def _in_short(row: PolicyVersionRow) -> PolicyVersionSummary:
 def version_of(row: PolicyVersionRow) -> PolicyVersion:
     return PolicyVersion(
         **_in_short(row).model_dump(),
-        document=cast("dict[str, Any]", in_reading_order(row.document)),
+        document=cast("dict[str, Any]", order_keys(row.document)),
         written=row.written,
         replayed=row.replayed,
     )

@@ -1,4 +1,4 @@
-"""What tests, simulations and replays of policies answer, as `nac.policies.rendering` writes it."""
+"""What tests, simulations and replays of policies answer, as `nac.policies.json_rows` writes it."""
 
 from datetime import datetime
 from typing import Any, Literal

@@ -22,15 +22,15 @@ from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.jobs import service as jobs
 from nac.nases import service as nases
-from nac.policies import asking
+from nac.policies import replay_jobs
 from nac.policies import service as policies
-from nac.policies.asking import ReplayAsked
-from nac.policies.fitting import notes, vendors_of
-from nac.policies.rendering import mistake_rows, replay_row
-from nac.policies.replaying import MAX_DAYS
+from nac.policies.json_rows import mistake_rows, replay_row
+from nac.policies.nas_support import list_vendor_limits, list_vendor_names
+from nac.policies.policy_tests import test_row
+from nac.policies.replay_jobs import ReplayOptions
+from nac.policies.replays import MAX_DAYS
 from nac.policies.schema import policy_schema
 from nac.policies.simulation import recorded_row, simulate, simulation_row
-from nac.policies.testing import test_row
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["policy trials"])
 
@@ -58,7 +58,9 @@ class PolicyTestInput(Input):
         if self.document is not None:
             return self.document
         policy = policies.find_policy(session, tenant_id=tenant_id, slug=self.policy or "")
-        return policies.require_newest(session, tenant_id=tenant_id, slug=policy.slug, number=self.version).document
+        return policies.require_newest_version(
+            session, tenant_id=tenant_id, slug=policy.slug, number=self.version
+        ).document
 
 
 class PolicySimulationInput(Input):
@@ -95,9 +97,9 @@ class PolicyReplayInput(PolicyTestInput):
         "says now (published).",
     )
 
-    def asked(self) -> ReplayAsked:
+    def asked(self) -> ReplayOptions:
         given = self.model_dump(exclude={"policy", "site"})
-        return ReplayAsked(**given, policy=self.policy or "", site=self.site or "")
+        return ReplayOptions(**given, policy=self.policy or "", site=self.site or "")
 
 
 class PolicyAttribute(BaseModel):
@@ -144,9 +146,9 @@ def check_policy(access: Reads, body: PolicyCheckInput) -> PolicyCheck:
         compiled = policies.check_document(
             session, tenant_id=access.tenant_id, document=body.document, refuse_absent=True
         )
-        vendors = vendors_of(nases.list_nases(session, tenant_id=access.tenant_id))
+        vendors = list_vendor_names(nases.list_nases(session, tenant_id=access.tenant_id))
     # Who has registered none yet may mean any.
-    noted = notes(compiled, vendors or None)
+    noted = list_vendor_limits(compiled, vendors or None)
     return PolicyCheck(
         rules=len(compiled.rules),
         tests=len(compiled.tests),
@@ -160,7 +162,7 @@ def test_policy(access: Reads, body: PolicyTestInput) -> PolicyTestResult:
     """Run the tests that a policy carries."""
     with access.read() as session, body_references(slug="policy"):
         document = body.find(session, access.tenant_id)
-        results = policies.try_tests(session, tenant_id=access.tenant_id, document=document)
+        results = policies.run_document_tests(session, tenant_id=access.tenant_id, document=document)
     rows = [test_row(result) for result in results]
     return PolicyTestResult.model_validate({"passed": all(result.passed for result in results), "tests": rows})
 
@@ -210,16 +212,16 @@ def replay(access: Replays, response: Response, body: PolicyReplayInput) -> Poli
     """
     asked = body.asked()
     with access.read() as session, body_references(slug="policy"):
-        count = asking.count_recorded(session, tenant_id=access.tenant_id, days=body.days)
-        if count <= asking.AT_ONCE_MOST:
-            found = asking.replay_asked(session, asked, tenant_id=access.tenant_id)
+        count = replay_jobs.count_recorded_requests(session, tenant_id=access.tenant_id, days=body.days)
+        if count <= replay_jobs.MAX_INLINE_REQUESTS:
+            found = replay_jobs.run_replay(session, asked, tenant_id=access.tenant_id)
             return PolicyReplay.model_validate(replay_row(found))
     with access.change() as change:
-        row = jobs.start(
+        row = jobs.start_job(
             change.session,
             actor=access.actor,
             owner=access.owner,
-            kind=asking.REPLAY,
+            kind=replay_jobs.REPLAY_JOB,
             title=f"Replay of {body.days} days",
             input=asdict(asked),
             needs=(Permission.LOG_READ,),

@@ -17,8 +17,8 @@ from nac.accounts.permissions import Permission
 from nac.mac import display_mac
 from nac.models import PoolAddress
 from nac.pools import service as pools
-from nac.pools.extent import ATTRIBUTE, MAX_RANGES, Kind
-from nac.pools.repository import LEASES, POOLS
+from nac.pools.extent import ATTRIBUTE_BY_KIND, MAX_RANGES, PoolKind
+from nac.pools.repository import LEASE_ORDERS, POOL_ORDERS
 
 router = APIRouter(prefix="/tenants/{tenant}/pools", tags=["pools"])
 
@@ -35,7 +35,7 @@ class Pool(BaseModel):
     id: UUID = Field(description="Id; it stays.")
     name: str = Field(description="Name, for people.")
     site: str | None = Field(description="Slug of the site; null: of the whole tenant.")
-    kind: Kind = Field(description="What it gives.")
+    kind: PoolKind = Field(description="What it gives.")
     attribute: str = Field(description="Attribute that a device gets it as.")
     ranges: list[str] = Field(description="Ranges of addresses, as CIDR or first-last.")
     exclusions: list[str] = Field(description="Addresses or ranges that are given to nobody.")
@@ -76,14 +76,14 @@ class PoolOptions(Input):
         None, ge=60, le=604_800, description="Seconds for which an address that came back is given to nobody else."
     )
 
-    def options(self) -> pools.Options:
-        return pools.Options(self.when_empty, self.stock, self.grace_seconds, self.quarantine_seconds)
+    def options(self) -> pools.PoolOptions:
+        return pools.PoolOptions(self.when_empty, self.stock, self.grace_seconds, self.quarantine_seconds)
 
 
 class PoolInput(PoolOptions):
     name: Slug = Field(examples=["devices"], description="Name, for people.")
     site: Slug | None = Field(None, description="Slug of the site; null: of the whole tenant.")
-    kind: Kind = Field("ipv4", description="What it gives.")
+    kind: PoolKind = Field("ipv4", description="What it gives.")
     ranges: _Ranges = Field(examples=[["10.1.0.0/24"]], description="Ranges of addresses, as CIDR or first-last.")
     exclusions: _Ranges = Field(default=[], description="Addresses or ranges that are given to nobody.")
     prefix_length: int | None = Field(
@@ -123,9 +123,9 @@ class LeaseRelease(Input):
 @router.get("", operation_id="listPools")
 def list_pools(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(POOLS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(POOL_ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
-    kind: Kind | None = None,
+    kind: PoolKind | None = None,
     site: Annotated[str, Query(max_length=63, description="Slug: its own pools alone.")] = "",
 ) -> Page[Pool]:
     """With how many of their addresses are where; there are 200 at most."""
@@ -140,7 +140,7 @@ def create_pool(access: Changes, body: PoolInput) -> PoolDetail:
     """A range is a network, whose own and broadcast addresses are left out, one address, or two with a dash."""
     site = body.site or ""
     with access.change() as change, body_references():
-        row = pools.add_pool(
+        row = pools.create_pool(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -155,7 +155,7 @@ def create_pool(access: Changes, body: PoolInput) -> PoolDetail:
 @router.get("/leases", operation_id="listPoolLeases")
 def list_leases(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(LEASES))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(LEASE_ORDERS))],
     pool: Annotated[str, Query(max_length=63)] = "",
     site: _Site = "",
     mac: Annotated[str, Query(max_length=40)] = "",
@@ -163,7 +163,7 @@ def list_leases(
 ) -> Page[PoolLease]:
     """Who has which address; quarantined ones with who had them last."""
     with access.read() as session:
-        names = pools.names_of(session, tenant_id=access.tenant_id)
+        names = pools.pool_names_by_id(session, tenant_id=access.tenant_id)
         rows = pools.list_leases(
             session,
             tenant_id=access.tenant_id,
@@ -180,8 +180,10 @@ def list_leases(
 def release_address(access: Changes, body: LeaseRelease) -> PoolLease:
     """Once no session holds it: after its quarantine anybody may get it."""
     with access.change() as change, body_references():
-        names = pools.names_of(change.session, tenant_id=access.tenant_id)
-        row = pools.release(change.session, actor=access.actor, tenant_id=access.tenant_id, address=body.address)
+        names = pools.pool_names_by_id(change.session, tenant_id=access.tenant_id)
+        row = pools.release_address(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, address=body.address
+        )
         return change.answer(_lease(row, names))
 
 
@@ -199,7 +201,7 @@ def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = ""
         which: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "site": site}
         if body.name is not None:
             pool = pools.rename_pool(change.session, **which, name=pool, new_name=body.name).name
-        pools.set_pool(
+        pools.update_pool(
             change.session,
             **which,
             name=pool,
@@ -216,7 +218,7 @@ def delete_pool(access: Changes, pool: _Pool, site: _Site = "") -> None:
     """Not while a policy names it. It goes when the last device has given up its address."""
     with access.change() as change:
         _require(change, access, pool, site)
-        pools.remove_pool(change.session, actor=access.actor, tenant_id=access.tenant_id, name=pool, site=site)
+        pools.delete_pool(change.session, actor=access.actor, tenant_id=access.tenant_id, name=pool, site=site)
         change.answer_nothing()
 
 
@@ -226,19 +228,29 @@ def _require(change: Change, access: Access, name: str, site: str) -> None:
 
 
 def _detail(session: Session, access: Access, name: str, site: str) -> PoolDetail:
-    state = pools.pool_state(session, tenant_id=access.tenant_id, name=name, site=site)
-    return PoolDetail(**_values(state), cells=pools.cells_of(session, pool=state.pool))
+    state = pools.get_pool_state(session, tenant_id=access.tenant_id, name=name, site=site)
+    return PoolDetail(**_values(state), cells=pools.count_by_cell(session, pool=state.pool))
 
 
 def _values(state: pools.PoolState) -> dict[str, Any]:
     pool = state.pool
-    columns = ("id", "name", "kind", "ranges", "exclusions", "prefix_length", "when_empty", "removing", *pools.BOUNDS)
+    columns = (
+        "id",
+        "name",
+        "kind",
+        "ranges",
+        "exclusions",
+        "prefix_length",
+        "when_empty",
+        "removing",
+        *pools.OPTION_BOUNDS,
+    )
     counts = ("size", "used", "free", "ready", "quarantined", "reserved", "leaving")
     return {
         **{name: getattr(pool, name) for name in columns},
         **{name: getattr(state, name) for name in counts},
         "site": state.site or None,
-        "attribute": ATTRIBUTE[pool.kind],
+        "attribute": ATTRIBUTE_BY_KIND[pool.kind],
     }
 
 

@@ -47,7 +47,7 @@ def reveal_secret(access: Reveals, wanted: RadiusSecretRequest) -> RadiusServer:
     """With the shared secret, and a snippet with it where one is named. Who was shown it is in the audit log."""
     usual = settings_of(access.asked.request).radius_host
     with access.change() as change, body_references():
-        secret = snippets.reveal(
+        secret = snippets.reveal_secret(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -57,7 +57,7 @@ def reveal_secret(access: Reveals, wanted: RadiusSecretRequest) -> RadiusServer:
         )
         text = ""
         if wanted.snippet:
-            text = snippets.require_snippet(
+            text = snippets.render_snippet(
                 change.session,
                 tenant_id=access.tenant_id,
                 name=wanted.snippet,

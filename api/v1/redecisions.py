@@ -19,7 +19,7 @@ from nac.models.redecision import RedecisionMode, RedecisionState
 from nac.policies import service as policies
 from nac.redecisions import service as redecisions
 from nac.redecisions.repository import ORDERS
-from nac.redecisions.settings import Settings
+from nac.redecisions.settings import TenantRedecisionSettings
 
 router = APIRouter(prefix="/tenants/{tenant}/redecisions", tags=["re-decisions"])
 
@@ -202,7 +202,7 @@ def list_redecisions(
 def start_redecision(access: Changes) -> Redecision:
     """Look at every live session now, and send what differs; more disconnects than the ceiling wait for approval."""
     with access.change() as change:
-        run = redecisions.start(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        run = redecisions.start_redecision(change.session, actor=access.actor, tenant_id=access.tenant_id)
         change.session.refresh(run)
         change.located(run.id)
         return change.answer(Redecision(**_row(run)))
@@ -216,7 +216,7 @@ def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> Redecisio
         if not body.in_force:
             policy = policies.find_policy(session, tenant_id=access.tenant_id, slug=body.policy or "")
             drafts[policy.id] = body.draft if body.draft is not None else _document(session, access, policy.slug, body)
-        found = redecisions.preview(session, tenant_id=access.tenant_id, drafts=drafts)
+        found = redecisions.preview_redecision(session, tenant_id=access.tenant_id, drafts=drafts)
     tallies = found.tallies
     return RedecisionPreview(
         **tallies.row(),
@@ -233,7 +233,7 @@ def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> Redecisio
 @router.get("/settings", operation_id="getRedecisionSettings")
 def get_settings(access: Reads) -> RedecisionSettings:
     with access.read() as session:
-        return access.shown(_settings(redecisions.settings_of(session, tenant_id=access.tenant_id)))
+        return access.shown(_settings(redecisions.get_settings(session, tenant_id=access.tenant_id)))
 
 
 @router.patch("/settings", operation_id="updateRedecisionSettings")
@@ -241,9 +241,9 @@ def update_settings(access: Changes, body: RedecisionSettingsUpdate) -> Redecisi
     """What is left out stays as it is."""
     given = body.model_dump(exclude_unset=True)
     with access.change() as change:
-        now = redecisions.settings_of(change.session, tenant_id=access.tenant_id, lock=True)
+        now = redecisions.get_settings(change.session, tenant_id=access.tenant_id, lock=True)
         change.require_match(_settings(now))
-        made = redecisions.set_settings(change.session, actor=access.actor, tenant_id=access.tenant_id, **given)
+        made = redecisions.update_settings(change.session, actor=access.actor, tenant_id=access.tenant_id, **given)
         return change.answer(_settings(made))
 
 
@@ -251,7 +251,7 @@ def update_settings(access: Changes, body: RedecisionSettingsUpdate) -> Redecisi
 def get_redecision(access: Reads, redecision: RowId) -> RedecisionDetail:
     """What it found, and how far it was sent."""
     with access.read() as session:
-        run = redecisions.require(session, tenant_id=access.tenant_id, number=redecision)
+        run = redecisions.require_redecision(session, tenant_id=access.tenant_id, number=redecision)
         found = redecisions.redecision_row(session, run)
         whole = {name: found.get(name, {}) for name in ("nases", "sites", "changes", "items", "requests")}
         return access.shown(RedecisionDetail(**_row(run), **whole))
@@ -262,7 +262,9 @@ def approve_redecision(access: Changes, redecision: RowId) -> Redecision:
     """Send what it has found, which waits for it: for a preview, or because it disconnects many."""
     with access.change() as change:
         _require_match(change, access, redecision)
-        run = redecisions.approve(change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision)
+        run = redecisions.approve_redecision(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision
+        )
         return change.answer(Redecision(**_row(run)))
 
 
@@ -271,21 +273,23 @@ def stop_redecision(access: Changes, redecision: RowId) -> CancelledRedecision:
     """Send no more of it, and withdraw what is queued; what NASes have done stays done."""
     with access.change() as change:
         run = _require_match(change, access, redecision)
-        withdrawn = redecisions.stop(change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision)
+        withdrawn = redecisions.stop_redecision(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision
+        )
         return change.answer(CancelledRedecision(**_row(run), withdrawn=withdrawn), state=Redecision(**_row(run)))
 
 
 def _require_match(change: Change, access: Access, number: int) -> RedecisionRow:
-    run = redecisions.require(change.session, tenant_id=access.tenant_id, number=number, lock=True)
+    run = redecisions.require_redecision(change.session, tenant_id=access.tenant_id, number=number, lock=True)
     change.require_match(Redecision(**_row(run)))
     return run
 
 
 def _document(session: Session, access: Access, slug: str, body: RedecisionPreviewInput) -> object:
-    return policies.require_newest(session, tenant_id=access.tenant_id, slug=slug, number=body.version).document
+    return policies.require_newest_version(session, tenant_id=access.tenant_id, slug=slug, number=body.version).document
 
 
-def _settings(row: Settings) -> RedecisionSettings:
+def _settings(row: TenantRedecisionSettings) -> RedecisionSettings:
     return RedecisionSettings(
         mode=row.mode,
         per_second=row.per_second,

@@ -17,10 +17,10 @@ from nac.models import RetentionHold as RetentionHoldRow
 from nac.models import RetentionNotice as RetentionNoticeRow
 from nac.models.export import ExportFormat
 from nac.retention import clock, holds, service
-from nac.retention.logs import Limits, LogName
+from nac.retention.logs import LogLimits, LogName
 from nac.retention.plan import LogPlan
-from nac.retention.repository import HOLDS
-from nac.retention.service import MOST_DAYS
+from nac.retention.repository import HOLD_ORDERS
+from nac.retention.service import MAX_DAYS
 
 router = APIRouter(tags=["retention"])
 
@@ -32,7 +32,7 @@ ReadsLimits = Annotated[Access, Depends(ReadsPlatform(Permission.RETENTION_READ)
 ChangesLimits = Annotated[
     Access, Depends(ChangesPlatform(Permission.RETENTION_MANAGE, Effect.ERASURE, Effect.PLATFORM))
 ]
-_Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
+_Days = Annotated[int, Field(ge=1, le=MAX_DAYS)]
 _Bytes = Annotated[int, Field(ge=1, le=1 << 60)]
 
 
@@ -140,14 +140,14 @@ class RetentionLimitsInput(Input):
 def list_retention(access: Reads) -> RetentionList:
     """What is kept of each log, what it uses, and what is going to be deleted early."""
     with access.read() as session:
-        logs = service.show(session, tenant_id=access.tenant_id).values()
+        logs = service.get_log_plans(session, tenant_id=access.tenant_id).values()
         return RetentionList(items=[Retention(**_retention(log)) for log in logs])
 
 
 @router.get(f"{_TENANT}/holds", operation_id="listRetentionHolds")
 def list_holds(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(HOLDS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(HOLD_ORDERS))],
     in_force: Annotated[bool | None, Query(description="Those that hold, or those that were cleared.")] = None,
 ) -> Page[RetentionHold]:
     """Those that were cleared as well, the oldest first."""
@@ -160,7 +160,7 @@ def list_holds(
 def update_hold(access: Changes, body: RetentionHoldInput) -> RetentionHold:
     """Keep days of the logs, or all of them, until the hold is cleared."""
     with access.change() as change:
-        row = holds.set_hold(
+        row = holds.create_hold(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -176,14 +176,14 @@ def update_hold(access: Changes, body: RetentionHoldInput) -> RetentionHold:
 @router.get(f"{_TENANT}/holds/{{hold}}", operation_id="getRetentionHold")
 def get_hold(access: Reads, hold: RowId) -> RetentionHold:
     with access.read() as session:
-        return access.shown(_hold(holds.require(session, tenant_id=access.tenant_id, hold_id=hold)))
+        return access.shown(_hold(holds.require_hold(session, tenant_id=access.tenant_id, hold_id=hold)))
 
 
 @router.post(f"{_TENANT}/holds/{{hold}}/clear", operation_id="deleteRetentionHold")
 def clear_hold(access: Changes, hold: RowId) -> RetentionHold:
     """What it kept goes when its time is over, a week later at the soonest."""
     with access.change() as change:
-        now = holds.require(change.session, tenant_id=access.tenant_id, hold_id=hold, lock=True)
+        now = holds.require_hold(change.session, tenant_id=access.tenant_id, hold_id=hold, lock=True)
         change.require_match(_hold(now))
         row = holds.clear_hold(change.session, actor=access.actor, tenant_id=access.tenant_id, hold_id=hold)
         return change.answer(_hold(row))
@@ -192,17 +192,19 @@ def clear_hold(access: Changes, hold: RowId) -> RetentionHold:
 @router.get(f"{_TENANT}/{{log}}", operation_id="getRetention")
 def get_retention(access: Reads, log: LogName) -> Retention:
     with access.read() as session:
-        return access.shown(Retention(**_retention(service.show(session, tenant_id=access.tenant_id)[log])))
+        return access.shown(Retention(**_retention(service.get_log_plans(session, tenant_id=access.tenant_id)[log])))
 
 
 @router.patch(f"{_TENANT}/{{log}}", operation_id="updateRetention")
 def update_retention(access: Changes, log: LogName, body: RetentionUpdate) -> Retention:
     """Less takes effect a week later."""
     with access.change() as change:
-        service.lock(change.session, tenant_id=access.tenant_id, log=log)
-        now = service.show(change.session, tenant_id=access.tenant_id)[log]
+        service.lock_log_setting(change.session, tenant_id=access.tenant_id, log=log)
+        now = service.get_log_plans(change.session, tenant_id=access.tenant_id)[log]
         change.require_match(Retention(**_retention(now)))
-        made = service.change(change.session, actor=access.actor, tenant_id=access.tenant_id, change=_change(log, body))
+        made = service.update_retention(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, change=_change(log, body)
+        )
         return change.answer(Retention(**_retention(made)))
 
 
@@ -210,7 +212,7 @@ def update_retention(access: Changes, log: LogName, body: RetentionUpdate) -> Re
 def preview_retention(access: Reads, log: LogName, body: RetentionUpdate) -> RetentionPreview:
     """What a change would delete; nothing is changed."""
     with access.read() as session:
-        would_be = service.foresee(session, tenant_id=access.tenant_id, change=_change(log, body))
+        would_be = service.preview_change(session, tenant_id=access.tenant_id, change=_change(log, body))
     return RetentionPreview(
         **_retention(would_be),
         lost_days=sum(would_be.is_lost(day) for day in would_be.sizes),
@@ -221,13 +223,13 @@ def preview_retention(access: Reads, log: LogName, body: RetentionUpdate) -> Ret
 @router.get(f"{_PLATFORM}/limits", operation_id="listRetentionLimits")
 def list_limits(access: ReadsLimits) -> RetentionLimitsList:
     with access.read() as session:
-        return RetentionLimitsList(items=[_limits(log, each) for log, each in service.show_limits(session).items()])
+        return RetentionLimitsList(items=[_limits(log, each) for log, each in service.get_limits(session).items()])
 
 
 @router.get(f"{_PLATFORM}/limits/{{log}}", operation_id="getRetentionLimits")
 def get_limits(access: ReadsLimits, log: LogName) -> RetentionLimits:
     with access.read() as session:
-        return access.shown(_limits(log, service.show_limits(session)[log]))
+        return access.shown(_limits(log, service.get_limits(session)[log]))
 
 
 @router.put(f"{_PLATFORM}/limits/{{log}}", operation_id="updateRetentionLimits")
@@ -235,8 +237,8 @@ def update_limits(access: ChangesLimits, log: LogName, body: RetentionLimitsInpu
     """What tenants may choose of a log. It holds for settings of before, too; less takes effect a week later."""
     with access.change() as change:
         _require_match(change, log)
-        wanted = Limits(**body.model_dump())
-        made = service.change_limits(change.session, actor=access.actor, log=log, limits=wanted)
+        wanted = LogLimits(**body.model_dump())
+        made = service.update_limits(change.session, actor=access.actor, log=log, limits=wanted)
         return change.answer(_limits(log, made))
 
 
@@ -245,7 +247,7 @@ def reset_limits(access: ChangesLimits, log: LogName) -> RetentionLimits:
     """Back to what the product comes with."""
     with access.change() as change:
         _require_match(change, log)
-        made = service.change_limits(change.session, actor=access.actor, log=log, limits=None)
+        made = service.update_limits(change.session, actor=access.actor, log=log, limits=None)
         return change.answer(_limits(log, made))
 
 
@@ -253,20 +255,20 @@ def reset_limits(access: ChangesLimits, log: LogName) -> RetentionLimits:
 def trust_clock(access: ChangesLimits) -> None:
     """Say that the time is right, where it was not believed: what is due is deleted again."""
     with access.change() as change:
-        clock.trust(change.session, actor=access.actor)
+        clock.trust_clock(change.session, actor=access.actor)
         change.answer_nothing()
 
 
 def _require_match(change: Change, log: LogName) -> None:
     service.lock_limits(change.session, log=log)
-    change.require_match(_limits(log, service.show_limits(change.session)[log]))
+    change.require_match(_limits(log, service.get_limits(change.session)[log]))
 
 
-def _change(log: LogName, body: RetentionUpdate) -> service.Change:
+def _change(log: LogName, body: RetentionUpdate) -> service.RetentionChange:
     cleared = {name for name in body.model_fields_set if getattr(body, name) is None}
     most = "default" if "bytes" in cleared else body.bytes
     export = "none" if "export" in cleared else body.export
-    return service.Change(log=log, days=body.days, bytes=most, export_format=export)
+    return service.RetentionChange(log=log, days=body.days, bytes=most, export_format=export)
 
 
 def _retention(log: LogPlan) -> dict[str, Any]:
@@ -308,7 +310,7 @@ def _hold(row: RetentionHoldRow) -> RetentionHold:
     )
 
 
-def _limits(log: LogName, limits: Limits) -> RetentionLimits:
+def _limits(log: LogName, limits: LogLimits) -> RetentionLimits:
     return RetentionLimits(
         log=log,
         floor_days=limits.floor_days,

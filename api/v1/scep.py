@@ -17,8 +17,8 @@ from nac.accounts.permissions import Permission
 from nac.certificates.issuing import ClientProfile
 from nac.clock import utc_now
 from nac.models import ScepWebhook as ScepWebhookRow
-from nac.scep import registration, webhooks
-from nac.scep.service import address_of
+from nac.scep import registration_authority, webhook_config
+from nac.scep.service import build_scep_url
 from nac.scep.settings import WebhookSettings
 from nac.tenants import service as tenants
 
@@ -81,23 +81,25 @@ def get_scep(access: Reads) -> ScepSettings:
     """The registration authority is made when it is first asked for; without an issuing authority none can be."""
     settings = access.asked.request.app.state.settings
     with access.read() as session:
-        current, *_ = registration.ensure(session, tenant_id=access.tenant_id, signing=access.signing, now=utc_now())
-        webhook = webhooks.find(session, tenant_id=access.tenant_id)
+        current, *_ = registration_authority.ensure_registration_authority(
+            session, tenant_id=access.tenant_id, signing=access.signing, now=utc_now()
+        )
+        webhook = webhook_config.find_webhook_row(session, tenant_id=access.tenant_id)
         assert current.certificate_der is not None
         certificate = x509.load_der_x509_certificate(current.certificate_der)
         return ScepSettings(
-            url=address_of(settings.public_url, tenants.require(session, tenant_id=access.tenant_id).slug),
+            url=build_scep_url(settings.public_url, tenants.require_tenant(session, tenant_id=access.tenant_id).slug),
             ra_serial=current.serial.hex(),
             ra_not_after=current.not_after,
             ra_sha256=certificate.fingerprint(hashes.SHA256()).hex(":"),
-            webhook=webhooks.settings_of(webhook).url if webhook else None,
+            webhook=webhook_config.parse_settings(webhook).url if webhook else None,
         )
 
 
 @router.get("/webhook", operation_id="getScepWebhook")
 def get_webhook(access: Reads) -> ScepWebhook:
     with access.read() as session:
-        return access.shown(_webhook(webhooks.require(session, tenant_id=access.tenant_id)))
+        return access.shown(_webhook(webhook_config.require_webhook(session, tenant_id=access.tenant_id)))
 
 
 @router.put("/webhook", operation_id="updateScepWebhook")
@@ -105,9 +107,9 @@ def update_webhook(access: Connects, body: ScepWebhookInput) -> CreatedScepWebho
     """Where challenges are sent that are not made here."""
     wanted = WebhookSettings(**body.model_dump(exclude={"networks"}), networks=tuple(body.networks))
     with access.change() as change:
-        before = webhooks.find(change.session, tenant_id=access.tenant_id, lock=True)
+        before = webhook_config.find_webhook_row(change.session, tenant_id=access.tenant_id, lock=True)
         change.require_match(None if before is None else _webhook(before))
-        secret = webhooks.set_webhook(
+        secret = webhook_config.set_webhook(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -115,7 +117,7 @@ def update_webhook(access: Connects, body: ScepWebhookInput) -> CreatedScepWebho
             sealer=access.signing.sealer,
             now=utc_now(),
         )
-        row = webhooks.require(change.session, tenant_id=access.tenant_id)
+        row = webhook_config.require_webhook(change.session, tenant_id=access.tenant_id)
         shown = _webhook(row)
         return change.answer(CreatedScepWebhook(**shown.model_dump(), secret=secret), state=shown)
 
@@ -124,13 +126,15 @@ def update_webhook(access: Connects, body: ScepWebhookInput) -> CreatedScepWebho
 def delete_webhook(access: Connects) -> None:
     """Challenges that are not made here are refused from now on."""
     with access.change() as change:
-        change.require_match(_webhook(webhooks.require(change.session, tenant_id=access.tenant_id, lock=True)))
-        webhooks.remove_webhook(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        change.require_match(
+            _webhook(webhook_config.require_webhook(change.session, tenant_id=access.tenant_id, lock=True))
+        )
+        webhook_config.delete_webhook(change.session, actor=access.actor, tenant_id=access.tenant_id)
         change.answer_nothing()
 
 
 def _webhook(row: ScepWebhookRow) -> ScepWebhook:
-    settings = webhooks.settings_of(row)
+    settings = webhook_config.parse_settings(row)
     return ScepWebhook(
         url=settings.url,
         profile=settings.profile,

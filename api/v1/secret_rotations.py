@@ -15,9 +15,9 @@ from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.secret_rotations import service as rotations
-from nac.secret_rotations.plan import Way, advise, steps
-from nac.secret_rotations.repository import Concerned
-from nac.secret_rotations.service import Stage, Status
+from nac.secret_rotations.instructions import ChangeWay, advise_nas, list_steps
+from nac.secret_rotations.repository import RotationNas
+from nac.secret_rotations.service import RotationStage, RotationStatus
 
 router = APIRouter(prefix="/tenants/{tenant}/radius-secret/rotation", tags=["secret rotation"])
 
@@ -60,7 +60,7 @@ class SecretRotationCounts(BaseModel):
 
 class SecretRotation(Observed):
     nas: str | None = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
-    state: Stage = Field(description="How far it is.")
+    state: RotationStage = Field(description="How far it is.")
     at_end: Literal["finish", "wait"] = Field(
         description="What happens at the end of the window to NASes that have not changed over."
     )
@@ -83,7 +83,7 @@ class SecretRotationNas(BaseModel):
     new_since: datetime | None = Field(description="When it was first heard with the new secret.")
     last_seen: datetime | None = Field(description="When it was heard last.")
     source: str | None = Field(description="Who says so: dhcp, lldp, cdp, http, radius, api ...")
-    way: Way = Field(
+    way: ChangeWay = Field(
         description="alone: it can change over whenever it suits. together: with all that share its "
         "address. watched: radiusd cannot always tell."
     )
@@ -96,7 +96,7 @@ def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation
     revealRadiusSecret, with `next`."""
     with access.change() as change:
         _require_match(change, access, body.nas)
-        status = rotations.begin(
+        status = rotations.start_rotation(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -139,7 +139,7 @@ def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
     """The new secret alone, from now on."""
     with access.change() as change:
         _require_match(change, access, body.nas)
-        status = rotations.finish(
+        status = rotations.finish_rotation(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -154,19 +154,21 @@ def cancel_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
     """The old secret alone, as before."""
     with access.change() as change:
         _require_match(change, access, body.nas)
-        status = rotations.cancel(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
+        status = rotations.cancel_rotation(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump()
+        )
         return change.answer(_shown(status))
 
 
 def _require_match(change: Change, access: Access, nas: str) -> None:
     with body_references():
-        last = rotations.lock_last(change.session, tenant_id=access.tenant_id, nas=nas)
+        last = rotations.lock_last_status(change.session, tenant_id=access.tenant_id, nas=nas)
     change.require_match(None if last is None else _shown(last))
 
 
-def _shown(status: Status) -> SecretRotation:
+def _shown(status: RotationStatus) -> SecretRotation:
     row = status.rotation
-    stage = rotations.stage_of(row, utc_now())
+    stage = rotations.get_stage(row, utc_now())
     return SecretRotation(
         nas=status.nas.name if status.nas else None,
         state=stage,
@@ -176,12 +178,12 @@ def _shown(status: Status) -> SecretRotation:
         ends_at=row.ends_at,
         ended_at=row.ended_at,
         nases=SecretRotationCounts(**status.counts),
-        plan=[of_the_api(step) for step in steps(status, stage)],
+        plan=[of_the_api(step) for step in list_steps(status, stage)],
     )
 
 
-def _row(nas: Concerned) -> dict[str, Any]:
-    advice = advise(nas)
+def _row(nas: RotationNas) -> dict[str, Any]:
+    advice = advise_nas(nas)
     return {
         "key": nas.key,
         "name": nas.name,

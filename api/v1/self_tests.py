@@ -63,7 +63,7 @@ def startself_test_of(access: Starts) -> SelfTest:
     """Devices that Admit plays itself ask the tenant's listeners: known and unknown ones by MAC address, with a good
     certificate, a revoked one and one of another tenant, with a wrong secret. It takes seconds: ask for its `state`."""
     with access.change() as change:
-        row = self_tests.start(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        row = self_tests.start_self_test(change.session, actor=access.actor, tenant_id=access.tenant_id)
         change.located(row.id)
         return change.answer(self_test_of(row))
 
@@ -71,7 +71,9 @@ def startself_test_of(access: Starts) -> SelfTest:
 @router.get("/{self_test_id}", operation_id="getSelfTest")
 def getself_test_of(access: Reads, self_test_id: UUID) -> SelfTest:
     with access.read() as session:
-        return access.shown(self_test_of(self_tests.require(session, tenant_id=access.tenant_id, test_id=self_test_id)))
+        return access.shown(
+            self_test_of(self_tests.require_self_test(session, tenant_id=access.tenant_id, test_id=self_test_id))
+        )
 
 
 def _place(key: str) -> tuple[datetime, UUID] | None:

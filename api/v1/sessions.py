@@ -21,8 +21,8 @@ from nac.mac import display_mac
 from nac.models import AuthLog
 from nac.models.coa_request import CoaKind
 from nac.sessions import service as sessions
-from nac.sessions.repository import Key
-from nac.sessions.service import Shown
+from nac.sessions.repository import SessionKey
+from nac.sessions.service import SessionView
 
 router = APIRouter(prefix="/tenants/{tenant}/sessions", tags=["sessions"])
 
@@ -91,7 +91,7 @@ def list_sessions(
     """Live ones, the newest first; behind them those that ended, the one that ended last first. With
     `sort=started_at` all of that from its end: live ones alone begin with the one that is there longest."""
     after = _key(paging.after())
-    by_key = not ended and sessions.is_by_key(mac=mac, user=user, nas=nas, address=address)
+    by_key = not ended and sessions.is_indexed_query(mac=mac, user=user, nas=nas, address=address)
     with access.read(by_key=by_key) as session:
         rows = sessions.list_sessions(
             session,
@@ -118,7 +118,7 @@ def get_session(access: Reads, session: RowId) -> SessionDetail:
     """With the decision that began it."""
     with access.read() as opened:
         shown = sessions.get_session(opened, tenant_id=access.tenant_id, row=session)
-        return _decided(shown, sessions.deciding_row(opened, shown))
+        return _decided(shown, sessions.find_deciding_row(opened, shown))
 
 
 @router.post("/{session}/disconnect", status_code=202, operation_id="disconnectSession")
@@ -146,17 +146,17 @@ def _ask(access: Access, row: int, kind: CoaKind) -> CoaRequest:
         return change.answer(shown_request(asked[0]))
 
 
-def _key(text: str) -> Key | None:
+def _key(text: str) -> SessionKey | None:
     word, _, rest = text.partition(" ")
     key = moment_key(rest)
     if key is None and not text:
         return None
     if key is None or word not in _PARTS:
         raise InvalidInput("This is no place in this list.", place="after")
-    return Key(_PARTS[word], *key)
+    return SessionKey(_PARTS[word], *key)
 
 
-def _session(shown: Shown) -> Session:
+def _session(shown: SessionView) -> Session:
     row = shown.row
     return Session(
         id=row.id,
@@ -183,7 +183,7 @@ def _session(shown: Shown) -> Session:
     )
 
 
-def _decided(shown: Shown, decision: AuthLog | None) -> SessionDetail:
+def _decided(shown: SessionView, decision: AuthLog | None) -> SessionDetail:
     known = _session(shown).model_dump()
     if decision is None:
         return SessionDetail(**known)

@@ -11,15 +11,15 @@ from api.description import refuses
 from api.me import Me
 from api.signing_in import Desk, Done, MoreNeeded
 from api.v1.inputs import Input
-from nac.sign_in import sessions
-from nac.sign_in.challenges import LONGEST_TEXT
+from nac.sign_in import sign_ins
+from nac.sign_in.challenges import MAX_TEXT_LENGTH
 
 router = APIRouter(tags=["sign-in"])
 
 _ANYONE = Depends(Anyone("Whoever signs in is nobody yet."))
 Email = Annotated[str, Field(max_length=255, pattern=r"^[^\s@\x00]+@[^\s@\x00]+$", examples=["ann@example.com"])]
 Password = Annotated[str, Field(max_length=1_000)]
-Challenge = Annotated[str, Field(max_length=LONGEST_TEXT, pattern=r"^[A-Za-z0-9_-]+$")]
+Challenge = Annotated[str, Field(max_length=MAX_TEXT_LENGTH, pattern=r"^[A-Za-z0-9_-]+$")]
 Code = Annotated[str, Field(max_length=40, examples=["123456"])]
 # As navigator.credentials answers it, by toJSON().
 Credential = Annotated[dict[str, Any], Field(max_length=20)]
@@ -146,7 +146,7 @@ def update_password_by_link(desk: _Desk, body: PasswordReset) -> None:
 def sign_out(request: Request, response: Response, me: Annotated[Me, Depends()]) -> None:
     """Of this browser."""
     with me.session() as session:
-        sessions.end_own(session, signed_in=me.signed_in, sign_in_id=me.signed_in.sign_in_id)
+        sign_ins.end_own(session, signed_in=me.signed_in, sign_in_id=me.signed_in.sign_in_id)
     cookies.clear_cookie(request, response, cookies.SESSION)
 
 

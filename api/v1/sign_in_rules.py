@@ -50,7 +50,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.get(f"{prefix}/sign-in-rules", operation_id=f"get{noun}SignInRules")
     def get_rules(access: Annotated[Access, read]) -> SignInRules:
         with access.read() as session:
-            return access.shown(_rules(session, rules.get(session, owner=access.owner)))
+            return access.shown(_rules(session, rules.get_rule(session, owner=access.owner)))
 
     @router.put(f"{prefix}/sign-in-rules", operation_id=f"update{noun}SignInRules")
     def change_rules(access: Annotated[Access, manage], body: SignInRulesUpdate) -> SignInRules:
@@ -59,9 +59,9 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
         The rules are for everybody there: it takes every permission that a member there could have."""
         with access.change() as change:
-            now = rules.get(change.session, owner=access.owner, lock=True)
+            now = rules.get_rule(change.session, owner=access.owner, lock=True)
             change.require_match(_rules(change.session, now))
-            row = rules.change(
+            row = rules.update_rule(
                 change.session,
                 actor=access.actor,
                 owner=access.owner,
@@ -74,7 +74,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
 
 def _rules(session: Session, row: SignInRule) -> SignInRules:
-    local = rules.local_email(session, row)
+    local = rules.get_local_email(session, row)
     return SignInRules(two_factors=row.two_factors, sign_on_only=row.sign_on_only, local_account=local)
 
 

@@ -24,10 +24,10 @@ from nac.accounts.permissions import Permission
 from nac.models import Person, SignIn
 from nac.models import SignOn as SignOnRow
 from nac.settings import Settings
-from nac.sign_in import sessions
+from nac.sign_in import sign_ins
 from nac.sign_in.repository import ORDERS
 from nac.sign_ons import service as sign_ons
-from nac.sign_ons.settings import MOST_JOINS
+from nac.sign_ons.settings import MAX_JOINS
 
 router = APIRouter(tags=["sign-on"])
 
@@ -74,7 +74,7 @@ class SignOnSettings(Input):
         False, description="The provider asks for two factors itself, whether it says so (amr: mfa) or not."
     )
     joins: list[SignOnRule] = Field(
-        [], max_length=MOST_JOINS, description="Which people become members on their first sign-in, and as what."
+        [], max_length=MAX_JOINS, description="Which people become members on their first sign-in, and as what."
     )
 
 
@@ -111,16 +111,16 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.get(f"{prefix}/sign-on", operation_id=f"get{noun}SignOn")
     def get_sign_on(request: Request, access: Annotated[Access, read]) -> SignOn:
         with access.read() as session:
-            return access.shown(_sign_on(request, sign_ons.require(session, owner=access.owner)))
+            return access.shown(_sign_on(request, sign_ons.require_sign_on(session, owner=access.owner)))
 
     @router.put(f"{prefix}/sign-on", operation_id=f"update{noun}SignOn")
     def set_up_sign_on(request: Request, access: Annotated[Access, manage], body: SignOnUpdate) -> SignOn:
         """By who may everything there: whoever names the provider could be every member. Its people sign in here alone,
         whatever else they are members of."""
         with access.change() as change:
-            before = sign_ons.find(change.session, owner=access.owner, lock=True)
+            before = sign_ons.find_sign_on(change.session, owner=access.owner, lock=True)
             change.require_match(None if before is None else _sign_on(request, before))
-            row = sign_ons.set_up(
+            row = sign_ons.set_up_sign_on(
                 change.session,
                 actor=access.actor,
                 held=access.held,
@@ -135,8 +135,10 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     def remove_sign_on(request: Request, access: Annotated[Access, manage]) -> None:
         """Who has signed in by it is signed out. By who may everything there, as `setUp` is."""
         with access.change() as change:
-            change.require_match(_sign_on(request, sign_ons.require(change.session, owner=access.owner, lock=True)))
-            sign_ons.remove(change.session, actor=access.actor, owner=access.owner)
+            change.require_match(
+                _sign_on(request, sign_ons.require_sign_on(change.session, owner=access.owner, lock=True))
+            )
+            sign_ons.delete_sign_on(change.session, actor=access.actor, owner=access.owner)
             change.answer_nothing()
 
 
@@ -151,7 +153,7 @@ def _session_routes(prefix: str, noun: str, reads: Requires, manages: Requires) 
     ) -> Page[SignOnSession]:
         """Who is signed in by the provider, newest first, unless `sort` says otherwise."""
         with access.read() as session:
-            rows = sessions.list_via(session, owner=access.owner, span=paging.span, text=text)
+            rows = sign_ins.list_via(session, owner=access.owner, span=paging.span, text=text)
             return paging.ordered(rows, lambda row: _via(*row), entity=lambda row: row[0])
 
     @router.delete(
@@ -160,7 +162,7 @@ def _session_routes(prefix: str, noun: str, reads: Requires, manages: Requires) 
     def end_sign_on_session(access: Annotated[Access, manage], session_id: UUID) -> None:
         """You cannot sign out a member who holds permissions that you do not have."""
         with access.change() as change:
-            sessions.end_via(
+            sign_ins.end_via(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, sign_in_id=session_id
             )
             change.answer_nothing()

@@ -15,7 +15,7 @@ from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.db import hold
-from nac.locking import hold_with_namesakes, lock_first
+from nac.locking import lock_before_site, lock_with_namesakes
 from nac.models import Site as SiteRow
 from nac.policies import service as policies
 from nac.sites import service as sites
@@ -94,7 +94,7 @@ def list_sites(
 def create_site(access: Adds, body: SiteInput) -> Site:
     """It denies everything until a policy is assigned."""
     with access.change() as change:
-        row = sites.add_site(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
+        row = sites.create_site(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
         change.located(row.slug)
         return change.answer(_site(change.session, access, row))
 
@@ -117,7 +117,7 @@ def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": site}
     with access.change() as change:
         named = {given["policy"]} if given.get("policy") else set()
-        lock_first(change.session, tenant_id=access.tenant_id, policies=named, tenant=bool(given.get("default")))
+        lock_before_site(change.session, tenant_id=access.tenant_id, policies=named, tenant=bool(given.get("default")))
         row = _require(change, access, site, renames="name" in given)
         if "policy" in given:
             slug = given.pop("policy")
@@ -129,7 +129,7 @@ def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
         if given.pop("default", None):
             row = sites.make_default(change.session, **who)
         if given:
-            row = sites.set_site(change.session, **who, **given)
+            row = sites.update_site(change.session, **who, **given)
         return change.answer(_site(change.session, access, row))
 
 
@@ -138,13 +138,13 @@ def delete_site(access: Adds, site: _Slug) -> None:
     """Not while it is the default, or has NASes."""
     with access.change() as change:
         _require(change, access, site, renames=True)
-        sites.remove_site(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=site)
+        sites.delete_site(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=site)
         change.answer_nothing()
 
 
 def _require(change: Change, access: Access, slug: str, *, renames: bool) -> SiteRow:
     row = sites.require_by_slug(change.session, tenant_id=access.tenant_id, slug=slug)
-    (hold_with_namesakes if renames else hold)(change.session, row)
+    (lock_with_namesakes if renames else hold)(change.session, row)
     change.require_match(_site(change.session, access, row))
     return row
 

@@ -22,23 +22,23 @@ from nac.models import Template as TemplateRow
 from nac.models import TemplateVersion as VersionRow
 from nac.templates import repository, rollouts
 from nac.templates import service as templates
-from nac.templates.rights import EVERY_PART, TO_READ_EVERY_PART
-from nac.templates.rollouts import LEAST_MINUTES, MOST_MINUTES, MOST_STAGES
+from nac.templates.part_permissions import CHANGE_ALL_PARTS, READ_ALL_PARTS
+from nac.templates.rollouts import MAX_MINUTES, MAX_STAGES, MIN_MINUTES
 
 router = APIRouter(prefix="/msps/{msp}/templates", tags=["templates"])
 
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
-# What a tenant has otherwise takes, there, what it takes to read it (nac.templates.rights).
-Compares = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ, Effect.DISCLOSURE, also=TO_READ_EVERY_PART))]
+# What a tenant has otherwise takes, there, what it takes to read it (nac.templates.part_permissions).
+Compares = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ, Effect.DISCLOSURE, also=READ_ALL_PARTS))]
 Changes = Annotated[Access, Depends(ChangesMsp(Permission.TEMPLATE_MANAGE, Effect.DRAFT))]
-# At each tenant that is concerned it takes what its parts take there (nac.templates.rights).
+# At each tenant that is concerned it takes what its parts take there (nac.templates.part_permissions).
 RollsOut = Annotated[
     Access,
     Depends(
         ChangesMsp(
             Permission.TEMPLATE_MANAGE,
             *(Effect.RULES, Effect.FACTS, Effect.TRUST, Effect.DRAFT),
-            also=EVERY_PART,
+            also=CHANGE_ALL_PARTS,
         )
     ),
 ]
@@ -108,7 +108,7 @@ class TemplateFollower(BaseModel):
 class TemplateFollowerInput(Input):
     overrides: list[Annotated[str, Field(max_length=300)]] = Field(
         [],
-        max_length=templates.MOST_OVERRIDES,
+        max_length=templates.MAX_OVERRIDES,
         examples=[["policy:office", "site:main.time_zone"]],
         description="Parts that are the tenant's own: a site with all that is said of it, or one thing.",
     )
@@ -124,7 +124,7 @@ class StageInput(Input):
         None, ge=1, le=100, description="The share of tenants in per cent; null where they are named."
     )
     minutes: int = Field(
-        ge=LEAST_MINUTES, le=MOST_MINUTES, description="How many minutes its tenants are watched before the next stage."
+        ge=MIN_MINUTES, le=MAX_MINUTES, description="How many minutes its tenants are watched before the next stage."
     )
 
 
@@ -132,7 +132,7 @@ class RolloutInput(Input):
     version: int = Field(ge=1, le=2**31 - 1, description="Number of the version.")
     stages: list[StageInput] = Field(
         min_length=1,
-        max_length=MOST_STAGES,
+        max_length=MAX_STAGES,
         examples=[[{"tenants": ["hill-school"], "minutes": 60}]],
         description="Stages, one after the other; all that are left are in the last one.",
     )
@@ -192,7 +192,7 @@ class RolloutDetail(Rollout, Observed):
 @router.get("", operation_id="listTemplates")
 def list_templates(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(repository.TEMPLATES))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(repository.TEMPLATE_ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
 ) -> Page[Template]:
     with access.read() as session:
@@ -232,13 +232,13 @@ def delete_template(access: Changes, slug: str) -> None:
     """One that no tenant follows."""
     with access.change() as change:
         change.require_match(_template(_require(change.session, access, slug, lock=True)))
-        templates.remove_template(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug)
+        templates.delete_template(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug)
         change.answer_nothing()
 
 
 @router.get("/{slug}/versions", operation_id="listTemplateVersions")
 def list_versions(
-    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(sorted_by(repository.VERSIONS))]
+    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(sorted_by(repository.VERSION_ORDERS))]
 ) -> Page[TemplateVersion]:
     """Newest first, unless `sort` says otherwise."""
     with access.read() as session:
@@ -275,7 +275,7 @@ def get_version(access: Reads, slug: str, number: Annotated[int, _NUMBER]) -> Te
 def list_followers(
     access: Compares,
     slug: str,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(repository.FOLLOWERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(repository.FOLLOWER_ORDERS))],
     drift: Annotated[bool, Query(description="With what each has otherwise than its version says.")] = False,
 ) -> Page[TemplateFollower]:
     """Those that follow the template and that the asker may see. With `drift` it takes, at each of them, the
@@ -298,7 +298,7 @@ def follow_template(access: RollsOut, slug: str, follower: str, body: TemplateFo
     permission that the parts of the newest version take which are not overridden."""
     with access.change() as change:
         _require_match(change, access, slug, follower)
-        row = templates.follow(
+        row = templates.follow_template(
             change.session,
             actor=access.actor,
             msp_id=access.msp_id,
@@ -315,13 +315,13 @@ def release_from_template(access: Changes, slug: str, follower: str) -> None:
     """The tenant keeps what it has."""
     with access.change() as change:
         _require_match(change, access, slug, follower)
-        templates.release(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug, tenant=follower)
+        templates.release_follower(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug, tenant=follower)
         change.answer_nothing()
 
 
 @router.get("/{slug}/rollouts", operation_id="listRollouts")
 def list_rollouts(
-    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(sorted_by(repository.ROLLOUTS))]
+    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(sorted_by(repository.ROLLOUT_ORDERS))]
 ) -> Page[Rollout]:
     """Newest first, unless `sort` says otherwise."""
     with access.read() as session:
@@ -333,11 +333,11 @@ def list_rollouts(
 def start_rollout(access: RollsOut, slug: str, body: RolloutInput) -> RolloutDetail:
     """Begins within a second, and goes on by itself: a job of the MSP. It takes, at each tenant, each permission that
     the parts of the version take there."""
-    stages = [rollouts.Stage(stage.minutes, stage.tenants, stage.share) for stage in body.stages]
+    stages = [rollouts.RolloutStage(stage.minutes, stage.tenants, stage.share) for stage in body.stages]
     with access.change() as change:
         _require(change.session, access, slug, lock=True)
         with body_references():
-            row = rollouts.start(
+            row = rollouts.start_rollout(
                 change.session,
                 actor=access.actor,
                 msp_id=access.msp_id,
@@ -364,7 +364,7 @@ def pause_rollout(access: Changes, slug: str, rollout_id: UUID) -> RolloutDetail
     """Tenants that have the version keep it."""
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
-        row = rollouts.stop(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id)
+        row = rollouts.stop_rollout(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id)
         return change.answer(_whole(access, change.session, row))
 
 
@@ -374,7 +374,7 @@ def resume_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDeta
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
         seal = signing_of(access.asked.request).sealer.seal
-        row = rollouts.go_on(
+        row = rollouts.resume_rollout(
             change.session,
             actor=access.actor,
             msp_id=access.msp_id,
@@ -392,7 +392,7 @@ def roll_back_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutD
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
         seal = signing_of(access.asked.request).sealer.seal
-        row = rollouts.roll_back(
+        row = rollouts.roll_back_rollout(
             change.session,
             actor=access.actor,
             msp_id=access.msp_id,
@@ -438,7 +438,7 @@ def _version(row: VersionRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ("number", "comment", "created_by", "created_at", "document")}
 
 
-def _follower(row: templates.Follower) -> TemplateFollower:
+def _follower(row: templates.TemplateFollower) -> TemplateFollower:
     drift = None
     if row.drift is not None:
         drift = [TemplateDifference(part=each.part, wanted=each.wanted, found=each.found) for each in row.drift]
@@ -469,7 +469,7 @@ def _whole(access: Access, session: Session, row: RolloutRow) -> RolloutDetail:
             **{name: getattr(each, name) for name in RolloutTenant.model_fields if name not in _TOLD},
             detail=of_the_api(each.detail),
         )
-        for each, tenant in repository.rollout_tenants(session, row)
+        for each, tenant in repository.list_rollout_tenants(session, row)
         if only is None or tenant.id in only
     ]
     return RolloutDetail(**_rollout(row), tenants=tenants)

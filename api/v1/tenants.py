@@ -20,13 +20,13 @@ from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import enter_platform, enter_tenant, hold
 from nac.ids import TenantId
-from nac.methods import Offer, parse_offer
+from nac.methods import MethodOffer, parse_offer
 from nac.models import Tenant as TenantRow
-from nac.models.tenant import StatusFailure
+from nac.models.tenant import StatusFailureMode
 from nac.msps import service as msps
 from nac.provisioning import finish_tenant, provision_tenant
 from nac.tenants import service as tenants
-from nac.tenants.realms import MOST_REALMS
+from nac.tenants.realms import MAX_REALMS
 from nac.tenants.repository import ORDERS
 
 router = APIRouter(tags=["tenants"])
@@ -149,7 +149,7 @@ class TenantUpdate(Input):
     renewal_keeps_key: Omittable[bool] = Field(
         None, description="Whether devices may renew a certificate with the key it has."
     )
-    status_failure: Omittable[StatusFailure] = Field(
+    status_failure: Omittable[StatusFailureMode] = Field(
         None,
         description="What becomes of devices whose certificate's status cannot be found out: admitted "
         "(soft) or refused (hard).",
@@ -190,7 +190,7 @@ class TenantUpdate(Input):
     )
     realms: Omittable[list[Annotated[str, Field(max_length=253)]]] = Field(
         None,
-        max_length=MOST_REALMS,
+        max_length=MAX_REALMS,
         examples=[["CORP", "corp.example"]],
         description="Realms and NetBIOS domains that are taken off user names: with CORP and corp.example, "
         "CORP\\anna and anna@corp.example are anna.",
@@ -221,9 +221,9 @@ def list_seen_tenants(
 ) -> Page[MspTenant]:
     """Those that the asker may read, whatever MSPs they are of: all of the platform, of own MSPs, of own grants. What
     asks for two factors is left out for who has shown one."""
-    has_two = asked.signed_in is None or asked.signed_in.has_two
+    has_two = asked.signed_in is None or asked.signed_in.has_two_factors
     with asked.among_tenants(Permission.TENANT_READ) as (session, reach):
-        rows = tenants.list_seen(
+        rows = tenants.list_visible(
             session,
             reach=reach,
             span=paging.span,
@@ -277,7 +277,7 @@ def _create(request: Request, access: Access, body: TenantInput) -> TenantDetail
 @router.get("/tenants/{tenant}", operation_id="getTenant")
 def get_tenant(access: Reads) -> TenantDetail:
     with access.read() as session:
-        return access.shown(_whole(access, session, tenants.require(session, tenant_id=access.tenant_id)))
+        return access.shown(_whole(access, session, tenants.require_tenant(session, tenant_id=access.tenant_id)))
 
 
 @router.patch("/tenants/{tenant}", operation_id="updateTenant")
@@ -286,7 +286,7 @@ def update_tenant(access: Manages, body: TenantUpdate) -> TenantDetail:
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
         _set(change.session, access, body.model_dump(exclude_unset=True, exclude_none=True))
-        row = tenants.require(change.session, tenant_id=access.tenant_id)
+        row = tenants.require_tenant(change.session, tenant_id=access.tenant_id)
         return change.answer(_whole(access, change.session, row))
 
 
@@ -294,22 +294,22 @@ def _set(session: Session, access: Access, given: dict[str, Any]) -> None:
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
     asked = {name: ",".join(given[name]) if name in given else None for name in ("methods", "tls_versions")}
     offer = parse_offer(**asked)
-    if offer != Offer(None, None):
-        tenants.set_offer(session, **who, offer=offer)
+    if offer != MethodOffer(None, None):
+        tenants.update_method_offer(session, **who, offer=offer)
     if "name" in given:
-        tenants.set_name(session, **who, name=given["name"])
+        tenants.rename_tenant(session, **who, name=given["name"])
     if "replay_days" in given:
-        tenants.set_replay_days(session, **who, days=given["replay_days"] or None)
+        tenants.update_replay_days(session, **who, days=given["replay_days"] or None)
     if "renewal_keeps_key" in given:
-        tenants.set_renewal(session, **who, keeps_key=given["renewal_keeps_key"])
+        tenants.update_renewal(session, **who, keeps_key=given["renewal_keeps_key"])
     if "status_failure" in given:
-        tenants.set_status_failure(session, **who, to=given["status_failure"])
+        tenants.update_status_failure(session, **who, to=given["status_failure"])
     if "nat_session_seconds" in given:
-        tenants.set_nat_session(session, **who, seconds=given["nat_session_seconds"])
+        tenants.update_nat_session(session, **who, seconds=given["nat_session_seconds"])
     if "realms" in given:
-        tenants.set_realms(session, **who, realms=given["realms"])
-    tenants.set_silence(session, **who, reports=given.get("silent_reports"), days=given.get("silent_days"))
-    tenants.set_failures(
+        tenants.update_realms(session, **who, realms=given["realms"])
+    tenants.update_silence(session, **who, reports=given.get("silent_reports"), days=given.get("silent_days"))
+    tenants.update_failure_limits(
         session,
         **who,
         limit=given.get("failure_limit"),
@@ -362,7 +362,7 @@ def delete_tenant(
     with access.change() as change:
         tenant_id = _enter(change.session, access, tenant)
         _require_match(change, access, tenant_id)
-        grace = days or msps.require(change.session, msp_id=access.msp_id).deletion_days
+        grace = days or msps.require_msp(change.session, msp_id=access.msp_id).deletion_days
         row = tenants.delete_tenant(
             change.session,
             actor=access.actor,
@@ -387,7 +387,7 @@ def restore_tenant(access: Deletes, tenant: _Key) -> TenantDetail:
 
 
 def _require_match(change: Change, access: Access, tenant_id: TenantId) -> None:
-    row = tenants.require(change.session, tenant_id=tenant_id)
+    row = tenants.require_tenant(change.session, tenant_id=tenant_id)
     hold(change.session, row)
     change.require_match(_whole(access, change.session, row))
 

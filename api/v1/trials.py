@@ -18,7 +18,7 @@ from nac.accounts.permissions import Permission
 from nac.ids import TenantId
 from nac.models import Trial as TrialRow
 from nac.models.trial import TrialState
-from nac.trials import keeping
+from nac.trials import lifecycle
 from nac.trials import service as trials
 from nac.trials.repository import ORDERS
 
@@ -58,7 +58,9 @@ class TrialConversion(Input):
 
 
 class TrialExtension(Input):
-    days: int = Field(ge=1, le=keeping.MOST_DAYS, examples=[14], description="By how many days it is longer.")
+    days: int = Field(
+        ge=1, le=lifecycle.MAX_EXTENSION_DAYS, examples=[14], description="By how many days it is longer."
+    )
 
 
 @router.get("", operation_id="listTrials")
@@ -71,7 +73,7 @@ def list_trials(
     """Converted ones as well."""
     with access.read() as session:
         rows = trials.list_trials(session, span=paging.span, text=text, states=state or ())
-        slugs = trials.slugs_of(session, rows)
+        slugs = trials.slugs_by_tenant(session, rows)
         return paging.ordered(rows, lambda row: _shown(row, slugs.get(row.tenant_id, "")))
 
 
@@ -90,7 +92,7 @@ def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: Tri
     with access.change() as change:
         _require_match(change, tenant_id)
         with body_references():
-            row = keeping.convert(
+            row = lifecycle.convert_trial(
                 change.session, desk_of(request), actor=access.actor, tenant_id=TenantId(tenant_id), msp=body.msp
             )
         return change.answer(_trial(change.session, row))
@@ -101,7 +103,7 @@ def extend_trial(access: Changes, tenant_id: UUID, body: TrialExtension) -> Tria
     """From its end on or, where it has ended, from now; what its end has suspended goes on."""
     with access.change() as change:
         _require_match(change, tenant_id)
-        row = keeping.extend(change.session, actor=access.actor, tenant_id=TenantId(tenant_id), days=body.days)
+        row = lifecycle.extend_trial(change.session, actor=access.actor, tenant_id=TenantId(tenant_id), days=body.days)
         return change.answer(_trial(change.session, row))
 
 
@@ -111,7 +113,7 @@ def _require_match(change: Change, tenant_id: UUID) -> None:
 
 
 def _trial(session: Session, row: TrialRow) -> Trial:
-    return _shown(row, trials.slugs_of(session, [row])[row.tenant_id])
+    return _shown(row, trials.slugs_by_tenant(session, [row])[row.tenant_id])
 
 
 def _shown(row: TrialRow, slug: str) -> Trial:

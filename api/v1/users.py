@@ -19,7 +19,7 @@ from nac.accounts.permissions import Permission
 from nac.groups import USER_GROUPS
 from nac.models import User as UserRow
 from nac.users import service as users
-from nac.users.repository import ORDERS, Filter
+from nac.users.repository import ORDERS, UserFilter
 
 router = APIRouter(prefix="/tenants/{tenant}/users", tags=["users"])
 
@@ -78,7 +78,7 @@ def list_users(
     disabled: Annotated[bool | None, Query()] = None,
 ) -> Page[User]:
     """By name. A page may be short and yet have a `next`, where rare ones are looked for among many."""
-    wanted = Filter(name=users.fold_name(name), text=text, group=group, disabled=disabled)
+    wanted = UserFilter(name=users.fold_name(name), text=text, group=group, disabled=disabled)
     with access.read() as session:
         rows, searched = users.search_users(session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span)
         shown = {row.id: user for row, user in zip(rows, _users(session, access, rows), strict=True)}
@@ -104,7 +104,7 @@ def create_user(access: Changes, body: UserInput) -> User:
 @router.get("/{user}", operation_id="getUser")
 def get_user(access: Reads, user: _Key) -> User:
     with access.read() as session:
-        return access.shown(_user(session, access, users.require(session, tenant_id=access.tenant_id, key=user)))
+        return access.shown(_user(session, access, users.require_user(session, tenant_id=access.tenant_id, key=user)))
 
 
 @router.patch("/{user}", operation_id="updateUser")
@@ -114,7 +114,7 @@ def update_user(access: Changes, user: _Key, body: UserUpdate) -> User:
         name = _require(change, access, user).name
         given = body.model_dump(exclude_unset=True)
         with body_references():
-            row = users.change_user(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name, **given)
+            row = users.update_user(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name, **given)
         return change.answer(_user(change.session, access, row))
 
 
@@ -123,7 +123,7 @@ def update_password(access: Changes, user: _Key, body: UserPasswordInput) -> Use
     """`chap` and `mschap` are as they were where they are left out."""
     with access.change() as change:
         name = _require(change, access, user).name
-        row = users.change_password(
+        row = users.update_password(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -139,12 +139,12 @@ def delete_user(access: Changes, user: _Key) -> None:
     """Not while certificates that were issued to the user are good."""
     with access.change() as change:
         name = _require(change, access, user).name
-        users.remove_user(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name)
+        users.delete_user(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name)
         change.answer_nothing()
 
 
 def _require(change: Change, access: Access, key: str) -> UserRow:
-    row = users.require(change.session, tenant_id=access.tenant_id, key=key, lock=True)
+    row = users.require_user(change.session, tenant_id=access.tenant_id, key=key, lock=True)
     change.require_match(_user(change.session, access, row))
     return row
 

@@ -26,7 +26,7 @@ from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Certificate
 from pki.names import San, parse_san
-from pki.requests import SigningRequest, read_signing_request
+from pki.signing_requests import SigningRequest, read_signing_request
 
 
 @click.group()

@@ -29,9 +29,9 @@ from nac.models import (
     SignUp,
     Trial,
 )
-from nac.sign_in.text import SignInText
-from nac.tenant_files.asked import path_of
-from pki.issuing import issue_root
+from nac.sign_in.secret_texts import SignInText
+from nac.tenant_files.file_jobs import get_path
+from pki.issuance import issue_root
 from pki.keys import generate_key
 from pki.names import subject_name
 from pki.profiles import PROFILES
@@ -250,7 +250,7 @@ class Filler:
         things["export_job"] = self._ask("exportTenant", things | {"tenant": things["follower"]})["id"]
         with Session(self._owner) as session, session.begin():
             session.execute(update(Job).where(Job.id == UUID(things["export_job"])).values(state="done"))
-        path = path_of(self._exports, things["export_job"])
+        path = get_path(self._exports, things["export_job"])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"Files of {things['mark']}")
         # Of the second one.

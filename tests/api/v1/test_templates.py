@@ -3,7 +3,7 @@
 import httpx
 from sqlalchemy import Engine
 
-from nac.jobs import running
+from nac.jobs import runner
 from nac.secrets import MasterKeyFile, Sealer
 from tests.factories.tenancy import Platform
 from tests.templates.conftest import document
@@ -23,7 +23,7 @@ def test_a_version_is_brought_to_a_tenant_and_taken_back(
     sealer = Sealer(MasterKeyFile(next(tmp_path.rglob("*.key"))))
 
     def work() -> None:
-        while running.run_next(HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
+        while runner.run_next(HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
             pass
 
     assert api.post(T, json={"slug": "school", "name": "School"}).status_code == 201
