@@ -39,10 +39,10 @@ from nac.ids import MspId, TenantId
 from nac.members import service as members
 from nac.msps.service import MspNotFound, MspSuspended
 from nac.secrets import Sealer
-from nac.sign_in import rules, sessions
+from nac.sign_in import rules, sign_ins
 from nac.sign_in.errors import SecondFactorNeeded, SignOnNeeded
-from nac.sign_in.sessions import SignedIn
-from nac.sign_in.text import SignInText
+from nac.sign_in.secret_texts import SignInText
+from nac.sign_in.sign_ins import SignedInPerson
 from nac.tenants.service import TenantNotFound
 
 _KEY = Path(description="Slug or id.", max_length=63)
@@ -98,7 +98,7 @@ class Asked:
     request: Request
     response: Response
     # None for a program.
-    signed_in: SignedIn | None = None
+    signed_in: SignedInPerson | None = None
     # The place asks for two factors, and not as many were shown.
     needs_second_factor: bool = False
 
@@ -182,13 +182,13 @@ def _asked_by_cookie(request: Request, response: Response) -> Asked:
     if text is None:
         raise _not_signed_in()
     with session_scope(CredentialScope(text.public_id)) as session:
-        signed_in, principal = sessions.authenticate(session, text=text, now=utc_now())
+        signed_in, principal = sign_ins.authenticate(session, text=text, now=utc_now())
         note_good(request.scope, text.public_id, signed_in.person_id)
         cookies.require_csrf_token(request, signed_in.csrf_token)
         tenant, msp = _places(session, request)
         msp_id = None if msp is None else msp.msp_id
-        members.note_arrival(session, grants=principal.grants, tenant=tenant, msp_id=msp_id)
-        needs = not signed_in.has_two and rules.wants_two_factors(
+        members.accept_invitations(session, grants=principal.grants, tenant=tenant, msp_id=msp_id)
+        needs = not signed_in.has_two_factors and rules.wants_two_factors(
             session, msp_id=tenant.msp_id if tenant else msp_id, tenant_id=tenant.tenant_id if tenant else None
         )
         return Asked(principal, _origin(request), tenant, msp, request, response, signed_in, needs)
@@ -438,7 +438,7 @@ class Naming:
     def _needs_second_factor(self, session: Session, msp: MspPlace | None) -> bool:
         """The path that was looked at named no MSP."""
         signed_in = self.asked.signed_in
-        if signed_in is None or signed_in.has_two:
+        if signed_in is None or signed_in.has_two_factors:
             return False
         return rules.wants_two_factors(session, msp_id=None if msp is None else msp.msp_id, tenant_id=None)
 

@@ -9,7 +9,7 @@ from fastapi import Request
 from starlette.types import Message, Receive, Scope
 
 from nac.errors import AdmitError
-from nac.sources import source_of
+from nac.request_sources import get_source
 
 PATIENCE_SECONDS = 20.0
 
@@ -43,7 +43,7 @@ class Held:
     @contextmanager
     def holding(self, address: str, size: int) -> Iterator[None]:
         """Raises TooMuchAtOnce."""
-        source = source_of(address)
+        source = get_source(address)
         if self._by_source[source] + size > self._of_source or self._by_source.total() + size > self._in_all:
             raise TooMuchAtOnce(
                 f"Bodies of one address may have {self._of_source} bytes together, and all of them {self._in_all}.",

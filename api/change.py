@@ -24,7 +24,7 @@ from nac.cells import service as cells
 from nac.db import Scope, TenantScope, session_scope
 from nac.errors import AdmitError, NotLiveYet, TenantHasNoCell
 from nac.idempotency import service as idempotency
-from nac.idempotency.service import Answer, Begun, Named
+from nac.idempotency.service import KeyedRequest, PendingChange, StoredResponse
 from nac.ids import TenantId
 
 # Promise 5 of ARCHITECTURE.md is one second: longer means that the cell is down, and the change is live when it is up.
@@ -50,7 +50,7 @@ Body = TypeVar("Body", bound=BaseModel)
 class DoneBefore(Exception):
     """The change was done when it was asked for first."""
 
-    def __init__(self, answer: Answer, *, wait: bool) -> None:
+    def __init__(self, answer: StoredResponse, *, wait: bool) -> None:
         super().__init__()
         self.answer = answer
         self.wait = wait
@@ -94,7 +94,7 @@ async def request_sha256(
         str | None,
         Header(
             description="A UUID, say: the change is done once, however often it is asked for.",
-            json_schema_extra={"minLength": 1, "maxLength": idempotency.LONGEST, "pattern": "^[ -~]+$"},
+            json_schema_extra={"minLength": 1, "maxLength": idempotency.MAX_KEY_LENGTH, "pattern": "^[ -~]+$"},
         ),
     ] = None,
 ) -> bytes:
@@ -118,7 +118,7 @@ class Change:
     # Whether the route has looked at `If-Match`.
     compared: bool = False
     # Where its asker has named it.
-    named: Named | None = None
+    named: KeyedRequest | None = None
     # Of a change that commits in between: what was made when it was asked for first, by a process that died.
     made_id: UUID | None = None
 
@@ -130,7 +130,7 @@ class Change:
     def note_made(self, made_id: UUID) -> None:
         """Before a commit in between."""
         if self.named is not None:
-            idempotency.note_made(self.session, self.named, made_id)
+            idempotency.record_created_id(self.session, self.named, made_id)
 
     def require_match(self, current: BaseModel | None) -> None:
         """Raises HasChanged where `If-Match` names another state than this one, which is locked, or any while there is
@@ -221,12 +221,12 @@ def changing(
 ) -> Iterator[Change]:
     """Commits at exit. Of a tenant's change the answer tells when its cell decides by it: `Admit-Position`, and
     `Admit-Live`, which `wait` waits for. Raises DoneBefore."""
-    named = Named(owner, asker, request.headers["idempotency-key"], digest) if digest else None
+    named = KeyedRequest(owner, asker, request.headers["idempotency-key"], digest) if digest else None
     sealer = signing_of(request).sealer
     with _session(scope, named) as session:
         audit.note_origin(session, origin)
-        begun = Begun() if named is None else idempotency.begin(session, named, unseal=sealer.open)
-        if isinstance(begun, Answer):
+        begun = PendingChange() if named is None else idempotency.begin_change(session, named, unseal=sealer.open)
+        if isinstance(begun, StoredResponse):
             raise DoneBefore(begun, wait=wait)
         change = Change(session, request, response, owner.tenant_id, named=named, made_id=begun.made_id)
         yield change
@@ -239,15 +239,15 @@ def changing(
             response.headers[_POSITION] = cells.current_xact(session)
         if named is not None:
             of_tenant = {} if change.tenant_id is None else {_TENANT: str(change.tenant_id)}
-            answer = Answer(status, dict(response.headers) | of_tenant, change.body)
-            idempotency.finish(session, named, answer, seal=sealer.seal)
+            answer = StoredResponse(status, dict(response.headers) | of_tenant, change.body)
+            idempotency.finish_change(session, named, answer, seal=sealer.seal)
     if change.tenant_id is not None:
         leave_share(request)
         response.headers[_LIVE] = _told_live(change.tenant_id, response.headers[_POSITION], wait=wait)
 
 
 @contextmanager
-def _session(scope: Scope, named: Named | None) -> Iterator[Session]:
+def _session(scope: Scope, named: KeyedRequest | None) -> Iterator[Session]:
     """Where a named change has committed in between (nac.db.commit_intent) and then fails, its name is free again."""
     committed = False
 
@@ -262,7 +262,7 @@ def _session(scope: Scope, named: Named | None) -> Iterator[Session]:
     except Exception:
         if named is not None and committed:
             with session_scope(scope) as session:
-                idempotency.forget(session, named)
+                idempotency.release_key(session, named)
         raise
 
 

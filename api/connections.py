@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.errors import problem
 from api.places import Place, Places
-from nac.sources import Networks
+from nac.request_sources import NetworkSet
 
 HEAD_SECONDS = 10.0
 # Head, body and trailers; no route that strangers reach takes a body of more than half as much.
@@ -28,7 +28,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     # None where whoever accepts connections counts them.
     _places: ClassVar[Places | None] = None
-    _proxies: ClassVar[Networks] = Networks("")
+    _proxies: ClassVar[NetworkSet] = NetworkSet("")
     _request_bytes_most: ClassVar[int] = REQUEST_BYTES_MOST
 
     _place: Place | None = None
@@ -37,7 +37,7 @@ class BoundedHttp(HttpToolsProtocol):
     _in_head = True
 
     @classmethod
-    def sharing(cls, places: Places, *, proxies: Networks) -> type[Self]:
+    def sharing(cls, places: Places, *, proxies: NetworkSet) -> type[Self]:
         """The same, with so many connections of a source; `proxies` bring those of many, and are not counted."""
         return type(cls.__name__, (cls,), {"_places": places, "_proxies": proxies})
 

@@ -9,8 +9,8 @@ from fastapi import Request, Response
 
 from nac.errors import Forbidden
 from nac.settings import Settings
-from nac.sign_in import sessions
-from nac.sign_in.text import SignInText
+from nac.sign_in import sign_ins
+from nac.sign_in.secret_texts import SignInText
 
 SESSION: Final = "admit"
 DEVICE: Final = "admit-device"
@@ -53,7 +53,7 @@ def set_cookie(request: Request, response: Response, name: str, value: str, *, g
 
 
 def set_session(request: Request, response: Response, text: SignInText) -> None:
-    set_cookie(request, response, SESSION, text.reveal(), good_for=sessions.LONGEST)
+    set_cookie(request, response, SESSION, text.reveal(), good_for=sign_ins.MAX_LIFETIME)
 
 
 def clear_cookie(request: Request, response: Response, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Deprecated routes (docs/reference/api-versions.md): `Deprecation` (RFC 9745) and `Sunset` (RFC 8594)."""
+"""Deprecated routes (docs/reference/api.md): `Deprecation` (RFC 9745) and `Sunset` (RFC 8594)."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
@@ -8,7 +8,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _SINCE, _SUNSET = "x-deprecated-since", "x-sunset"
-_POLICY = "/docs/api-versions.md"
+_POLICY = "/docs/reference/api.md"
 
 
 def deprecated(*, since: date, sunset: date) -> Mapping[str, Any]:

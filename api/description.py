@@ -1,5 +1,7 @@
 """What /openapi.json says beyond the routes: each refusal that there may be, and all of api.described."""
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -10,7 +12,6 @@ from api.described.examples import tell_examples
 from api.described.headers import components as headers
 from api.described.headers import of_refusal, tell_headers, tell_if_match, tell_if_none_match
 from api.described.info import tell_info, tell_security
-from api.described.names import rename
 from api.described.numbers import tell_sizes
 from api.described.permissions import tell_permission
 from api.described.routes import Told, routes_of
@@ -24,14 +25,18 @@ _SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["type", "title", "status", "detail", "code"],
     "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "code": {"type": "string"},
-        "place": {"type": "string", "description": "Which field, row or header."},
-        "remedy": {"type": "string"},
-        "mistakes": {"type": "array", "items": {"type": "object"}, "description": "Where there are several."},
+        "type": {"type": "string", "description": "about:blank: `code` names the kind of problem."},
+        "title": {"type": "string", "description": "The meaning of `code`."},
+        "status": {"type": "integer", "description": "The HTTP status."},
+        "detail": {"type": "string", "description": "What failed, with the value."},
+        "code": {"type": "string", "description": "Code for programs. It does not change."},
+        "place": {"type": "string", "description": "The field, row or header that is wrong."},
+        "remedy": {"type": "string", "description": "What to do about it."},
+        "mistakes": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "Each mistake, where there are several.",
+        },
     },
     "example": {
         "type": "about:blank",
@@ -66,13 +71,20 @@ def describe(app: FastAPI) -> None:
     plain = app.openapi
 
     def described() -> dict[str, Any]:
-        made = app.openapi_schema is None
-        document = plain()
-        if made:
-            _complete(document, routes_of(app))
-        return document
+        if app.openapi_schema is None:
+            app.openapi_schema = _name_pages(plain())
+            _complete(app.openapi_schema, routes_of(app))
+        return app.openapi_schema
 
     app.openapi = described  # type: ignore[method-assign]
+
+
+def _name_pages(document: dict[str, Any]) -> dict[str, Any]:
+    """`SitePage` instead of `Page_Site_`, as pydantic names a generic class."""
+    named: dict[str, Any] = json.loads(re.sub(r"\b(LogPage|Page)_(\w+?)_\b", r"\2\1", json.dumps(document)))
+    for name, schema in named["components"]["schemas"].items():
+        schema["title"] = name
+    return named
 
 
 def _complete(document: dict[str, Any], routes: Mapping[tuple[str, str], Told]) -> None:
@@ -95,7 +107,7 @@ def _complete(document: dict[str, Any], routes: Mapping[tuple[str, str], Told]) 
             tell_headers(operation, told)
             tell_words(operation)
             tell_permission(operation, told)
-    rename(document)
+    components["schemas"] = dict(sorted(schemas.items()))
     tell_sets(components["schemas"])
     tell_fields(components["schemas"])
     tell_examples(document)

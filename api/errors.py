@@ -16,9 +16,9 @@ from starlette.exceptions import HTTPException
 from api.head import methods_of
 from api.remedies import told_by_the_api
 from api.sentences import mistakes_of
+from nac.bulk_rows import MAX_REPORTED
 from nac.db.failures import translate
 from nac.errors import AdmitError, problem_of
-from nac.rows import MOST_TOLD
 
 _log = logging.getLogger("admit.api")
 # What the framework refuses: what is wrong, and what to do about it.
@@ -95,19 +95,19 @@ def _mistaken(request: Request, exc: RequestValidationError) -> JSONResponse:
     field = getattr(request.scope.get("route"), "body_field", None)
     expects = None if field is None else field.field_info.annotation
     # Each is looked into: of a body of nothing but mistakes that would take longer than anything else.
-    found = list(islice(mistakes_of(exc.errors(), body=exc.body, expects=expects), MOST_TOLD + 1))
+    found = list(islice(mistakes_of(exc.errors(), body=exc.body, expects=expects), MAX_REPORTED + 1))
     return problem(
         status=422,
         code="invalid-input",
         title="The input is not valid.",
         detail=_counted(len(found)),
-        mistakes=found[:MOST_TOLD],
+        mistakes=found[:MAX_REPORTED],
     )
 
 
 def _counted(found: int) -> str:
-    if found > MOST_TOLD:
-        return f"More than {MOST_TOLD} mistakes."
+    if found > MAX_REPORTED:
+        return f"More than {MAX_REPORTED} mistakes."
     return f"{found} mistakes." if found > 1 else "One mistake."
 
 

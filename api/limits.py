@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import problem
 from api.places import Places
-from nac.sources import source_of
+from nac.request_sources import get_source
 
 # As many requests as come in so many seconds may come at once.
 _BURST_SECONDS = 2
@@ -61,7 +61,7 @@ class RateLimit:
             return
         client = scope.get("client")
         address = client[0] if client else ""
-        wait = self._buckets.take(source_of(address)) if self._buckets is not None else 0.0
+        wait = self._buckets.take(get_source(address)) if self._buckets is not None else 0.0
         place = None if wait else self._places.take(address)
         if place is None:
             await self._refuse(wait or _BUSY_SECONDS)(scope, receive, send)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from uvicorn.config import STARTUP_FAILURE
 
-from nac.listening import bind, bound_addresses
+from nac.listen_addresses import bind_socket, bound_addresses
 
 _log = logging.getLogger("admit.listening")
 
@@ -19,7 +19,7 @@ def open_listeners(listen_address: str, port: int) -> list[socket.socket]:
         for address in bound_addresses(listen_address):
             try:
                 # Connections that linger in TIME_WAIT take nothing.
-                listener = undone.enter_context(bind(address, port, socket.SOCK_STREAM, reuses=True))
+                listener = undone.enter_context(bind_socket(address, port, socket.SOCK_STREAM, reuses=True))
             except OSError as exc:
                 _log.error("nothing can listen on %s, port %d: %s", address, port, exc)
                 sys.exit(STARTUP_FAILURE)

@@ -14,8 +14,8 @@ from nac.db import PersonScope, session_scope
 from nac.errors import Forbidden
 from nac.models import Person
 from nac.people import service as people
-from nac.sign_in.methods import methods_of
-from nac.sign_in.sessions import SignedIn
+from nac.sign_in.second_factors import list_second_factors
+from nac.sign_in.sign_ins import SignedInPerson
 
 
 class NoPerson(Forbidden):
@@ -29,7 +29,7 @@ class Me:
         if asked.signed_in is None:
             raise NoPerson(remedy="Sign in. What a token is good for, and where, tells listMyGrants.")
         self.asked = asked
-        self.signed_in: SignedIn = asked.signed_in
+        self.signed_in: SignedInPerson = asked.signed_in
 
     def located(self, path: str = "") -> None:
         """Set `Location` to where what was made can be read."""
@@ -45,8 +45,8 @@ class Me:
     def account(self, *, confirmed: bool = True) -> Iterator[tuple[Session, Person]]:
         """To change the account itself. Raises AccountOfAnother, SecondFactorNeeded and ConfirmationNeeded."""
         with self.session() as session:
-            has_second = bool(methods_of(session, person_id=self.signed_in.person_id))
+            has_second = bool(list_second_factors(session, person_id=self.signed_in.person_id))
             self.signed_in.require_own(has_second=has_second)
             if confirmed:
                 self.signed_in.require_confirmed(now=utc_now())
-            yield session, people.require(session, person_id=self.signed_in.person_id)
+            yield session, people.require_person(session, person_id=self.signed_in.person_id)

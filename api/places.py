@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from nac.sources import source_of
+from nac.request_sources import get_source
 
 _log = logging.getLogger("admit.api")
 _LOG_EVERY_SECONDS = 60
@@ -41,7 +41,7 @@ class Places:
 
     def take(self, address: str) -> Place | None:
         """None where there is no place for one more of where the address belongs to."""
-        source = source_of(address)
+        source = get_source(address)
         if self._most and self._taken[source] >= self._most:
             self._log(f"{self._most} {self._what} of {source} are open: more of it are refused")
             return None

@@ -12,7 +12,7 @@ from fastapi import Request
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 
-from nac.rows import MOST_TOLD
+from nac.bulk_rows import MAX_REPORTED
 
 UNKNOWN: Final = "unknown_query_parameter"
 REPEATED: Final = "repeated_query_parameter"
@@ -29,7 +29,7 @@ def require_known_query(request: Request) -> None:
     if route.operation_id in _TAKES_ANY:
         return
     known = parameters_of(route)
-    mistakes = list(islice(_mistakes(request, known), MOST_TOLD + 1))
+    mistakes = list(islice(_mistakes(request, known), MAX_REPORTED + 1))
     if mistakes:
         raise RequestValidationError(mistakes)
 

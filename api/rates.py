@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import problem
 from nac.errors import AdmitError
-from nac.sources import source_of
+from nac.request_sources import get_source
 
 _MOST_KEPT = 10_000
 _MINUTE_SECONDS = 60
@@ -172,7 +172,7 @@ class Rates:
             await self._app(scope, receive, send)
             return
         client = scope.get("client")
-        source = source_of(client[0] if client else "")
+        source = get_source(client[0] if client else "")
         shown = scope["admit.shown"] = Shown(credential_of(scope["headers"]), self._by_owner)
         empty = shown.take(*self._buckets_of(shown, source))
         if empty is not None:

@@ -23,16 +23,16 @@ from nac.db import CredentialScope, PersonScope, session_scope
 from nac.models import Passkey, Person, SignOn
 from nac.people import repository as people
 from nac.people import service as accounts
-from nac.sign_in import attempts, failures, links, passkeys, passwords, recovery, sessions, totp
-from nac.sign_in.attempts import Attempt
-from nac.sign_in.challenges import Challenges, FactorsNeeded, KnownDevice, PasskeyAsked, PasskeyOffered
+from nac.sign_in import attempts, failures, links, passkeys, passwords, recovery_codes, sign_ins, totp
+from nac.sign_in.attempts import CountedAttempt
+from nac.sign_in.challenges import ChallengeSealer, FactorsNeeded, KnownDevice, PasskeyChallenge, PasskeyRegistration
 from nac.sign_in.errors import LinkRefused, SignInRefused
 from nac.sign_in.factors import Factor
-from nac.sign_in.failures import NOBODY, Reason
-from nac.sign_in.methods import methods_of
+from nac.sign_in.failures import NOBODY_ID, FailureReason
 from nac.sign_in.passkeys import RelyingParty
-from nac.sign_in.sessions import SignedIn, Via
-from nac.sign_in.text import LinkText, SignInText
+from nac.sign_in.second_factors import list_second_factors
+from nac.sign_in.secret_texts import LinkText, SignInText
+from nac.sign_in.sign_ins import SignedInPerson, SignOnOrigin
 from nac.sign_ons import service as sign_ons
 
 _STEP = timedelta(minutes=5)
@@ -62,26 +62,26 @@ class Desk:
         self._request = request
         self._response = response
         self._signing = signing_of(request)
-        self.challenges = Challenges(self._signing.sealer)
+        self.challenges = ChallengeSealer(self._signing.sealer)
         self.party = RelyingParty(cookies.origin_of(request.app.state.settings))
         self.address = request.client.host if request.client else ""
         self.now = utc_now()
 
     def by_password(self, email: str, password: str) -> Done | MoreNeeded:
         """Raises SignInRefused and TooManyAttempts, whether there is such a person or not."""
-        attempt = attempts.at_password(
-            email_tag=attempts.email_tag(email), address=self.address, device_id=self._device_of(email)
+        attempt = attempts.password_attempt(
+            email_tag=attempts.make_email_tag(email), address=self.address, device_id=self._device_of(email)
         )
         self.count(attempt)
         found = _look_up(email)
         with self._noting(found.subject_id, found.reason):
-            if not passwords.is_persons(password, found.password_hash):
+            if not passwords.is_correct_password(password, found.password_hash):
                 raise SignInRefused(remedy="Are e-mail address and password right?")
-        needed = FactorsNeeded(found.person_id, passwords.password_tag(found.password_hash))
+        needed = FactorsNeeded(found.person_id, passwords.make_password_tag(found.password_hash))
         with self.as_person(found.person_id) as session:
             person = _require_same(session, needed)
             attempt.succeed(session)
-            methods = methods_of(session, person_id=person.id)
+            methods = list_second_factors(session, person_id=person.id)
             text = None if methods else self.begin(session, person, {Factor.PASSWORD})
         if text is None:
             return MoreNeeded(methods, self.challenges.make(needed, now=self.now, good_for=_STEP))
@@ -90,13 +90,13 @@ class Desk:
     def by_totp(self, challenge: str, code: str) -> Done:
         def use(session: Session, person: Person) -> bool:
             unseal = self._signing.sealer.open
-            return totp.use(session, person_id=person.id, code=code, unseal=unseal, now=self.now)
+            return totp.use_totp_code(session, person_id=person.id, code=code, unseal=unseal, now=self.now)
 
         return self._by_code(challenge, Factor.TOTP, use)
 
     def by_recovery_code(self, challenge: str, code: str) -> Done:
         def use(session: Session, person: Person) -> bool:
-            return recovery.use(session, person=person, code=code, now=self.now)
+            return recovery_codes.use_recovery_code(session, person=person, code=code, now=self.now)
 
         return self._by_code(challenge, Factor.RECOVERY_CODE, use)
 
@@ -105,9 +105,9 @@ class Desk:
         person_id = shown.content.person_id
         with self.as_person(person_id) as session:
             device_id = self._device_of(_require_same(session, shown.content).email)
-        attempt = attempts.at_code(person_id=person_id, address=self.address, device_id=device_id)
+        attempt = attempts.code_attempt(person_id=person_id, address=self.address, device_id=device_id)
         self.count(attempt)
-        with self._noting(person_id, Reason.CODE), self.as_person(person_id) as session:
+        with self._noting(person_id, FailureReason.CODE), self.as_person(person_id) as session:
             person = _require_same(session, shown.content)
             if not use(session, person):
                 raise SignInRefused("This is not the code.", place="code", remedy="Is it the newest one?")
@@ -120,29 +120,29 @@ class Desk:
         """What the browser gives the authenticator, and the challenge that its answer comes back with."""
         nonce = passkeys.make_nonce()
         if challenge is None:
-            return passkeys.ask(self.party, nonce=nonce), self._asked(PasskeyAsked(nonce))
+            return passkeys.build_authentication_options(self.party, nonce=nonce), self._asked(PasskeyChallenge(nonce))
         shown = self.challenges.read(FactorsNeeded, challenge, now=self.now)
         with self.as_person(shown.content.person_id) as session:
             _require_same(session, shown.content)
             found = passkeys.list_passkeys(session, person_id=shown.content.person_id)
-            options = passkeys.ask(self.party, nonce=nonce, passkeys=found)
-        return options, self._asked(PasskeyAsked(nonce, after=shown.content))
+            options = passkeys.build_authentication_options(self.party, nonce=nonce, passkeys=found)
+        return options, self._asked(PasskeyChallenge(nonce, after=shown.content))
 
-    def _asked(self, asked: PasskeyAsked) -> str:
+    def _asked(self, asked: PasskeyChallenge) -> str:
         return self.challenges.make(asked, now=self.now, good_for=_STEP)
 
     def by_passkey(self, challenge: str, credential: dict[str, Any]) -> Done:
-        shown = self.challenges.read(PasskeyAsked, challenge, now=self.now)
+        shown = self.challenges.read(PasskeyChallenge, challenge, now=self.now)
         after = shown.content.after
         if shown.content.sign_in_id is not None:
             raise SignInRefused(remedy="Begin again.")
-        attempt = attempts.at_address(address=self.address)
+        attempt = attempts.address_attempt(address=self.address)
         self.count(attempt)
         found = after.person_id if after is not None else _owner_of(credential)
         person_id = found or uuid4()
-        with self._noting(found or NOBODY, Reason.PASSKEY), self.as_person(person_id) as session:
+        with self._noting(found or NOBODY_ID, FailureReason.PASSKEY), self.as_person(person_id) as session:
             person = _require_same(session, after) if after is not None else require_active(session, person_id)
-            factor = passkeys.use(
+            factor = passkeys.use_passkey(
                 session,
                 person=person,
                 party=self.party,
@@ -161,7 +161,9 @@ class Desk:
         """Of somebody who has forgotten the password, or whom nobody lets in here. Raises TooManyAttempts; nothing is
         looked up."""
         device_id = self._device_of(email)
-        self.count(attempts.at_link(email_tag=attempts.email_tag(email), address=self.address, device_id=device_id))
+        self.count(
+            attempts.link_attempt(email_tag=attempts.make_email_tag(email), address=self.address, device_id=device_id)
+        )
         with self._as_nobody() as session:
             account_mails.ask_for_link(session, email=email, is_known=device_id is not None)
 
@@ -169,12 +171,12 @@ class Desk:
         """Raises LinkRefused."""
         text = _link_text(token)
         with session_scope(CredentialScope(text.public_id)) as session:
-            links.require_good(session, text=text)
+            links.require_valid_link(session, text=text)
 
     def set_password(self, token: str, password: str) -> None:
         """By a link. Raises LinkRefused. Whoever was signed in is not any more; the browser is one of the person's."""
         text = _link_text(token)
-        attempt = attempts.at_address(address=self.address)
+        attempt = attempts.address_attempt(address=self.address)
         self.count(attempt)
         with session_scope(CredentialScope(text.public_id)) as session:
             self.note_origin(session)
@@ -182,36 +184,36 @@ class Desk:
             attempt.succeed(session)
         self._know(person.email)
 
-    def confirm_by_password(self, signed_in: SignedIn, password: str) -> None:
+    def confirm_by_password(self, signed_in: SignedInPerson, password: str) -> None:
         """Raises AccountOfAnother, SignInRefused and TooManyAttempts."""
         signed_in.require_own(has_second=False)
-        attempt = attempts.at_confirmation(sign_in_id=signed_in.sign_in_id)
+        attempt = attempts.confirmation_attempt(sign_in_id=signed_in.sign_in_id)
         self.count(attempt)
         with self.as_person(signed_in.person_id) as session:
             password_hash = require_active(session, signed_in.person_id).password_hash
-        with self._noting(signed_in.person_id, Reason.CONFIRMATION):
-            if not passwords.is_persons(password, password_hash):
+        with self._noting(signed_in.person_id, FailureReason.CONFIRMATION):
+            if not passwords.is_correct_password(password, password_hash):
                 raise SignInRefused("This is not the password.", place="password")
         with self.as_person(signed_in.person_id) as session:
             attempt.succeed(session)
-            sessions.confirm(session, signed_in=signed_in, factor=Factor.PASSWORD, now=self.now)
+            sign_ins.confirm_sign_in(session, signed_in=signed_in, factor=Factor.PASSWORD, now=self.now)
 
-    def ask_passkey_of(self, signed_in: SignedIn) -> tuple[dict[str, Any], str]:
+    def ask_passkey_of(self, signed_in: SignedInPerson) -> tuple[dict[str, Any], str]:
         """Raises AccountOfAnother."""
         signed_in.require_own(has_second=False)
         nonce = passkeys.make_nonce()
         with self.as_person(signed_in.person_id) as session:
             found = passkeys.list_passkeys(session, person_id=signed_in.person_id)
-            options = passkeys.ask(self.party, nonce=nonce, passkeys=found)
-        return options, self._asked(PasskeyAsked(nonce, sign_in_id=signed_in.sign_in_id))
+            options = passkeys.build_authentication_options(self.party, nonce=nonce, passkeys=found)
+        return options, self._asked(PasskeyChallenge(nonce, sign_in_id=signed_in.sign_in_id))
 
-    def confirm_by_passkey(self, signed_in: SignedIn, challenge: str, credential: dict[str, Any]) -> None:
-        shown = self.challenges.read(PasskeyAsked, challenge, now=self.now)
+    def confirm_by_passkey(self, signed_in: SignedInPerson, challenge: str, credential: dict[str, Any]) -> None:
+        shown = self.challenges.read(PasskeyChallenge, challenge, now=self.now)
         if shown.content.sign_in_id != signed_in.sign_in_id:
             raise SignInRefused(remedy="Begin again.")
-        noting = self._noting(signed_in.person_id, Reason.CONFIRMATION)
+        noting = self._noting(signed_in.person_id, FailureReason.CONFIRMATION)
         with noting, self.as_person(signed_in.person_id) as session:
-            factor = passkeys.use(
+            factor = passkeys.use_passkey(
                 session,
                 person=require_active(session, signed_in.person_id),
                 party=self.party,
@@ -221,34 +223,34 @@ class Desk:
                 now=self.now,
             )
             shown.spend(session)
-            sessions.confirm(session, signed_in=signed_in, factor=factor, now=self.now)
+            sign_ins.confirm_sign_in(session, signed_in=signed_in, factor=factor, now=self.now)
 
-    def count_confirmation(self, signed_in: SignedIn) -> None:
+    def count_confirmation(self, signed_in: SignedInPerson) -> None:
         """Of what somebody who is signed in could guess. Raises TooManyAttempts."""
-        self.count(attempts.at_confirmation(sign_in_id=signed_in.sign_in_id))
+        self.count(attempts.confirmation_attempt(sign_in_id=signed_in.sign_in_id))
 
-    def offer_passkey(self, session: Session, signed_in: SignedIn, person: Person) -> tuple[dict[str, Any], str]:
+    def offer_passkey(self, session: Session, signed_in: SignedInPerson, person: Person) -> tuple[dict[str, Any], str]:
         nonce = passkeys.make_nonce()
         present = passkeys.list_passkeys(session, person_id=person.id)
-        options = passkeys.offer(self.party, person=person, present=present, nonce=nonce)
-        offered = PasskeyOffered(nonce, signed_in.sign_in_id)
+        options = passkeys.build_registration_options(self.party, person=person, present=present, nonce=nonce)
+        offered = PasskeyRegistration(nonce, signed_in.sign_in_id)
         return options, self.challenges.make(offered, now=self.now, good_for=_STEP)
 
     def add_passkey(
         self,
         session: Session,
-        signed_in: SignedIn,
+        signed_in: SignedInPerson,
         person: Person,
         challenge: str,
         credential: dict[str, Any],
         name: str,
     ) -> tuple[Passkey, Factor]:
         """Raises SignInRefused and PasskeyRefused."""
-        shown = self.challenges.read(PasskeyOffered, challenge, now=self.now)
+        shown = self.challenges.read(PasskeyRegistration, challenge, now=self.now)
         if shown.content.sign_in_id != signed_in.sign_in_id:
             raise SignInRefused(remedy="Begin again.")
         shown.spend(session)
-        return passkeys.add(
+        return passkeys.create_passkey(
             session,
             actor=signed_in.actor,
             person=person,
@@ -258,7 +260,7 @@ class Desk:
             name=name,
         )
 
-    def count(self, attempt: Attempt) -> None:
+    def count(self, attempt: CountedAttempt) -> None:
         """Raises TooManyAttempts."""
         with session_scope(_NOBODY) as session:
             attempt.begin(session)
@@ -286,7 +288,7 @@ class Desk:
     def note_failure(self, subject_id: UUID, reason: str) -> None:
         """In a transaction of its own: the one that failed is not committed."""
         with self._as_nobody() as session:
-            failures.note(session, subject_id=subject_id, reason=reason, user_agent=self._user_agent)
+            failures.record_failure(session, subject_id=subject_id, reason=reason, user_agent=self._user_agent)
 
     @property
     def _user_agent(self) -> str:
@@ -295,12 +297,14 @@ class Desk:
     def note_origin(self, session: Session) -> None:
         audit.note_origin(session, Origin(self.address or None, request_id_of(self._request)))
 
-    def begin(self, session: Session, person: Person, factors: Iterable[str], via: Via | None = None) -> SignInText:
+    def begin(
+        self, session: Session, person: Person, factors: Iterable[str], via: SignOnOrigin | None = None
+    ) -> SignInText:
         """A sign-in, in place of the one that this browser had of the same person."""
         before = SignInText.parse(cookies.read_cookie(self._request, cookies.SESSION))
         if before is not None:
-            sessions.replace(session, person=person, text=before)
-        _, text = sessions.begin(
+            sign_ins.end_previous(session, person=person, text=before)
+        _, text = sign_ins.create_sign_in(
             session,
             person=person,
             factors=frozenset(factors),
@@ -312,7 +316,7 @@ class Desk:
         return text
 
     def secret_of(self, row: SignOn) -> str:
-        return sign_ons.secret_of(row, unseal=self._signing.sealer.open)
+        return sign_ons.open_secret(row, unseal=self._signing.sealer.open)
 
     def finish(self, email: str, text: SignInText) -> Done:
         """After the commit: the browser is given its cookies."""
@@ -323,7 +327,7 @@ class Desk:
     def _know(self, email: str) -> None:
         """From now on this is a browser of the person's."""
         if self._device_of(email) is None:
-            device = KnownDevice(attempts.email_tag(email), secrets.token_bytes(16))
+            device = KnownDevice(attempts.make_email_tag(email), secrets.token_bytes(16))
             value = self.challenges.make(device, now=self.now, good_for=_DEVICE_KNOWN_FOR)
             cookies.set_cookie(self._request, self._response, cookies.DEVICE, value, good_for=_DEVICE_KNOWN_FOR)
 
@@ -336,7 +340,7 @@ class Desk:
             device = self.challenges.read(KnownDevice, value, now=self.now).content
         except SignInRefused:
             return None
-        return device.device_id if device.email_tag == attempts.email_tag(email) else None
+        return device.device_id if device.email_tag == attempts.make_email_tag(email) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,19 +352,21 @@ class _Found:
     password_hash: str = field(repr=False)
     subject_id: UUID
     # Why it fails, where it does.
-    reason: Reason
+    reason: FailureReason
 
 
 def _look_up(email: str) -> _Found:
     """The same statements for everybody."""
     with session_scope(_NOBODY) as session:
-        person_id = accounts.find(session, email=email)
+        person_id = accounts.find_person_id(session, email=email)
     wanted = person_id or uuid4()
     with session_scope(PersonScope(wanted)) as session:
         person = people.get(session, wanted)
     if person is not None and person.status == "active":
-        return _Found(wanted, person.password_hash, wanted, Reason.PASSWORD)
-    return _Found(wanted, "", person_id or NOBODY, Reason.PASSWORD if person is None else Reason.DISABLED)
+        return _Found(wanted, person.password_hash, wanted, FailureReason.PASSWORD)
+    return _Found(
+        wanted, "", person_id or NOBODY_ID, FailureReason.PASSWORD if person is None else FailureReason.DISABLED
+    )
 
 
 def _link_text(token: str) -> LinkText:
@@ -371,9 +377,9 @@ def _link_text(token: str) -> LinkText:
 
 
 def _owner_of(credential: dict[str, Any]) -> UUID | None:
-    credential_id = passkeys.credential_id_of(credential)
+    credential_id = passkeys.require_credential_id(credential)
     with session_scope(CredentialScope(credential_id)) as session:
-        return passkeys.person_of(session, credential_id=credential_id)
+        return passkeys.get_person_id(session, credential_id=credential_id)
 
 
 def require_active(session: Session, person_id: UUID) -> Person:
@@ -387,6 +393,6 @@ def require_active(session: Session, person_id: UUID) -> Person:
 def _require_same(session: Session, needed: FactorsNeeded) -> Person:
     """With the password that was right a moment ago."""
     person = require_active(session, needed.person_id)
-    if passwords.password_tag(person.password_hash) != needed.password_tag:
+    if passwords.make_password_tag(person.password_hash) != needed.password_tag:
         raise SignInRefused(remedy="Begin again.")
     return person

@@ -22,8 +22,8 @@ from nac.db import CredentialScope, MspScope, Scope, TenantScope, session_scope
 from nac.errors import AdmitError
 from nac.models import SignOn
 from nac.settings import Settings
-from nac.sign_in import attempts, sessions
-from nac.sign_in.challenges import Shown, SignOnBegun
+from nac.sign_in import attempts, sign_ins
+from nac.sign_in.challenges import OpenedChallenge, SignOnChallenge
 from nac.sign_in.errors import (
     AnotherIsSignedIn,
     SignInOver,
@@ -33,11 +33,11 @@ from nac.sign_in.errors import (
     TooLateToSignIn,
 )
 from nac.sign_in.factors import Factor
-from nac.sign_in.sessions import Via
-from nac.sign_in.text import SignInText
+from nac.sign_in.secret_texts import SignInText
+from nac.sign_in.sign_ins import SignOnOrigin
 from nac.sign_ons import service as sign_ons
+from nac.sign_ons.code_flow import AuthorizationResponse, ProviderIdentity, SignOnProvider, build_denial
 from nac.sign_ons.errors import ProviderDenied, ProviderRefused, ProviderUnavailable
-from nac.sign_ons.flow import Identity, Provider, Returned, denial
 
 _log = logging.getLogger("admit.api")
 _BACK_WITHIN = timedelta(minutes=10)
@@ -61,8 +61,8 @@ def begin(request: Request, desk: Desk, sign_on_id: UUID, *, to: str, on_error: 
         begun = _provider(request, row).begin()
     except AdmitError as exc:
         return _failed(request, exc, on_error)
-    tag = sign_ons.settings_tag(row)
-    kept = SignOnBegun(sign_on_id, begun.state, begun.nonce, begun.code_verifier, tag, to, on_error)
+    tag = sign_ons.compute_settings_tag(row)
+    kept = SignOnChallenge(sign_on_id, begun.state, begun.nonce, begun.code_verifier, tag, to, on_error)
     value = desk.challenges.make(kept, now=desk.now, good_for=_BACK_WITHIN)
     answer = RedirectResponse(begun.url, 303, {"Cache-Control": "no-store"})
     cookies.set_cookie(request, answer, cookies.SIGN_ON, value, good_for=_BACK_WITHIN)
@@ -71,7 +71,7 @@ def begin(request: Request, desk: Desk, sign_on_id: UUID, *, to: str, on_error: 
 
 def _asked_for(request: Request, row: SignOn) -> Response:
     """Any page can send a browser here, to be signed in as whom its author's provider names: the person is asked."""
-    provider = escape(urlsplit(sign_ons.settings_of(row).issuer).netloc)
+    provider = escape(urlsplit(sign_ons.parse_settings(row).issuer).netloc)
     again = escape(f"{request.url.path}?{request.url.query}")
     body = f"<p>A page of another site has sent you here, to be signed in by <strong>{provider}</strong>.</p>"
     button = f'<p><a class="button" href="{again}">Sign in by {provider}</a></p>'
@@ -104,10 +104,10 @@ def finish(request: Request, desk: Desk, sign_on_id: UUID, back: Back) -> Respon
     return answer
 
 
-def _begun(request: Request, desk: Desk, sign_on_id: UUID, state: str) -> Shown[SignOnBegun]:
+def _begun(request: Request, desk: Desk, sign_on_id: UUID, state: str) -> OpenedChallenge[SignOnChallenge]:
     """Raises SignOnNotBegun where this browser did not begin it, or not with this provider; TooLateToSignIn."""
     try:
-        shown = desk.challenges.read(SignOnBegun, cookies.read_cookie(request, cookies.SIGN_ON), now=desk.now)
+        shown = desk.challenges.read(SignOnChallenge, cookies.read_cookie(request, cookies.SIGN_ON), now=desk.now)
     except TooLateToSignIn:
         raise
     except SignInRefused as exc:
@@ -118,17 +118,17 @@ def _begun(request: Request, desk: Desk, sign_on_id: UUID, state: str) -> Shown[
     return shown
 
 
-def _sign_in(request: Request, desk: Desk, shown: Shown[SignOnBegun], back: Back) -> SignInText:
+def _sign_in(request: Request, desk: Desk, shown: OpenedChallenge[SignOnChallenge], back: Back) -> SignInText:
     kept = shown.content
-    attempt = attempts.at_address(address=desk.address)
+    attempt = attempts.address_attempt(address=desk.address)
     desk.count(attempt)
     row = _row(kept.sign_on_id)
     try:
-        if sign_ons.settings_tag(row) != kept.settings_tag:
+        if sign_ons.compute_settings_tag(row) != kept.settings_tag:
             raise SignOnChanged(remedy="Begin again.")
         if not back.code:
-            raise denial(back.error) if back.error else ProviderDenied(remedy="Begin again.")
-        returned = Returned(back.code, back.issuer, kept.nonce, kept.code_verifier)
+            raise build_denial(back.error) if back.error else ProviderDenied(remedy="Begin again.")
+        returned = AuthorizationResponse(back.code, back.issuer, kept.nonce, kept.code_verifier)
         identity = _provider(request, row).finish(returned, secret=desk.secret_of(row))
         person_id = _admit(desk, row, identity)
         _require_nobody_else(request, person_id)
@@ -136,8 +136,8 @@ def _sign_in(request: Request, desk: Desk, shown: Shown[SignOnBegun], back: Back
             person = require_active(session, person_id)
             shown.spend(session)
             attempt.succeed(session)
-            factors = {Factor.SIGN_ON} | ({Factor.SIGN_ON_TWO} if identity.has_two else set())
-            return desk.begin(session, person, factors, Via(row.id, sign_ons.owner_of(row)))
+            factors = {Factor.SIGN_ON} | ({Factor.SIGN_ON_TWO} if identity.has_two_factors else set())
+            return desk.begin(session, person, factors, SignOnOrigin(row.id, sign_ons.get_owner(row)))
     except (ProviderRefused, ProviderUnavailable, SignInRefused) as exc:
         desk.note_failure(row.id, exc.code)
         raise
@@ -169,7 +169,7 @@ def _require_nobody_else(request: Request, person_id: UUID) -> None:
         return
     try:
         with session_scope(CredentialScope(text.public_id)) as session:
-            signed_in, _ = sessions.authenticate(session, text=text, now=utc_now())
+            signed_in, _ = sign_ins.authenticate(session, text=text, now=utc_now())
     except SignInOver:
         return
     if signed_in.person_id != person_id:
@@ -181,17 +181,19 @@ def _row(sign_on_id: UUID) -> SignOn:
         return sign_ons.require_by_id(session, sign_on_id=sign_on_id)
 
 
-def _provider(request: Request, row: SignOn) -> Provider:
+def _provider(request: Request, row: SignOn) -> SignOnProvider:
     settings: Settings = request.app.state.settings
     redirect_uri = callback_url(settings, row.id)
     owner = str(row.msp_id or row.tenant_id)
-    return Provider(sign_ons.settings_of(row), owner=owner, redirect_uri=redirect_uri, reach=settings.outbound_reach)
+    return SignOnProvider(
+        sign_ons.parse_settings(row), owner=owner, redirect_uri=redirect_uri, reach=settings.outbound_reach
+    )
 
 
-def _admit(desk: Desk, row: SignOn, identity: Identity) -> UUID:
-    with session_scope(_scope(sign_ons.owner_of(row))) as session:
+def _admit(desk: Desk, row: SignOn, identity: ProviderIdentity) -> UUID:
+    with session_scope(_scope(sign_ons.get_owner(row))) as session:
         desk.note_origin(session)
-        return sign_ons.admit(session, row=row, identity=identity)
+        return sign_ons.resolve_person(session, row=row, identity=identity)
 
 
 def _scope(owner: Owner) -> Scope:

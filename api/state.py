@@ -12,7 +12,7 @@ from api.kept_answers import KeptAnswers
 from nac.certificates.signing import Signing
 from nac.db import CONNECTIONS_MOST
 from nac.enrolment.limiter import GuessLimiter
-from nac.sessions.usage import Use
+from nac.sessions.usage import UsageRow
 from nac.settings import Settings
 
 # Of anyio, for what FastAPI does: those that wait until a change is live, and as many others as there are connections.
@@ -48,7 +48,7 @@ def guesses_of(request: Request) -> GuessLimiter:
 
 def prepare_reading(app: FastAPI) -> None:
     """Threads of api.quick_reads: each takes a connection to the database, of which there are no more."""
-    app.state.kept_usage = KeptAnswers[Sequence[Use]]()
+    app.state.kept_usage = KeptAnswers[Sequence[UsageRow]]()
 
     def start() -> None:
         app.state.reading_threads = ThreadPoolExecutor(CONNECTIONS_MOST, thread_name_prefix="read")
@@ -85,8 +85,8 @@ def reading_threads_of(request: Request) -> Executor | None:
     return threads
 
 
-def kept_usage_of(request: Request) -> KeptAnswers[Sequence[Use]]:
-    kept: KeptAnswers[Sequence[Use]] = request.app.state.kept_usage
+def kept_usage_of(request: Request) -> KeptAnswers[Sequence[UsageRow]]:
+    kept: KeptAnswers[Sequence[UsageRow]] = request.app.state.kept_usage
     return kept
 
 

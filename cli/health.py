@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from cli import cluster
 from cli.layout import Layout
 from nac.clock import epoch_microseconds
-from nac.listening import bound_addresses, local_address
+from nac.listen_addresses import bound_addresses, local_address
+from nac.request_sources import NetworkSet
 from nac.settings import Settings
-from nac.sources import Networks
 from worker.names import ALARMS_KEY, HEARTBEAT_INTERVAL_SECONDS, HEARTBEAT_KEY
 
 # Older than this, a sign of life proves nothing. The agent writes its status every second.
@@ -128,7 +128,7 @@ class _TlsConnection(http.client.HTTPConnection):
 def _enrolment(settings: Settings) -> str:
     def connection(host: str) -> http.client.HTTPConnection:
         made = _TlsConnection(host, settings.enrolment_port, timeout=3)
-        if host in Networks(settings.enrolment_proxies):
+        if host in NetworkSet(settings.enrolment_proxies):
             made.announcement = b"PROXY UNKNOWN\r\n"
         return made
 

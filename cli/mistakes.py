@@ -9,7 +9,7 @@ from cli.fail import BAD_INPUT
 from cli.output import printable, show_json
 from nac.endpoints.files import InvalidFile
 from nac.engine import DocumentErrors, Mistake
-from nac.policies.rendering import mistake_rows
+from nac.policies.json_rows import mistake_rows
 from nac.policies.service import InvalidPolicy
 
 

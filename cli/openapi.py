@@ -1,7 +1,4 @@
-"""The API's description as it is promised, in docs/openapi.json: `python -m cli.openapi [--write [--breaking]]`.
-
-Compares it with what the code says now; a test does too, so that nobody breaks a promise without knowing.
-"""
+"""The OpenAPI document of the API without an installation: `python -m cli.openapi [FILE]`."""
 
 import json
 import sys
@@ -13,14 +10,10 @@ from fastapi import FastAPI
 from api.description import describe
 from api.routes import add_routes
 from api.v1.routers import ROUTES
-from cli.openapi_changes import changes
-
-PROMISED = Path(__file__).resolve().parent.parent / "docs" / "openapi.json"
-REMEDY = ".venv/bin/python -m cli.openapi --write, and --breaking where docs/reference/api-versions.md allows it"
 
 
 def description() -> dict[str, Any]:
-    """As /openapi.json tells of /v1, without an installation."""
+    """/openapi.json of the operations under /v1."""
     return application().openapi()
 
 
@@ -31,24 +24,16 @@ def application() -> FastAPI:
     return app
 
 
-def text(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+def text() -> str:
+    return json.dumps(description(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def main(arguments: list[str]) -> int:
-    now = description()
-    promised = json.loads(PROMISED.read_text(encoding="utf-8")) if PROMISED.exists() else {"paths": {}}
-    found = changes(promised, now)
-    for change in found:
-        print(change)
-    breaking = any(change.breaking for change in found)
-    if "--write" in arguments and (not breaking or "--breaking" in arguments):
-        PROMISED.write_text(text(now), encoding="utf-8")
-        return 0
-    same = PROMISED.exists() and PROMISED.read_text(encoding="utf-8") == text(now)
-    print("docs/openapi.json is as the code says" if same else f"docs/openapi.json is not as the code says: {REMEDY}")
-    return 0 if same else 1
+def main(arguments: list[str]) -> None:
+    if arguments:
+        Path(arguments[0]).write_text(text(), encoding="utf-8")
+    else:
+        sys.stdout.write(text())
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

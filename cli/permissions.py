@@ -1,4 +1,4 @@
-"""docs/reference/permissions.md as the code says it: `python -m cli.permissions [--write]`. A test compares the two."""
+"""Generates docs/reference/permissions.md: `python -m cli.permissions [--write]`. A test compares file and code."""
 
 import sys
 import tomllib
@@ -16,44 +16,49 @@ from nac.accounts.roles import ROLES
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "permissions.md"
 REMEDY = ".venv/bin/python -m cli.permissions --write"
 _WORDS = Path(routes.__file__).with_name("permissions.toml")
-_LEVELS = {Level.TENANT: "tenant", Level.MSP: "MSP", Level.PLATFORM: "platform"}
+_LEVELS = {Level.TENANT: "a tenant", Level.MSP: "an MSP", Level.PLATFORM: "the platform"}
 _OF_TENANTS = permissions_at(Level.TENANT)
 _HEAD = """\
 # Permissions
-Each operation of the API asks for one permission, on the tenant, the MSP or the platform that its path names.
-People have permissions from their roles as members, programs from their tokens.
+This page lists the roles, the permissions, and the operations of the API that need them.
 
-This page is made by `python -m cli.permissions --write`. A role or token gives a permission on its own place and on all
-below it: an MSP's on its tenants, the platform's everywhere.
+* An operation needs its permission on the tenant, MSP or platform in its path.
+* People get permissions from their roles as members. Programs get them from their tokens.
+* A permission on an MSP also applies to its tenants. One on the platform applies everywhere.
 
-| role | what it is for |
+`.venv/bin/python -m cli.permissions --write` generates this page.
+
+## Roles
+
+| role | purpose |
 |---|---|
 """
 _EFFECTS = """
-## What operations lead to
-Each operation that changes something declares the effects that it can have (`api/v1`). An effect takes one of the
-permissions that guard it (`nac/accounts/effects.py`). A test refuses an operation that asks for none of them, and one
-that writes what it does not declare.
+## Effects of operations
+Each operation declares its effects (`api/v1`). It needs at least one permission that guards the
+effect (`nac/accounts/effects.py`). A test rejects operations that need none of these permissions,
+and operations that change data outside their declared effects.
 
 | effect | meaning | operations |
 |---|---|---|"""
 _ALONE = """
-## What one permission leads to
-With this permission and no other.
+## Effects of one permission
+These are the effects of a token or role that has only this permission.
 
 | permission | effects |
 |---|---|"""
 _PAIRS = """
-## What two permissions lead to
-This is derived from all pairs of permissions. The pairs below lead to more than each of the two does.
+## Effects of two permissions
+These pairs have more effects than each of the two permissions has separately.
 
-| permission | with | effects |
+| permission | with | additional effects |
 |---|---|---|"""
 _SEVERAL = """
-## Operations that take several permissions
-The description of the operation says which requests take more. A template takes, at each tenant, what its parts take.
+## Operations with several permissions
+The description of the operation lists the requests that need more. A template needs, at each
+tenant, the permissions for its parts.
 
-| operation | every request takes | some requests take as well |
+| operation | every request needs | some requests also need |
 |---|---|---|"""
 
 
@@ -67,13 +72,13 @@ def _lines() -> Iterator[str]:
     yield _HEAD.rstrip("\n")
     yield from (f"| `{role.slug}` | {role.told} |" for role in ROLES.values())
     for level, name in _LEVELS.items():
-        yield from ("", f"## Of a {name}" if level is not Level.MSP else f"## Of an {name}", "")
+        yield from ("", f"## Permissions of {name}", "")
         yield from ("| permission | allows | roles | operations |", "|---|---|---|---|")
         for permission in Permission:
             if permission.level is level:
                 roles = ", ".join(f"`{role.slug}`" for role in ROLES.values() if permission in role.permissions)
                 operations = (
-                    ", ".join(f"`{each}`" for each in sorted(asked[permission])) or "none: commands on the server"
+                    ", ".join(f"`{each}`" for each in sorted(asked[permission])) or "none, only commands on the server"
                 )
                 yield f"| `{permission}` | {words[permission]} | {roles} | {operations} |"
     yield from _effects()
@@ -112,7 +117,7 @@ def _effects() -> Iterator[str]:
     yield from _SEVERAL.splitlines()
     for route in sorted(found, key=lambda route: route.operation):
         if len(route.always) > 1 or route.also:
-            every = "every permission at the place" if route.always >= _OF_TENANTS else _listed(route.always)
+            every = "all permissions at the place" if route.always >= _OF_TENANTS else _listed(route.always)
             yield f"| `{route.operation}` | {every} | {_listed(route.also - route.always) or '-'} |"
 
 

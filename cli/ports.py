@@ -5,7 +5,7 @@ import socket
 from collections.abc import Iterable
 
 from cli.fail import Refused
-from nac.listening import bind, bound_addresses
+from nac.listen_addresses import bind_socket, bound_addresses
 from nac.settings import Settings
 
 
@@ -40,7 +40,7 @@ def first_taken(address: str, ports: Iterable[int], kind: socket.SocketKind) -> 
         for each in bound_addresses(address):
             try:
                 # As api/listening.py does: connections that linger in TIME_WAIT take nothing.
-                bind(each, port, kind, reuses=kind == socket.SOCK_STREAM).close()
+                bind_socket(each, port, kind, reuses=kind == socket.SOCK_STREAM).close()
             except OSError as exc:
                 if exc.errno == errno.EADDRINUSE:
                     return port

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from nac.settings import PREFIX, variables
-from nac.sizes import size_text
+from nac.sizes import format_size
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "settings.md"
 REMEDY = ".venv/bin/python -m cli.settings_reference --write"
@@ -151,14 +151,14 @@ def _default(name: str, text: str) -> str:
     if not text or "`" in text:
         return text or "none"
     if name.endswith("_BYTES") and text != "0":
-        return f"`{text}` ({size_text(int(text))})"
+        return f"`{text}` ({format_size(int(text))})"
     return f"`{text.replace(str(_VAR_DIR), 'var')}`"
 
 
 def _allowed(name: str, text: str) -> str:
     if name.endswith("_BYTES"):
         least, _, most = text.partition(" to ")
-        return f"{size_text(int(least)) if int(least) else '0'} to {size_text(int(most))}, in bytes"
+        return f"{format_size(int(least)) if int(least) else '0'} to {format_size(int(most))}, in bytes"
     return re.sub(r"'([^']+)'", r"`\1`", text)
 
 

@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from nac.clock import utc_now
-from pki.issuing import Locations, add_locations
+from pki.issuance import IssuerLocations, add_locations
 
 _AUTHORITY = "http://127.0.0.1:8461/{}/00000000-0000-4000-8000-000000000000"
-_LOCATIONS = Locations(
+_LOCATIONS = IssuerLocations(
     certificate=_AUTHORITY.format("ca") + ".cer", ocsp=_AUTHORITY.format("ocsp"), crl=_AUTHORITY.format("crl") + ".crl"
 )
 

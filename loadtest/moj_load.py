@@ -19,7 +19,7 @@ from nac.clock import utc_now
 from nac.db import CellScope, TenantScope, make_engine, session_scope
 from nac.ids import TenantId
 from nac.models import Endpoint, Nas, Policy, PolicyVersion, Site
-from nac.policies.checking import require_dictionary
+from nac.policies.document_checks import require_dictionary
 from nac.replica.store import ReplicaReader, ReplicaWriter
 from radius.agent.alarms import Alarms
 from radius.agent.driver import driver_connection

@@ -14,7 +14,7 @@ from nac.cells import service as cells
 from nac.certificates.signing import Signing
 from nac.db import PlatformScope, make_engine, require_current_schema, session_scope
 from nac.ids import CellId, TenantId
-from nac.journal.reader import JournalReader, Position
+from nac.journal.reader import JournalReader, SegmentPosition
 from nac.models import AccountingLog, AuthLog, JournalPosition
 from nac.models.log import ACCOUNTING_LOG_ID
 from nac.settings import Settings
@@ -95,9 +95,9 @@ class Installation:
         """Bytes of each journal that are not in the database yet."""
         with session_scope(PlatformScope(), engine=self.owner) as session:
             rows = session.scalars(select(JournalPosition).where(JournalPosition.cell_id == self.cell_id)).all()
-            positions = {row.stream: Position(row.segment, row.offset) for row in rows}
+            positions = {row.stream: SegmentPosition(row.segment, row.offset) for row in rows}
         return {
-            stream: journal.backlog_bytes(positions.get(stream, Position()))
+            stream: journal.backlog_bytes(positions.get(stream, SegmentPosition()))
             for stream, journal in self._journals.items()
         }
 

@@ -122,7 +122,7 @@ class BenchTenants:
         """
         with session_scope(TenantScope(made[0].tenant_id), engine=self._engine) as session:
             site = sites.require_by_slug(session, tenant_id=made[0].tenant_id, slug=_SITE)
-            nases.add_nas(
+            nases.create_nas(
                 session,
                 actor=ACTOR,
                 tenant_id=made[0].tenant_id,
@@ -147,7 +147,7 @@ class BenchTenants:
             name: ENDPOINT_GROUPS.create(session, actor=ACTOR, tenant_id=tenant_id, name=name).id for name in GROUPS
         }
         site = sites.require_by_slug(session, tenant_id=tenant_id, slug=_SITE)
-        nases.add_nas(
+        nases.create_nas(
             session,
             actor=ACTOR,
             tenant_id=tenant_id,

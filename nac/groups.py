@@ -22,13 +22,13 @@ from nac.engine.references import ReferenceKind
 from nac.errors import AlreadyExists, Conflict, InUse, NotFound
 from nac.ids import TenantId
 from nac.models import EndpointGroup, EndpointGroupMember, UserGroup, UserGroupMember
-from nac.policies.referring import require_renamable, require_unreferenced
+from nac.policies.policy_references import require_renamable, require_unreferenced
 from nac.validation import parse_id, require_name
 
 # Of one noun of a tenant, and of these at once.
-MOST_GROUPS = 5_000
-MOST_NEW_GROUPS = 1_000
-_PAIRS = 50_000
+MAX_GROUPS = 5_000
+MAX_NEW_GROUPS = 1_000
+_PAIRS_PER_STATEMENT = 50_000
 
 GroupT = TypeVar("GroupT", EndpointGroup, UserGroup)
 
@@ -80,26 +80,26 @@ class Groups(Generic[GroupT]):
         if not names:
             return
         count_alone(session, f"{self.kind}s", tenant_id)
-        self.require_makeable(session, tenant_id=tenant_id, names=names)
+        self.require_creatable(session, tenant_id=tenant_id, names=names)
         adding = insert_or_skip(self.group).on_conflict_do_nothing().returning(self.group.name)
         made = session.scalars(adding, [{"tenant_id": tenant_id, "name": name} for name in names])
         entry = {"actor": actor, "action": f"{self.kind}.create", "tenant_id": tenant_id}
         audit.append_in_parts(session, [entry | {"target": name} for name in made])
 
-    def require_makeable(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
+    def require_creatable(self, session: Session, *, tenant_id: TenantId, names: Collection[str]) -> None:
         """As of now: who makes them counts alone. Raises TooManyGroups."""
-        if len(names) > MOST_NEW_GROUPS:
+        if len(names) > MAX_NEW_GROUPS:
             raise TooManyGroups(
-                f"{len(names)} groups are to be made.", place="groups", remedy=f"At once it may be {MOST_NEW_GROUPS}."
+                f"{len(names)} groups are to be made.", place="groups", remedy=f"At once it may be {MAX_NEW_GROUPS}."
             )
         if names:
             self._require_room(session, tenant_id, len(names))
 
     def _require_room(self, session: Session, tenant_id: TenantId, more: int) -> None:
         there = session.scalars(select(func.count()).where(self.group.tenant_id == tenant_id)).one()
-        if there + more > MOST_GROUPS:
+        if there + more > MAX_GROUPS:
             raise TooManyGroups(
-                f"There are {there} groups.", place="groups", remedy=f"It may be {MOST_GROUPS}: remove some first."
+                f"There are {there} groups.", place="groups", remedy=f"It may be {MAX_GROUPS}: remove some first."
             )
 
     def rename(self, session: Session, *, actor: str, tenant_id: TenantId, name: str, new_name: str) -> GroupT:
@@ -113,7 +113,7 @@ class Groups(Generic[GroupT]):
         if self._get(session, tenant_id, new_name) is not None:
             raise AlreadyExists(f"There is a group {new_name!r} already.", place="name")
         require_renamable(session, tenant_id=tenant_id, kind=self.kind, name=name, new_name=new_name, place="name")
-        self._require_of_no_template(session, name)
+        self._require_not_in_template(session, name)
         group.name = new_name
         session.flush()
         audit.append(
@@ -127,7 +127,7 @@ class Groups(Generic[GroupT]):
         )
         return group
 
-    def _require_of_no_template(self, session: Session, name: str) -> None:
+    def _require_not_in_template(self, session: Session, name: str) -> None:
         kind = self.kind.removesuffix("-group")
         if session.scalar(select(func.template_has_group(kind, name))):
             raise InUse(
@@ -159,7 +159,7 @@ class Groups(Generic[GroupT]):
             raise UnknownGroup(f"There is no group {name!r}.", place="group", remedy=self._listed)
         return group
 
-    def of_member(self, session: Session, *, tenant_id: TenantId, member_id: UUID) -> Sequence[GroupT]:
+    def list_for_member(self, session: Session, *, tenant_id: TenantId, member_id: UUID) -> Sequence[GroupT]:
         query = (
             select(self.group)
             .join(self.membership, self.group.id == self.membership.group_id)
@@ -244,9 +244,11 @@ class Groups(Generic[GroupT]):
         known, _ = self._named(session, tenant_id, set(members))
         columns = ["tenant_id", self.member_column.key, "group_id"]
         pairs = [(member_id, known[name]) for name, joining in members.items() for member_id in joining]
-        for start in range(0, len(pairs), _PAIRS):
-            member_ids, group_ids = zip(*pairs[start : start + _PAIRS], strict=True)
-            rows = select(literal(tenant_id, Uuid()), func.unnest(_array(member_ids)), func.unnest(_array(group_ids)))
+        for start in range(0, len(pairs), _PAIRS_PER_STATEMENT):
+            member_ids, group_ids = zip(*pairs[start : start + _PAIRS_PER_STATEMENT], strict=True)
+            rows = select(
+                literal(tenant_id, Uuid()), func.unnest(_uuid_array(member_ids)), func.unnest(_uuid_array(group_ids))
+            )
             session.execute(insert_or_skip(self.membership).from_select(columns, rows).on_conflict_do_nothing())
 
     def leave_all(self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID]) -> None:
@@ -256,7 +258,7 @@ class Groups(Generic[GroupT]):
             session.execute(
                 delete(self.membership).where(
                     self.membership.tenant_id == tenant_id,
-                    self.member_column == func.any(_array(member_ids)),
+                    self.member_column == func.any(_uuid_array(member_ids)),
                     self.membership.group_id.not_in(by_rule),
                 )
             )
@@ -270,7 +272,7 @@ class Groups(Generic[GroupT]):
             session.execute(
                 delete(self.membership).where(
                     self.membership.tenant_id == tenant_id,
-                    self.member_column == func.any(_array(member_ids)),
+                    self.member_column == func.any(_uuid_array(member_ids)),
                     self.membership.group_id.in_(known.values()),
                 )
             )
@@ -317,7 +319,7 @@ class Groups(Generic[GroupT]):
         return session.scalars(query).one()
 
 
-def _array(ids: Collection[UUID]) -> ColumnElement[Sequence[UUID]]:
+def _uuid_array(ids: Collection[UUID]) -> ColumnElement[Sequence[UUID]]:
     """One parameter however many they are: an import brings more than the 65,535 that a statement takes."""
     return literal(list(ids), ARRAY(Uuid()))
 

@@ -21,7 +21,7 @@ from nac.models import Nas, Policy, Site, Tenant
 Named = TypeVar("Named", Nas, Site)
 
 
-def lock_first(session: Session, *, tenant_id: TenantId, policies: Collection[str], tenant: bool) -> None:
+def lock_before_site(session: Session, *, tenant_id: TenantId, policies: Collection[str], tenant: bool) -> None:
     """Before a site, by whoever changes these as well until the transaction ends: policies by their slugs, and with
     `tenant` the tenant's own row. What is not there is not locked."""
     if tenant:
@@ -31,7 +31,7 @@ def lock_first(session: Session, *, tenant_id: TenantId, policies: Collection[st
         session.execute(select(Policy.id).where(*wanted).order_by(Policy.id).with_for_update())
 
 
-def hold_with_namesakes(session: Session, row: Named) -> Sequence[Named]:
+def lock_with_namesakes(session: Session, row: Named) -> Sequence[Named]:
     """Lock one that was read until the transaction ends; returns all others of its name: whether it may go or be called
     otherwise while policies name it hangs on them. All are then as they are now, and before the first other row is
     locked: nobody else of the tenant renames or removes one until the transaction ends. They themselves are not locked,

@@ -8,7 +8,7 @@ _SEPARATORS = str.maketrans("", "", ":-. ")
 _HEX = frozenset("0123456789abcdef")
 # Of an address with no separator, one, two or five; those that stand before an SSID, whatever they are.
 _LENGTHS = (12, 13, 14, 17)
-_WHATEVER = (12, 17)
+_ANY_SEPARATOR_LENGTHS = (12, 17)
 _EUI_64 = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){7}", re.IGNORECASE)
 
 
@@ -62,6 +62,6 @@ def called_station_ssid(text: str) -> str:
     """The SSID in a Called-Station-Id (RFC 3580 3.20: "00-10-A4-23-19-C0:AP1"), "" where it has none."""
     # The shortest first, where the longer ones have a digit, whatever they separate with: an SSID may have colons, too.
     for length in _LENGTHS:
-        if text[length : length + 1] == ":" and (length in _WHATEVER or normalise_mac(text[:length])):
+        if text[length : length + 1] == ":" and (length in _ANY_SEPARATOR_LENGTHS or normalise_mac(text[:length])):
             return text[length + 1 :]
     return ""

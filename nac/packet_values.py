@@ -71,13 +71,13 @@ def visible_pairs(pairs: Pairs) -> Pairs:
     return tuple([pair for pair in pairs if is_visible(pair[0])])
 
 
-def values_of(pairs: Pairs, name: str) -> tuple[str, ...]:
+def get_values(pairs: Pairs, name: str) -> tuple[str, ...]:
     """Of an attribute that may come several times, in order."""
     return tuple([value for found, value in pairs if found == name])
 
 
 def _ssid(packet: Packet) -> str:
-    called = values_of(packet.pairs, "Called-Station-Id")
+    called = get_values(packet.pairs, "Called-Station-Id")
     return called_station_ssid(called[0]) if called else ""
 
 
@@ -87,16 +87,16 @@ _DERIVED: Mapping[str, Callable[[Packet], Values]] = {
     "ssid": lambda packet: (_ssid(packet),),
     "nas.identifier": lambda packet: (packet.nas_identifier,),
     "nas.address": lambda packet: (packet.nas_address,),
-    "nas.port_type": lambda packet: values_of(packet.pairs, "NAS-Port-Type"),
+    "nas.port_type": lambda packet: get_values(packet.pairs, "NAS-Port-Type"),
 }
 
 
-def is_of_packet(name: str) -> bool:
+def is_packet_attribute(name: str) -> bool:
     """Whether the engine's attribute `name` is answered here."""
     return name in _DERIVED or name.startswith(_PREFIX)
 
 
-def attribute_asked(name: str) -> str:
+def packet_attribute_name(name: str) -> str:
     """Of the packet, by the engine's attribute `name`; "" where that is no attribute as it came."""
     return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else ""
 
@@ -108,7 +108,7 @@ def packet_value(packet: Packet, name: str) -> Values:
         found = derived(packet)
         return () if found == ("",) else found
     attribute = name.removeprefix(_PREFIX)
-    return values_of(packet.pairs, attribute) if is_visible(attribute) else ()
+    return get_values(packet.pairs, attribute) if is_visible(attribute) else ()
 
 
 def packet_values(packet: Packet) -> dict[str, Values]:

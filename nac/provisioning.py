@@ -14,7 +14,7 @@ from nac.errors import AlreadyExists, Conflict, NotFound
 from nac.ids import MspId, TenantId
 from nac.models import Tenant
 from nac.tenants import service as tenants
-from nac.tenants.standard_policy import give_standard_policy
+from nac.tenants.standard_policy import assign_standard_policy
 
 
 def provision_tenant(
@@ -38,7 +38,7 @@ def provision_tenant(
     tenant = tenants.create_tenant(session, actor=actor, slug=slug, msp_id=msp_id, name=name, label=label)
     note(tenant.id)
     if has_policy:
-        give_standard_policy(session, actor=actor, tenant_id=tenant.id)
+        assign_standard_policy(session, actor=actor, tenant_id=tenant.id)
     # Last: these commit in between, and what is missing of them where a process dies is made by the worker.
     create_tenant_authorities(
         session, actor=actor, tenant_id=tenant.id, signing=signing, now=utc_now(), server_names=server_names
@@ -55,9 +55,9 @@ def finish_tenant(session: Session, *, actor: str, tenant_id: TenantId | None, s
         enter_tenant(session, tenant_id)
     except NotFound:
         return None
-    if tenants.require(session, tenant_id=tenant_id).status == "deleting":
+    if tenants.require_tenant(session, tenant_id=tenant_id).status == "deleting":
         raise Conflict("The tenant that this key has made is being deleted.", remedy="Restore it, or use another key.")
     # The worker may have come to it as well.
     with suppress(AlreadyExists):
         complete_tenant_authorities(session, actor=actor, tenant_id=tenant_id, signing=signing, now=utc_now())
-    return tenants.require(session, tenant_id=tenant_id)
+    return tenants.require_tenant(session, tenant_id=tenant_id)

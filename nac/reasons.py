@@ -9,11 +9,11 @@ class Reason(NamedTuple):
     advice: str
 
 
-def _catalogue(*reasons: Reason) -> dict[str, Reason]:
+def _index_by_code(*reasons: Reason) -> dict[str, Reason]:
     return {reason.code: reason for reason in reasons}
 
 
-REASONS = _catalogue(
+REASONS = _index_by_code(
     Reason("rule-permitted", "Admitted by a rule", "The rule named here matched first."),
     Reason(
         "fallback-permitted", "Admitted by the fallback", "No rule matched; the fallback of the site or policy permits."
@@ -406,6 +406,6 @@ REASONS = _catalogue(
 )
 
 
-def reason_of(code: str) -> Reason:
+def get_reason(code: str) -> Reason:
     """The log outlives the code that wrote it: a reason that this version does not know stands for itself."""
     return REASONS.get(code) or Reason(code, code, "")

@@ -11,22 +11,22 @@ from datetime import time
 from pathlib import Path
 from typing import Literal, cast
 
-from nac.listening import bound_addresses, local_address
-from nac.settings_reader import PREFIX, SettingsError, SettingsReader, Variable
-from nac.settings_values import LOOPBACK, Settings, Trials, enrolment_dir, url_host
+from nac.listen_addresses import bound_addresses, local_address
+from nac.settings_reader import PREFIX, EnvironmentReader, SettingsError, Variable
+from nac.settings_values import LOOPBACK, Settings, TrialSettings, enrolment_dir, url_host
 
 __all__ = [
     "PREFIX",
     "Settings",
     "SettingsError",
-    "Trials",
+    "TrialSettings",
     "enrolment_dir",
     "load_settings",
     "url_host",
     "variables",
 ]
 # With a socket of each family: of the 1,024 descriptors that radiusd can watch, five for each slot (RadSec included).
-_SLOTS_OF_BOTH = 190
+_MAX_DUAL_STACK_SLOTS = 190
 
 
 def load_settings(environment: Mapping[str, str] | None = None, *, required: Collection[str] = ()) -> Settings:
@@ -35,10 +35,10 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
     `required` names variables without their prefix ("DATABASE_CELL_URL"); VAR_DIR always is.
     Raises SettingsError with every mistake.
     """
-    reader = SettingsReader(os.environ if environment is None else environment, {"VAR_DIR", *required})
+    reader = EnvironmentReader(os.environ if environment is None else environment, {"VAR_DIR", *required})
     settings = _read(reader)
     reader.refuse_unknown()
-    reader.mistakes += _contradictions(settings)
+    reader.mistakes += _find_contradictions(settings)
     if reader.mistakes:
         raise SettingsError(reader.mistakes)
     return settings
@@ -46,12 +46,12 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
 
 def variables(var_dir: Path) -> tuple[Variable, ...]:
     """Every variable with its default in an installation whose data is in `var_dir`."""
-    reader = SettingsReader({f"{PREFIX}VAR_DIR": str(var_dir)}, ())
+    reader = EnvironmentReader({f"{PREFIX}VAR_DIR": str(var_dir)}, ())
     _read(reader)
     return tuple(reader.variables)
 
 
-def _read(reader: SettingsReader) -> Settings:
+def _read(reader: EnvironmentReader) -> Settings:
     var_dir = reader.folder(
         "VAR_DIR",
         Path("/nonexistent"),
@@ -196,7 +196,7 @@ def _read(reader: SettingsReader) -> Settings:
             " See [sign-in](../how-to/sign-in.md).",
             default_text="`http://<ADMIT_LISTEN_ADDRESS>:<ADMIT_API_PORT>`; `localhost` for a loopback address",
         ).rstrip("/")
-        or _usual_portal_url(listen_address, api_port),
+        or _default_portal_url(listen_address, api_port),
         public_url=reader.url(
             "PUBLIC_URL",
             "http",
@@ -344,7 +344,7 @@ def _read(reader: SettingsReader) -> Settings:
             " ([mail](../how-to/trials.md)).",
         ),
         mail_server_port=reader.number("MAIL_PORT", 587, 1, 65535, about="TCP port of the mail server."),
-        mail_tls=_mail_tls(reader),
+        mail_tls=_read_mail_tls(reader),
         mail_user=reader.text(
             "MAIL_USER",
             "",
@@ -360,12 +360,12 @@ def _read(reader: SettingsReader) -> Settings:
             "an address such as 'Admit <admit@example.com>'",
             about="Sender of mails.",
         ),
-        trials=_trials(reader, is_tried_out=demo == "yes" and is_private),
+        trials=_read_trials(reader, is_tried_out=demo == "yes" and is_private),
         demo=demo == "yes",
     )
 
 
-def _mail_tls(reader: SettingsReader) -> Literal["none", "starttls", "tls"]:
+def _read_mail_tls(reader: EnvironmentReader) -> Literal["none", "starttls", "tls"]:
     usual = "starttls" if reader.is_given("MAIL_HOST") else "none"
     found = reader.text(
         "MAIL_TLS",
@@ -378,7 +378,7 @@ def _mail_tls(reader: SettingsReader) -> Literal["none", "starttls", "tls"]:
     return cast(Literal["none", "starttls", "tls"], found)
 
 
-def _trials(reader: SettingsReader, *, is_tried_out: bool) -> Trials:
+def _read_trials(reader: EnvironmentReader, *, is_tried_out: bool) -> TrialSettings:
     offered = reader.text(
         "TRIALS",
         "yes" if is_tried_out else "no",
@@ -388,7 +388,7 @@ def _trials(reader: SettingsReader, *, is_tried_out: bool) -> Trials:
         default_text="`yes` if `ADMIT_DEMO` is `yes`, `ADMIT_LISTEN_ADDRESS` is a loopback address and"
         " `ADMIT_PORTAL_URL` is not set; otherwise `no`",
     )
-    return Trials(
+    return TrialSettings(
         offered=offered == "yes",
         days=reader.number("TRIAL_DAYS", 14, 1, 365, about="Days until a trial ends."),
         grace_days=reader.number("TRIAL_GRACE_DAYS", 14, 1, 365, about="Days from the end of a trial to its deletion."),
@@ -418,23 +418,23 @@ def _trials(reader: SettingsReader, *, is_tried_out: bool) -> Trials:
     )
 
 
-def _usual_portal_url(listen_address: str, port: int) -> str:
+def _default_portal_url(listen_address: str, port: int) -> str:
     # Passkeys are of a name, and of this one browsers know that it is their own machine (WebAuthn 5.1.2).
     host = "localhost" if listen_address in LOOPBACK else url_host(listen_address)
     return f"http://{host}:{port}"
 
 
-def _contradictions(settings: Settings) -> Iterator[str]:
+def _find_contradictions(settings: Settings) -> Iterator[str]:
     """Of settings that are right one by one."""
     if settings.verifier_port > 65535:
         yield (
             f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.verifier_port},"
             " but the last port is 65535"
         )
-    if settings.cell_slots > _SLOTS_OF_BOTH and len(bound_addresses(settings.listen_address)) > 1:
+    if settings.cell_slots > _MAX_DUAL_STACK_SLOTS and len(bound_addresses(settings.listen_address)) > 1:
         yield (
             f"{PREFIX}LISTEN_ADDRESS '::' takes two sockets for each port: {PREFIX}CELL_SLOTS may be at most"
-            f" {_SLOTS_OF_BOTH} with it"
+            f" {_MAX_DUAL_STACK_SLOTS} with it"
         )
     if bool(settings.mail_user) != bool(settings.mail_password_file):
         yield f"{PREFIX}MAIL_USER and {PREFIX}MAIL_PASSWORD_FILE go together"

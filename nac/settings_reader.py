@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import time
 from pathlib import Path
 
-from nac.outbound.reach import USUAL, Reach
+from nac.outbound.reach import DEFAULT_REACH, OutboundReach
 
 PREFIX = "ADMIT_"
 # Variables that are not settings: the supervisor and the agent set the first two, `./admit api` reads the others.
@@ -35,7 +35,7 @@ class Variable:
     about: str
 
 
-class SettingsReader:
+class EnvironmentReader:
     """Reads one variable after the other and keeps what was wrong; a bad value yields the default: reading goes on.
 
     Each method takes `about`, the sentence of the reference. `default_text` describes a default that depends on
@@ -155,10 +155,10 @@ class SettingsReader:
         begins, ends = value.split("-")
         return time.fromisoformat(begins), time.fromisoformat(ends)
 
-    def reach(self, name: str, *, about: str) -> Reach:
+    def reach(self, name: str, *, about: str) -> OutboundReach:
         value = self._raw(name, "", "networks, space-separated, `!` before a denied one", about)
         try:
-            return Reach.parse(value or "")
+            return OutboundReach.parse(value or "")
         except ValueError as exc:
             self._refuse(name, f"must be networks such as '10.1.0.0/16 !10.1.9.0/24' ({exc})")
-            return USUAL
+            return DEFAULT_REACH

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from nac.listening import local_address
-from nac.outbound.reach import Reach
+from nac.listen_addresses import local_address
+from nac.outbound.reach import OutboundReach
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trials:
+class TrialSettings:
     """Limits of trials. The meaning of each field is at its variable in nac/settings.py."""
 
     offered: bool
@@ -49,7 +49,7 @@ class Settings:
     journal_sync: Literal["50ms", "always"]
     journal_max_bytes: int
     reject_delay_seconds: float
-    outbound_reach: Reach
+    outbound_reach: OutboundReach
     api_port: int
     portal_url: str
     public_url: str
@@ -81,7 +81,7 @@ class Settings:
     mail_user: str
     mail_password_file: Path | None
     mail_from: str
-    trials: Trials
+    trials: TrialSettings
     demo: bool
 
     @property

@@ -1,11 +1,11 @@
 """Sizes as people read and write them; 1 KB is 1,024 bytes."""
 
-UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+SIZE_UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
-def size_text(size: int) -> str:
+def format_size(size: int) -> str:
     """Two digits of it at least, such as 1.5 GB or 320 MB."""
-    fitting = [(name, unit) for name, unit in UNITS.items() if size >= unit]
+    fitting = [(name, unit) for name, unit in SIZE_UNITS.items() if size >= unit]
     if not fitting:
         return f"{size} bytes"
     name, unit = fitting[-1]

@@ -15,7 +15,7 @@ _SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NAME_CHARACTERS = 200
 _URL_CHARACTERS = 1000
 # A mail shows names to people who perhaps never asked for it: no room for a message, and none for a link.
-MOST_MAILED_CHARACTERS = 80
+MAX_MAILED_CHARACTERS = 80
 # What mail programs make a link of; a name such as booking.example stays one.
 _LINK = re.compile(r"://|www\.|@|\.[a-z0-9-]+[/:?#]", re.IGNORECASE)
 # What a RADIUS server's configuration can carry: the other printable characters would begin an escape or an expansion
@@ -23,7 +23,7 @@ _LINK = re.compile(r"://|www\.|@|\.[a-z0-9-]+[/:?#]", re.IGNORECASE)
 # (RFC 2865 3 asks for 16 octets).
 RADIUS_SECRET = re.compile(r"[A-Za-z0-9._:/+=@!#*,;?~^-]{16,128}")
 # In whichever time zone PostgreSQL tells of it, it must still be a date of Python's.
-_LATEST = datetime(9999, 12, 30, tzinfo=UTC)
+_MAX_MOMENT = datetime(9999, 12, 30, tzinfo=UTC)
 # RADIUS carries 253 octets of a value in one attribute (RFC 2865 5).
 _RADIUS_OCTETS = 253
 
@@ -46,8 +46,8 @@ def require_name(text: str, *, place: str = "name") -> str:
     return name
 
 
-def is_name_for_mails(name: str) -> bool:
-    return len(name) <= MOST_MAILED_CHARACTERS and not _LINK.search(name)
+def is_mailable_name(name: str) -> bool:
+    return len(name) <= MAX_MAILED_CHARACTERS and not _LINK.search(name)
 
 
 def require_radius_text(text: str, *, place: str) -> str:
@@ -99,7 +99,7 @@ def require_future(moment: datetime | None, *, place: str = "valid_until") -> da
         raise InvalidInput(
             f"{moment:%Y-%m-%d %H:%M:%S %Z} has passed already.", place=place, remedy="Give a time to come."
         )
-    if moment is not None and moment > _LATEST:
+    if moment is not None and moment > _MAX_MOMENT:
         raise InvalidInput(f"{moment:%Y-%m-%d} is too far away.", place=place, remedy="Leave it out for no end.")
     return moment
 

@@ -8,9 +8,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, KeySerializat
 from cryptography.hazmat.primitives.serialization.pkcs12 import PBES, serialize_key_and_certificates
 
 from pki.errors import BundleNotAllowed
-from pki.keys import PrivateKey, same_public_key
+from pki.keys import PrivateKey, is_same_public_key
 
-_PASSWORD_LEAST = 8
+_MIN_PASSWORD_LENGTH = 8
 # The password is stretched by PBKDF2; at 600,000 rounds importing takes a phone less than a second.
 _ROUNDS = 600_000
 # Old importers are slow, and some refuse much more.
@@ -21,7 +21,7 @@ def certificates_pem(certificates: Iterable[x509.Certificate]) -> bytes:
     return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates)
 
 
-def pkcs12(
+def build_pkcs12(
     *,
     friendly_name: str,
     key: PrivateKey,
@@ -35,16 +35,18 @@ def pkcs12(
     AES-256 in PBES2 with HMAC-SHA-256; `legacy` chooses 3DES with HMAC-SHA-1, the only form that old systems import
     (Windows before 10 1709 and Server 2019, many releases of Android, iOS and macOS).
     """
-    if len(password) < _PASSWORD_LEAST:
-        raise BundleNotAllowed(f"The password has {len(password)} characters; at least {_PASSWORD_LEAST} are needed.")
-    if not same_public_key(key.public_key(), certificate.public_key()):
+    if len(password) < _MIN_PASSWORD_LENGTH:
+        raise BundleNotAllowed(
+            f"The password has {len(password)} characters; at least {_MIN_PASSWORD_LENGTH} are needed."
+        )
+    if not is_same_public_key(key.public_key(), certificate.public_key()):
         raise BundleNotAllowed("The key does not belong to the certificate.")
     return serialize_key_and_certificates(
-        friendly_name.encode(), key, certificate, list(chain) or None, _encryption(password, legacy)
+        friendly_name.encode(), key, certificate, list(chain) or None, _build_encryption(password, legacy)
     )
 
 
-def _encryption(password: str, legacy: bool) -> KeySerializationEncryption:
+def _build_encryption(password: str, legacy: bool) -> KeySerializationEncryption:
     builder = PrivateFormat.PKCS12.encryption_builder()
     if legacy:
         builder = builder.kdf_rounds(_LEGACY_ROUNDS).key_cert_algorithm(PBES.PBESv1SHA1And3KeyTripleDESCBC)

@@ -20,9 +20,9 @@ from pki.errors import AlgorithmRefused, CmsDamaged, DerDamaged, KeyNotAllowed, 
 from pki.keys import require_acceptable
 
 # A request with its envelope has 2 to 5 kB; the signer's chain may come along.
-BYTES_MOST = 64 * 1024
-_CERTIFICATES_MOST = 10
-_ATTRIBUTES_MOST = 32
+MAX_MESSAGE_BYTES = 64 * 1024
+_MAX_CERTIFICATES = 10
+_MAX_ATTRIBUTES = 32
 _SET_OF, _IMPLICIT_SET = 0x31, 0xA0
 
 _DATA = "1.2.840.113549.1.7.1"
@@ -44,7 +44,7 @@ _SIGNATURES: Mapping[str, str] = {
 
 
 @contextmanager
-def reading(what: str) -> Iterator[None]:
+def translate_parse_errors(what: str) -> Iterator[None]:
     """What the parsers raise on bad bytes leaves as CmsDamaged."""
     try:
         yield
@@ -56,7 +56,7 @@ def reading(what: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class SignedAttribute:
     """One value: its tag and content as they stand in DER."""
 
     tag: int
@@ -70,7 +70,7 @@ class SignedData:
     # "" where there is none: a refusal carries no content.
     content: bytes
     # By dotted object identifier; only those that the signature covers.
-    attributes: Mapping[str, Attribute]
+    attributes: Mapping[str, SignedAttribute]
     signer: x509.Certificate
     # Dotted object identifiers.
     digest: str
@@ -82,17 +82,17 @@ class SignedData:
     @property
     def digest_name(self) -> str:
         """ "sha256" and so on. Raises AlgorithmRefused for weaker ones."""
-        return _digest(self.digest)[0]
+        return _require_digest(self.digest)[0]
 
 
 def read_signed(data: bytes) -> SignedData:
     """Raises CmsDamaged."""
-    if len(data) > BYTES_MOST:
-        raise CmsDamaged(f"The message has {len(data)} bytes; at most {BYTES_MOST} are read.")
-    with reading("no SignedData by one signer"):
-        signed = content_of(data, "signed_data")
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise CmsDamaged(f"The message has {len(data)} bytes; at most {MAX_MESSAGE_BYTES} are read.")
+    with translate_parse_errors("no SignedData by one signer"):
+        signed = load_content(data, "signed_data")
         [signer_info] = signed["signer_infos"]
-        if len(signed["certificates"]) > _CERTIFICATES_MOST or len(signer_info["signed_attrs"]) > _ATTRIBUTES_MOST:
+        if len(signed["certificates"]) > _MAX_CERTIFICATES or len(signer_info["signed_attrs"]) > _MAX_ATTRIBUTES:
             raise ValueError("more than a message needs")
         attributes = signer_info["signed_attrs"]
         stood = attributes.dump()
@@ -104,8 +104,8 @@ def read_signed(data: bytes) -> SignedData:
         content = encapsulated["content"]
         return SignedData(
             content=content.native or b"",
-            attributes=dict(_attribute(attribute) for attribute in attributes),
-            signer=_signer(signed["certificates"], signer_info["sid"]),
+            attributes=dict(_read_attribute(attribute) for attribute in attributes),
+            signer=_find_signer(signed["certificates"], signer_info["sid"]),
             digest=signer_info["digest_algorithm"]["algorithm"].dotted,
             signature_algorithm=signer_info["signature_algorithm"]["algorithm"].dotted,
             signature=signer_info["signature"].native,
@@ -113,7 +113,7 @@ def read_signed(data: bytes) -> SignedData:
         )
 
 
-def content_of(data: bytes, kind: str) -> core.Asn1Value:
+def load_content(data: bytes, kind: str) -> core.Asn1Value:
     """The content of a ContentInfo of that kind, with nothing behind it. Inside `reading`."""
     info = cms.ContentInfo.load(data, strict=True)
     if info["content_type"].native != kind:
@@ -121,23 +121,23 @@ def content_of(data: bytes, kind: str) -> core.Asn1Value:
     return info["content"]
 
 
-def _attribute(attribute: cms.CMSAttribute) -> tuple[str, Attribute]:
+def _read_attribute(attribute: cms.CMSAttribute) -> tuple[str, SignedAttribute]:
     [value] = attribute["values"]
-    element, _ = der.read(value.dump())
-    return attribute["type"].dotted, Attribute(element.tag, element.content)
+    element, _ = der.read_element(value.dump())
+    return attribute["type"].dotted, SignedAttribute(element.tag, element.content)
 
 
-def _signer(certificates: cms.CertificateSet, identifier: cms.SignerIdentifier) -> x509.Certificate:
+def _find_signer(certificates: cms.CertificateSet, identifier: cms.SignerIdentifier) -> x509.Certificate:
     for choice in certificates:
         if choice.name != "certificate":
             continue
         certificate = choice.chosen
-        if names(identifier, certificate):
+        if identifier_matches(identifier, certificate):
             return x509.load_der_x509_certificate(certificate.dump())
     raise ValueError("the signer's certificate is missing")
 
 
-def names(identifier: core.Choice, certificate: asn1_x509.Certificate) -> bool:
+def identifier_matches(identifier: core.Choice, certificate: asn1_x509.Certificate) -> bool:
     """Whether a SignerIdentifier or RecipientIdentifier means this certificate. Inside `reading`."""
     if identifier.name == "issuer_and_serial_number":
         chosen = identifier.chosen
@@ -147,15 +147,15 @@ def names(identifier: core.Choice, certificate: asn1_x509.Certificate) -> bool:
     return certificate.key_identifier is not None and identifier.chosen.native == certificate.key_identifier
 
 
-def verify(signed: SignedData) -> None:
+def verify_signature(signed: SignedData) -> None:
     """That the signer's key made this signature over this content, with sound algorithms.
 
     Whether the signer may ask for anything is another question. Raises AlgorithmRefused or SignatureRefused.
     """
-    _, algorithm = _digest(signed.digest)
+    _, algorithm = _require_digest(signed.digest)
     if signed.signature_algorithm != _RSA and _SIGNATURES.get(signed.signature_algorithm) != signed.digest:
         raise AlgorithmRefused("The signature must be RSA (PKCS#1 v1.5) with the digest that the message names.")
-    with reading("the signer's key"):
+    with translate_parse_errors("the signer's key"):
         key = signed.signer.public_key()
     try:
         require_acceptable(key)
@@ -166,8 +166,8 @@ def verify(signed: SignedData) -> None:
     hasher = hashes.Hash(algorithm)
     hasher.update(signed.content)
     expected = {
-        _CONTENT_TYPE: Attribute(der.OBJECT_IDENTIFIER, core.ObjectIdentifier(_DATA).contents),
-        _MESSAGE_DIGEST: Attribute(0x04, hasher.finalize()),
+        _CONTENT_TYPE: SignedAttribute(der.OBJECT_IDENTIFIER, core.ObjectIdentifier(_DATA).contents),
+        _MESSAGE_DIGEST: SignedAttribute(0x04, hasher.finalize()),
     }
     if any(signed.attributes.get(oid) != value for oid, value in expected.items()):
         raise SignatureRefused("The signature is not over this content.")
@@ -177,13 +177,13 @@ def verify(signed: SignedData) -> None:
         raise SignatureRefused("The signature does not hold.") from exc
 
 
-def _digest(dotted: str) -> tuple[str, hashes.HashAlgorithm]:
+def _require_digest(dotted: str) -> tuple[str, hashes.HashAlgorithm]:
     if (known := _DIGESTS.get(dotted)) is None:
         raise AlgorithmRefused("The digest must be SHA-256, SHA-384 or SHA-512.")
     return known
 
 
-def sign(
+def sign_content(
     content: bytes,
     *,
     attributes: Mapping[str, core.Asn1Value],

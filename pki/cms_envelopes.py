@@ -15,12 +15,19 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.padding import PKCS7
 
-from pki.cms import BYTES_MOST, asn1_certificate, content_of, issuer_and_serial, names, reading
+from pki.cms import (
+    MAX_MESSAGE_BYTES,
+    asn1_certificate,
+    identifier_matches,
+    issuer_and_serial,
+    load_content,
+    translate_parse_errors,
+)
 from pki.errors import AlgorithmRefused, CmsDamaged, EnvelopeRefused
 
 _RSA = "1.2.840.113549.1.1.1"
 _BLOCK_BYTES = 16
-_RECIPIENTS_MOST = 8
+_MAX_RECIPIENTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ _CIPHERS: Mapping[str, ContentCipher] = {"2.16.840.1.101.3.4.1.2": AES_128, "2.1
 class Recipient:
     """Whose key the content's key is encrypted to."""
 
-    means: Callable[[x509.Certificate], bool]
+    matches: Callable[[x509.Certificate], bool]
     # Dotted object identifier.
     algorithm: str
     encrypted_key: bytes
@@ -55,51 +62,51 @@ class Envelope:
 
 def read_envelope(data: bytes) -> Envelope:
     """Raises CmsDamaged or AlgorithmRefused."""
-    if len(data) > BYTES_MOST:
-        raise CmsDamaged(f"The envelope has {len(data)} bytes; at most {BYTES_MOST} are read.")
-    with reading("no EnvelopedData"):
-        enveloped = content_of(data, "enveloped_data")
-        if len(enveloped["recipient_infos"]) > _RECIPIENTS_MOST:
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise CmsDamaged(f"The envelope has {len(data)} bytes; at most {MAX_MESSAGE_BYTES} are read.")
+    with translate_parse_errors("no EnvelopedData"):
+        enveloped = load_content(data, "enveloped_data")
+        if len(enveloped["recipient_infos"]) > _MAX_RECIPIENTS:
             raise ValueError("more recipients than a message needs")
-        recipients = tuple(_recipient(info.chosen) for info in enveloped["recipient_infos"] if info.name == "ktri")
+        recipients = tuple(_read_recipient(info.chosen) for info in enveloped["recipient_infos"] if info.name == "ktri")
         encrypted = enveloped["encrypted_content_info"]
         algorithm = encrypted["content_encryption_algorithm"]
         dotted = algorithm["algorithm"].dotted
         ciphertext = encrypted["encrypted_content"].native
         if dotted in _CIPHERS and isinstance(ciphertext, bytes):
-            return Envelope(recipients, _CIPHERS[dotted], _iv(algorithm), ciphertext)
+            return Envelope(recipients, _CIPHERS[dotted], _read_iv(algorithm), ciphertext)
     if dotted not in _CIPHERS:
         raise AlgorithmRefused("The envelope's content must be encrypted with AES-128-CBC or AES-256-CBC.")
     raise CmsDamaged("The envelope has no content.")
 
 
-def _iv(algorithm: algos.EncryptionAlgorithm) -> bytes:
+def _read_iv(algorithm: algos.EncryptionAlgorithm) -> bytes:
     iv = algorithm["parameters"].native
     if not isinstance(iv, bytes) or len(iv) != _BLOCK_BYTES:
         raise ValueError("no initialisation vector")
     return iv
 
 
-def _recipient(info: cms.KeyTransRecipientInfo) -> Recipient:
+def _read_recipient(info: cms.KeyTransRecipientInfo) -> Recipient:
     identifier = info["rid"]
     identifier.chosen.dump()
 
     def means(certificate: x509.Certificate) -> bool:
-        with reading("a recipient"):
-            return names(identifier, asn1_certificate(certificate))
+        with translate_parse_errors("a recipient"):
+            return identifier_matches(identifier, asn1_certificate(certificate))
 
     return Recipient(means, info["key_encryption_algorithm"]["algorithm"].dotted, info["encrypted_key"].native)
 
 
-def recipient_of(envelope: Envelope, certificate: x509.Certificate) -> Recipient | None:
-    return next((recipient for recipient in envelope.recipients if recipient.means(certificate)), None)
+def find_recipient(envelope: Envelope, certificate: x509.Certificate) -> Recipient | None:
+    return next((recipient for recipient in envelope.recipients if recipient.matches(certificate)), None)
 
 
 def open_envelope(envelope: Envelope, recipient: Recipient, key: rsa.RSAPrivateKey) -> bytes:
     """The content, which may still be anything. Raises AlgorithmRefused or EnvelopeRefused."""
     if recipient.algorithm != _RSA:
         raise AlgorithmRefused("The envelope's key must be encrypted with RSA (PKCS#1 v1.5).")
-    content_key = _content_key(recipient, key, envelope.cipher.key_bytes)
+    content_key = _decrypt_content_key(recipient, key, envelope.cipher.key_bytes)
     try:
         decryptor = Cipher(algorithms.AES(content_key), modes.CBC(envelope.iv)).decryptor()
         padded = decryptor.update(envelope.ciphertext) + decryptor.finalize()
@@ -109,7 +116,7 @@ def open_envelope(envelope: Envelope, recipient: Recipient, key: rsa.RSAPrivateK
         raise EnvelopeRefused("The envelope cannot be opened.") from exc
 
 
-def _content_key(recipient: Recipient, key: rsa.RSAPrivateKey, length: int) -> bytes:
+def _decrypt_content_key(recipient: Recipient, key: rsa.RSAPrivateKey, length: int) -> bytes:
     """A random one in place of what is no key of that length (RFC 3218 2.3.2)."""
     stand_in = secrets.token_bytes(length)
     try:

@@ -11,22 +11,22 @@ from cryptography.exceptions import InvalidSignature
 
 from pki import der
 from pki.errors import IssuerNotAllowed
-from pki.issuing import Issuer, key_identifier
+from pki.issuance import Issuer, key_identifier
 from pki.keys import require_acceptable
-from pki.revocation import REASONS, Revoked
-from pki.signed import algorithm_of, signed
+from pki.revocation import REVOCATION_REASONS, Revocation
+from pki.signed_structures import encode_signed, signature_algorithm
 
 _AUTHORITY_KEY_IDENTIFIER = "2.5.29.35"
 _NUMBER = "2.5.29.20"
 _REASON = "2.5.29.21"
 _VERSION_2 = der.integer(1)
 # RFC 5280 5.2.3.
-NUMBER_MOST = (1 << 159) - 1
+MAX_CRL_NUMBER = (1 << 159) - 1
 
 
-def make_crl(
+def build_crl(
     issuer: Issuer,
-    revoked: Iterable[tuple[bytes, Revoked]],
+    revoked: Iterable[tuple[bytes, Revocation]],
     *,
     number: int,
     this_update: datetime,
@@ -37,16 +37,16 @@ def make_crl(
     Raises IssuerNotAllowed where the authority may not sign lists.
     """
     _check_issuer(issuer.certificate)
-    if not 0 <= number <= NUMBER_MOST:
+    if not 0 <= number <= MAX_CRL_NUMBER:
         raise ValueError("a CRL's number is not negative and has at most 20 octets (RFC 5280 5.2.3)")
-    entries = b"".join(_entry(serial, revocation) for serial, revocation in revoked)
+    entries = b"".join(_encode_entry(serial, revocation) for serial, revocation in revoked)
     identifier = der.sequence(der.encode(0x80, key_identifier(issuer.certificate)))
     extensions = der.sequence(
         der.extension(_AUTHORITY_KEY_IDENTIFIER, identifier), der.extension(_NUMBER, der.integer(number))
     )
     content = der.sequence(
         _VERSION_2,
-        algorithm_of(issuer.key),
+        signature_algorithm(issuer.key),
         issuer.certificate.subject.public_bytes(),
         der.time(this_update),
         der.time(next_update),
@@ -54,7 +54,7 @@ def make_crl(
         der.encode(der.SEQUENCE, entries) if entries else b"",
         der.explicit(0, extensions),
     )
-    crl = signed(issuer.key, content)
+    crl = encode_signed(issuer.key, content)
     _check_signature(crl, issuer.certificate)
     return crl
 
@@ -62,11 +62,11 @@ def make_crl(
 _REASON_EXTENSIONS = {
     # RFC 5280 5.3.1: unspecified is said by leaving the reason out.
     name: der.sequence(der.extension(_REASON, der.encode(der.ENUMERATED, bytes((code,))))) if code else b""
-    for name, code in REASONS.items()
+    for name, code in REVOCATION_REASONS.items()
 }
 
 
-def _entry(serial: bytes, revocation: Revoked) -> bytes:
+def _encode_entry(serial: bytes, revocation: Revocation) -> bytes:
     padding = b"\0" if serial[0] & 0x80 else b""
     number = der.encode(der.INTEGER, padding + serial)
     return der.sequence(number, der.time(revocation.at), _REASON_EXTENSIONS[revocation.reason])

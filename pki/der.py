@@ -32,7 +32,7 @@ _EXPLICIT_VERSION = 0xA0
 # RFC 5280 4.1.2.5: two digits for the years 1950 to 2049.
 _YEARS_OF_TWO_DIGITS = range(1950, 2050)
 
-_OID_OCTETS_MOST = 63
+_MAX_OID_OCTETS = 63
 # That of a UUID (X.667) is the largest in use.
 _OID_ARC_END = 1 << 128
 
@@ -44,7 +44,7 @@ class Element(NamedTuple):
     encoded: bytes
 
 
-def read(data: bytes, at: int = 0) -> tuple[Element, int]:
+def read_element(data: bytes, at: int = 0) -> tuple[Element, int]:
     """The element at `at` and the place after it. Tags of one byte and definite lengths only: X.509 has no others."""
     if at + 2 > len(data):
         raise DerDamaged(f"byte {at}: the data ends within a tag or length")
@@ -63,14 +63,14 @@ def read(data: bytes, at: int = 0) -> tuple[Element, int]:
     return Element(tag, data[start:end], data[at:end]), end
 
 
-def children(content: bytes) -> Iterator[Element]:
+def iter_children(content: bytes) -> Iterator[Element]:
     at = 0
     while at < len(content):
-        element, at = read(content, at)
+        element, at = read_element(content, at)
         yield element
 
 
-def expect(element: Element, tag: int) -> Element:
+def require_tag(element: Element, tag: int) -> Element:
     if element.tag != tag:
         raise DerDamaged(f"tag 0x{element.tag:02x} stands where 0x{tag:02x} must")
     return element
@@ -133,9 +133,9 @@ def extension(identifier: str, value: bytes, *, critical: bool = False) -> bytes
     return sequence(object_identifier(identifier), flag, encode(OCTET_STRING, value))
 
 
-def dotted(content: bytes) -> str:
+def decode_oid(content: bytes) -> str:
     """The dotted form of an object identifier (X.690 8.19), within the bounds that other readers have."""
-    if len(content) > _OID_OCTETS_MOST:
+    if len(content) > _MAX_OID_OCTETS:
         raise DerDamaged(f"an object identifier of {len(content)} octets")
     arcs: list[int] = []
     value = 0
@@ -154,13 +154,13 @@ def dotted(content: bytes) -> str:
     return ".".join(str(arc) for arc in (first, arcs[0] - 40 * first, *arcs[1:]))
 
 
-def names_of(tbs_certificate: bytes) -> tuple[bytes, bytes]:
+def read_names(tbs_certificate: bytes) -> tuple[bytes, bytes]:
     """(issuer, subject) of a TBSCertificate (RFC 5280 4.1), each as the DER that stands there."""
-    outer, _ = read(tbs_certificate)
-    fields = list(children(expect(outer, SEQUENCE).content))
+    outer, _ = read_element(tbs_certificate)
+    fields = list(iter_children(require_tag(outer, SEQUENCE).content))
     if fields and fields[0].tag == _EXPLICIT_VERSION:
         del fields[0]
     if len(fields) < 5:
         raise DerDamaged("a TBSCertificate of fewer than five fields")
     # serialNumber, signature, issuer, validity, subject
-    return expect(fields[2], SEQUENCE).encoded, expect(fields[4], SEQUENCE).encoded
+    return require_tag(fields[2], SEQUENCE).encoded, require_tag(fields[4], SEQUENCE).encoded

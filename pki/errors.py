@@ -83,7 +83,7 @@ class StatusNotUsable(PkiError):
 
 
 # What `cryptography` and pki raise over bytes that are not what they should be.
-UNREADABLE = (
+UNREADABLE_ERRORS = (
     ValueError,
     TypeError,
     IndexError,

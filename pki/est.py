@@ -12,7 +12,7 @@ from pki.errors import RequestNotAllowed
 from pki.keys import KeyKind
 
 # A request with the largest key and twenty names has a few kilobytes.
-MOST_BODY_OCTETS = 64 * 1024
+MAX_BODY_OCTETS = 64 * 1024
 _PEM_BEGIN = b"-----BEGIN"
 
 _RSA_ENCRYPTION = "1.2.840.113549.1.1.1"
@@ -31,8 +31,8 @@ def read_body(body: bytes) -> bytes:
     RFC 7030 sends base64 whatever Content-Transfer-Encoding says, or says nothing (RFC 8951 2.1); bare DER and PEM are
     taken as well. Raises RequestNotAllowed.
     """
-    if len(body) > MOST_BODY_OCTETS:
-        raise RequestNotAllowed(f"The body has {len(body)} bytes; at most {MOST_BODY_OCTETS} are read.")
+    if len(body) > MAX_BODY_OCTETS:
+        raise RequestNotAllowed(f"The body has {len(body)} bytes; at most {MAX_BODY_OCTETS} are read.")
     if body[:1] == bytes((der.SEQUENCE,)) and body[1:2] >= b"\x80":
         return body
     if body.lstrip().startswith(_PEM_BEGIN):
@@ -48,29 +48,29 @@ def certificates_only(certificates: Sequence[x509.Certificate]) -> bytes:
     return pkcs7.serialize_certificates(list(certificates), Encoding.DER)
 
 
-def key_attributes(kind: KeyKind) -> bytes:
+def encode_key_attributes(kind: KeyKind) -> bytes:
     """CsrAttrs (RFC 7030 4.5.2) that ask for a key of this kind and the hash that goes with it, DER."""
     if kind in _CURVES:
         curve, signature = _CURVES[kind]
-        key = _attribute(_EC_PUBLIC_KEY, _identifier(curve))
+        key = _encode_attribute(_EC_PUBLIC_KEY, _encode_identifier(curve))
     else:
         bits = int(kind.removeprefix("rsa-"))
         # A leading zero bit keeps the number positive (X.690 8.3).
-        key = _attribute(_RSA_ENCRYPTION, der.encode(der.INTEGER, bits.to_bytes(bits.bit_length() // 8 + 1)))
+        key = _encode_attribute(_RSA_ENCRYPTION, der.encode(der.INTEGER, bits.to_bytes(bits.bit_length() // 8 + 1)))
         signature = _SHA256_WITH_RSA
-    return der.encode(der.SEQUENCE, key + _identifier(signature))
+    return der.encode(der.SEQUENCE, key + _encode_identifier(signature))
 
 
-def _attribute(kind: str, value: bytes) -> bytes:
-    return der.encode(der.SEQUENCE, _identifier(kind) + der.encode(der.SET, value))
+def _encode_attribute(kind: str, value: bytes) -> bytes:
+    return der.encode(der.SEQUENCE, _encode_identifier(kind) + der.encode(der.SET, value))
 
 
-def _identifier(dotted: str) -> bytes:
+def _encode_identifier(dotted: str) -> bytes:
     first, second, *rest = map(int, dotted.split("."))
-    return der.encode(der.OBJECT_IDENTIFIER, b"".join(map(_base128, (40 * first + second, *rest))))
+    return der.encode(der.OBJECT_IDENTIFIER, b"".join(map(_encode_base128, (40 * first + second, *rest))))
 
 
-def _base128(arc: int) -> bytes:
+def _encode_base128(arc: int) -> bytes:
     octets = [arc & 0x7F]
     while arc := arc >> 7:
         octets.append(0x80 | arc & 0x7F)

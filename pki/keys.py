@@ -27,11 +27,11 @@ PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 _CURVES: dict[str, ec.EllipticCurve] = {"ecdsa-p256": ec.SECP256R1(), "ecdsa-p384": ec.SECP384R1()}
 _RSA_BITS = {"rsa-2048": 2048, "rsa-3072": 3072}
 KEY_KINDS = (*_CURVES, *_RSA_BITS)
-_RSA_LEAST_BITS = 2048
+_MIN_RSA_BITS = 2048
 # Larger ones cost the server milliseconds for each handshake: a client could choose how much work it makes.
-_RSA_MOST_BITS = 4096
-_KEY_FILE_BYTES_MOST = 32 * 1024
-_CURVES_ACCEPTED = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+_MAX_RSA_BITS = 4096
+_MAX_KEY_FILE_BYTES = 32 * 1024
+_ACCEPTED_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 
 
 def generate_key(kind: KeyKind = "ecdsa-p256") -> PrivateKey:
@@ -42,10 +42,10 @@ def generate_key(kind: KeyKind = "ecdsa-p256") -> PrivateKey:
 
 def require_acceptable(key: PublicKeyTypes) -> PublicKey:
     """The key, if a certificate may hold it: ECDSA on a NIST curve, or RSA of 2,048 to 4,096 bits."""
-    if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _CURVES_ACCEPTED):
+    if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _ACCEPTED_CURVES):
         return key
     if isinstance(key, rsa.RSAPublicKey):
-        if not _RSA_LEAST_BITS <= key.key_size <= _RSA_MOST_BITS:
+        if not _MIN_RSA_BITS <= key.key_size <= _MAX_RSA_BITS:
             raise KeyNotAllowed(f"The RSA key has {key.key_size} bits; 2,048 to 4,096 are allowed.")
         if key.public_numbers().e < 65537:
             raise KeyNotAllowed("The RSA key's public exponent is below 65537; make a new key.")
@@ -71,8 +71,8 @@ def encrypted_key_pem(key: PrivateKey, passphrase: str) -> bytes:
 
 
 def load_encrypted_key(data: bytes, passphrase: str) -> PrivateKey:
-    if len(data) > _KEY_FILE_BYTES_MOST:
-        raise KeyNotAllowed(f"The file has {len(data)} bytes; a key has at most {_KEY_FILE_BYTES_MOST}.")
+    if len(data) > _MAX_KEY_FILE_BYTES:
+        raise KeyNotAllowed(f"The file has {len(data)} bytes; a key has at most {_MAX_KEY_FILE_BYTES}.")
     try:
         key = load_pem_private_key(data, passphrase.encode())
     except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
@@ -101,7 +101,7 @@ def _require_kind(key: PrivateKeyTypes) -> PrivateKey:
     return key
 
 
-def same_public_key(one: PublicKeyTypes, other: PublicKeyTypes) -> bool:
+def is_same_public_key(one: PublicKeyTypes, other: PublicKeyTypes) -> bool:
     return _spki(one) == _spki(other)
 
 
@@ -112,9 +112,9 @@ def public_key_digest(key: PublicKeyTypes) -> bytes:
 
 def key_bits(key: PublicKeyTypes) -> bytes:
     """What identifies a key by its hash (RFC 5280 4.2.1.2 (1), RFC 6960 4.1.1): the BIT STRING's octets."""
-    outer, _ = der.read(_spki(key))
-    *_, bits = der.children(outer.content)
-    return der.expect(bits, der.BIT_STRING).content[1:]
+    outer, _ = der.read_element(_spki(key))
+    *_, bits = der.iter_children(outer.content)
+    return der.require_tag(bits, der.BIT_STRING).content[1:]
 
 
 def _spki(key: PublicKeyTypes) -> bytes:

@@ -32,7 +32,7 @@ _URI_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _URI_CHARACTERS = re.compile(r"[!-~]+")
 _PRINTABLE = re.compile(r"[A-Za-z0-9 '()+,./:=?-]*")
 # Control, format (invisible or turning the writing direction), surrogate, private, unassigned; line and paragraph ends.
-_CATEGORIES_REFUSED = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_REFUSED_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def clean_text(value: str, *, what: str, limit: int) -> str:
     if len(value) > limit:
         raise NameNotAllowed(f"{what}: {len(value)} characters; at most {limit} are allowed.")
     for character in value:
-        if unicodedata.category(character) in _CATEGORIES_REFUSED:
+        if unicodedata.category(character) in _REFUSED_CATEGORIES:
             raise NameNotAllowed(f"{what}: the character U+{ord(character):04X} is not allowed.")
     return value
 
@@ -78,19 +78,19 @@ def subject_name(common_name: str, *, organisation: str = "", serial_number: str
     return x509.Name(attributes)
 
 
-def san(kind: SanKind, value: str) -> San:
+def build_san(kind: SanKind, value: str) -> San:
     """A checked alternative name; a DNS name comes out in lower case."""
     match kind:
         case "dns":
-            return San(kind, _dns(value))
+            return San(kind, _check_dns(value))
         case "email":
-            return San(kind, _email(value))
+            return San(kind, _check_email(value))
         case "uri":
-            return San(kind, _uri(value))
+            return San(kind, _check_uri(value))
         case "upn":
-            return San(kind, _upn(value))
+            return San(kind, _check_upn(value))
         case "ip":
-            return San(kind, _ip(value))
+            return San(kind, _check_ip(value))
 
 
 def parse_san(text: str) -> San:
@@ -98,11 +98,11 @@ def parse_san(text: str) -> San:
     kind, separator, value = text.partition(":")
     for known in SAN_KINDS:
         if separator and kind == known:
-            return san(known, value)
+            return build_san(known, value)
     raise NameNotAllowed(f"alternative name: {text!r} must begin with one of {', '.join(f'{k}:' for k in SAN_KINDS)}")
 
 
-def _dns(value: str) -> str:
+def _check_dns(value: str) -> str:
     name = value.lower()
     if len(name) > _DNS_LIMIT or not all(_DNS_LABEL.fullmatch(label) for label in name.split(".")):
         raise NameNotAllowed(
@@ -112,14 +112,14 @@ def _dns(value: str) -> str:
     return name
 
 
-def _email(value: str) -> str:
+def _check_email(value: str) -> str:
     local, _, domain = value.rpartition("@")
     if len(value) > _TEXT_LIMIT or not _EMAIL_LOCAL.fullmatch(local):
         raise NameNotAllowed(f"email: {value!r} is not an address of ASCII characters (RFC 5280 4.2.1.6).")
-    return f"{local}@{_dns(domain)}"
+    return f"{local}@{_check_dns(domain)}"
 
 
-def _uri(value: str) -> str:
+def _check_uri(value: str) -> str:
     try:
         parts = urlsplit(value)
     except ValueError as exc:
@@ -130,7 +130,7 @@ def _uri(value: str) -> str:
     return value
 
 
-def _upn(value: str) -> str:
+def _check_upn(value: str) -> str:
     checked = clean_text(value, what="upn", limit=_TEXT_LIMIT)
     local, _, domain = checked.rpartition("@")
     if not local or not domain:
@@ -138,23 +138,23 @@ def _upn(value: str) -> str:
     return checked
 
 
-def _ip(value: str) -> str:
+def _check_ip(value: str) -> str:
     try:
         return str(ipaddress.ip_address(value))
     except ValueError as exc:
         raise NameNotAllowed(f"ip: {value!r} is not an IPv4 or IPv6 address.") from exc
 
 
-def general_names(sans: Iterable[San]) -> list[x509.GeneralName]:
-    names = [_general_name(item) for item in dict.fromkeys(sans)]
+def build_general_names(sans: Iterable[San]) -> list[x509.GeneralName]:
+    names = [_build_general_name(item) for item in dict.fromkeys(sans)]
     if len(names) > _SANS_LIMIT:
         raise NameNotAllowed(f"{len(names)} alternative names; at most {_SANS_LIMIT} are allowed.")
     return names
 
 
-def _general_name(item: San) -> x509.GeneralName:
+def _build_general_name(item: San) -> x509.GeneralName:
     # Checked again, so that a San made by hand cannot slip through.
-    value = san(item.kind, item.value).value
+    value = build_san(item.kind, item.value).value
     match item.kind:
         case "dns":
             return x509.DNSName(value)
@@ -168,16 +168,16 @@ def _general_name(item: San) -> x509.GeneralName:
             return x509.IPAddress(ipaddress.ip_address(value))
 
 
-def sans_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> tuple[San, ...]:
+def read_sans(certificate: x509.Certificate | x509.CertificateSigningRequest) -> tuple[San, ...]:
     """The alternative names of the kinds known here; others are left out."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return ()
-    return tuple(filter(None, map(_san_of, names)))
+    return tuple(filter(None, map(_read_san, names)))
 
 
-def _san_of(name: x509.GeneralName) -> San | None:
+def _read_san(name: x509.GeneralName) -> San | None:
     match name:
         case x509.DNSName(value=value):
             return San("dns", value)
@@ -188,19 +188,19 @@ def _san_of(name: x509.GeneralName) -> San | None:
         case x509.IPAddress(value=ipaddress.IPv4Address() | ipaddress.IPv6Address() as value):
             return San("ip", str(value))
         case x509.OtherName(type_id=type_id, value=value) if type_id == UPN_OID:
-            content = der.expect(der.read(value)[0], der.UTF8_STRING).content
+            content = der.require_tag(der.read_element(value)[0], der.UTF8_STRING).content
             return San("upn", content.decode())
         case _:
             return None
 
 
-def common_name_of(name: x509.Name) -> str:
+def read_common_name(name: x509.Name) -> str:
     """The last common name, "" where there is none."""
     values = name.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(values[-1].value) if values else ""
 
 
-def organisation_of(name: x509.Name) -> str:
+def read_organisation(name: x509.Name) -> str:
     """ "" where there is none."""
     values = name.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     return str(values[0].value) if values else ""

@@ -15,19 +15,19 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from pki import der
 from pki.errors import DerDamaged, OcspRequestMalformed
-from pki.keys import PrivateKey, key_bits, same_public_key
-from pki.revocation import REASONS, Revoked
-from pki.signed import signed
+from pki.keys import PrivateKey, is_same_public_key, key_bits
+from pki.revocation import REVOCATION_REASONS, Revocation
+from pki.signed_structures import encode_signed
 
-REQUEST_BYTES_MOST = 4096
-CERTIFICATES_MOST = 20
+MAX_REQUEST_BYTES = 4096
+MAX_CERTIFICATES = 20
 # RFC 9654 2.1: what is not of 1 to 128 octets must be refused, and at least 32 must be answered.
 _NONCE_OCTETS = range(1, 129)
 # RFC 5280 4.1.2.2 allows 20; a leading zero keeps the number positive.
-_SERIAL_OCTETS_MOST = 21
+_MAX_SERIAL_OCTETS = 21
 
-_NONCE = "1.3.6.1.5.5.7.48.1.2"
-_BASIC = der.object_identifier("1.3.6.1.5.5.7.48.1.1")
+_NONCE_OID = "1.3.6.1.5.5.7.48.1.2"
+_BASIC_RESPONSE_OID = der.object_identifier("1.3.6.1.5.5.7.48.1.1")
 _HASHES: dict[bytes, tuple[str, int]] = {
     der.object_identifier("1.3.14.3.2.26"): ("sha1", 20),
     der.object_identifier("2.16.840.1.101.3.4.2.1"): ("sha256", 32),
@@ -35,11 +35,11 @@ _HASHES: dict[bytes, tuple[str, int]] = {
 _NULL = der.encode(der.NULL, b"")
 
 # OCSPResponseStatus (RFC 6960 4.2.1). Such an answer is not signed.
-Refusal = Literal["malformedRequest", "internalError", "tryLater", "unauthorized"]
-_REFUSALS: dict[Refusal, int] = {"malformedRequest": 1, "internalError": 2, "tryLater": 3, "unauthorized": 6}
+OcspRefusal = Literal["malformedRequest", "internalError", "tryLater", "unauthorized"]
+_REFUSALS: dict[OcspRefusal, int] = {"malformedRequest": 1, "internalError": 2, "tryLater": 3, "unauthorized": 6}
 # "good", "unknown", or when and why it was revoked.
-Status = Literal["good", "unknown"] | Revoked
-_CHOICES = {"good": b"\x80\x00", "unknown": b"\x82\x00"}
+CertificateStatus = Literal["good", "unknown"] | Revocation
+_STATUS_CHOICES = {"good": b"\x80\x00", "unknown": b"\x82\x00"}
 
 
 class CertId(NamedTuple):
@@ -66,20 +66,20 @@ def read_request(data: bytes) -> OcspRequest:
 
     Its signature, if it has one, and who asks are not looked at: anybody may ask.
     """
-    if len(data) > REQUEST_BYTES_MOST:
-        raise OcspRequestMalformed(f"The request has {len(data)} bytes; at most {REQUEST_BYTES_MOST} are read.")
+    if len(data) > MAX_REQUEST_BYTES:
+        raise OcspRequestMalformed(f"The request has {len(data)} bytes; at most {MAX_REQUEST_BYTES} are read.")
     try:
-        return _request(data)
+        return _parse_request(data)
     except DerDamaged as exc:
         raise OcspRequestMalformed(f"This is no OCSP request: {exc}.") from exc
 
 
-def _request(data: bytes) -> OcspRequest:
-    outer = _whole(data)
-    parts = list(der.children(outer))
+def _parse_request(data: bytes) -> OcspRequest:
+    outer = _read_whole(data)
+    parts = list(der.iter_children(outer))
     if not parts or len(parts) > 2 or any(part.tag != 0xA0 for part in parts[1:]):
         raise DerDamaged("the outermost sequence has other parts than it may")
-    fields = list(der.children(der.expect(parts[0], der.SEQUENCE).content))
+    fields = list(der.iter_children(der.require_tag(parts[0], der.SEQUENCE).content))
     if fields and fields[0].tag == 0xA0:
         if fields[0].content != b"\x02\x01\x00":
             raise DerDamaged("the version is not 1")
@@ -88,40 +88,40 @@ def _request(data: bytes) -> OcspRequest:
         del fields[0]
     if not fields or len(fields) > 2:
         raise DerDamaged("the list of requests is missing, or more than extensions follow it")
-    asked = list(der.children(der.expect(fields[0], der.SEQUENCE).content))
-    if not 0 < len(asked) <= CERTIFICATES_MOST:
-        raise DerDamaged(f"{len(asked)} certificates are asked about; 1 to {CERTIFICATES_MOST} may be")
-    nonce = _nonce(_explicit(fields[1], 2)) if len(fields) == 2 else None
-    return OcspRequest(tuple(map(_single, asked)), nonce)
+    asked = list(der.iter_children(der.require_tag(fields[0], der.SEQUENCE).content))
+    if not 0 < len(asked) <= MAX_CERTIFICATES:
+        raise DerDamaged(f"{len(asked)} certificates are asked about; 1 to {MAX_CERTIFICATES} may be")
+    nonce = _read_nonce(_read_explicit(fields[1], 2)) if len(fields) == 2 else None
+    return OcspRequest(tuple(map(_read_single, asked)), nonce)
 
 
-def _whole(data: bytes) -> bytes:
+def _read_whole(data: bytes) -> bytes:
     """Content of the one sequence that the data is."""
-    element, end = der.read(data)
+    element, end = der.read_element(data)
     if end != len(data):
         raise DerDamaged(f"{len(data) - end} bytes follow the end")
-    return der.expect(element, der.SEQUENCE).content
+    return der.require_tag(element, der.SEQUENCE).content
 
 
-def _explicit(element: der.Element, number: int) -> bytes:
+def _read_explicit(element: der.Element, number: int) -> bytes:
     """Content of the one sequence within the explicit tag."""
-    return _whole(der.expect(element, 0xA0 | number).content)
+    return _read_whole(der.require_tag(element, 0xA0 | number).content)
 
 
-def _single(element: der.Element) -> CertId:
-    parts = list(der.children(der.expect(element, der.SEQUENCE).content))
+def _read_single(element: der.Element) -> CertId:
+    parts = list(der.iter_children(der.require_tag(element, der.SEQUENCE).content))
     if not parts or len(parts) > 2:
         raise DerDamaged("a request of other than one or two parts")
     if len(parts) == 2:
-        _require_none_critical(_extensions(_explicit(parts[1], 0)))
-    fields = list(der.children(der.expect(parts[0], der.SEQUENCE).content))
+        _require_none_critical(_read_extensions(_read_explicit(parts[1], 0)))
+    fields = list(der.iter_children(der.require_tag(parts[0], der.SEQUENCE).content))
     if len(fields) != 4:
         raise DerDamaged("a CertID of other than four parts")
     algorithm, name_hash, key_hash, number = fields
-    der.expect(name_hash, der.OCTET_STRING)
-    der.expect(key_hash, der.OCTET_STRING)
-    hash_name, algorithm_encoded = _hash(algorithm, len(name_hash.content), len(key_hash.content))
-    serial, serial_encoded = _serial(number)
+    der.require_tag(name_hash, der.OCTET_STRING)
+    der.require_tag(key_hash, der.OCTET_STRING)
+    hash_name, algorithm_encoded = _read_hash_algorithm(algorithm, len(name_hash.content), len(key_hash.content))
+    serial, serial_encoded = _read_serial(number)
     encoded = der.sequence(
         algorithm_encoded,
         der.encode(der.OCTET_STRING, name_hash.content),
@@ -131,9 +131,9 @@ def _single(element: der.Element) -> CertId:
     return CertId(hash_name, name_hash.content, key_hash.content, serial, encoded)
 
 
-def _hash(algorithm: der.Element, *lengths: int) -> tuple[str, bytes]:
+def _read_hash_algorithm(algorithm: der.Element, *lengths: int) -> tuple[str, bytes]:
     """Name and AlgorithmIdentifier; the parameters may be NULL or left out (RFC 4055 2.1) and stay as they came."""
-    parts = list(der.children(der.expect(algorithm, der.SEQUENCE).content))
+    parts = list(der.iter_children(der.require_tag(algorithm, der.SEQUENCE).content))
     if not parts or parts[0].tag != der.OBJECT_IDENTIFIER or any(part.encoded != _NULL for part in parts[1:2]):
         raise DerDamaged("the hash algorithm cannot be read")
     if len(parts) > 2:
@@ -142,15 +142,15 @@ def _hash(algorithm: der.Element, *lengths: int) -> tuple[str, bytes]:
     name, octets = _HASHES.get(identifier, ("", 0))
     if not name:
         # It stands in the answer: known or not, it must be an identifier.
-        der.dotted(parts[0].content)
+        der.decode_oid(parts[0].content)
     if name and any(length != octets for length in lengths):
         raise DerDamaged(f"a hash of {name} has {octets} octets")
     return name, der.sequence(identifier, *(_NULL for _ in parts[1:]))
 
 
-def _serial(number: der.Element) -> tuple[bytes, bytes]:
-    content = der.expect(number, der.INTEGER).content
-    if not 0 < len(content) <= _SERIAL_OCTETS_MOST:
+def _read_serial(number: der.Element) -> tuple[bytes, bytes]:
+    content = der.require_tag(number, der.INTEGER).content
+    if not 0 < len(content) <= _MAX_SERIAL_OCTETS:
         raise DerDamaged(f"a serial number of {len(content)} octets")
     if len(content) > 1 and (content[0], content[1] >> 7) in ((0, 0), (0xFF, 1)):
         raise DerDamaged("a serial number with more octets than it needs")
@@ -164,12 +164,12 @@ class _Extension(NamedTuple):
     value: bytes
 
 
-def _extensions(content: bytes) -> list[_Extension]:
-    return [_extension(element) for element in der.children(content)]
+def _read_extensions(content: bytes) -> list[_Extension]:
+    return [_read_extension(element) for element in der.iter_children(content)]
 
 
-def _extension(element: der.Element) -> _Extension:
-    parts = list(der.children(der.expect(element, der.SEQUENCE).content))
+def _read_extension(element: der.Element) -> _Extension:
+    parts = list(der.iter_children(der.require_tag(element, der.SEQUENCE).content))
     identifier = parts.pop(0) if parts else element
     critical = False
     if parts and parts[0].tag == der.BOOLEAN:
@@ -177,26 +177,26 @@ def _extension(element: der.Element) -> _Extension:
         del parts[0]
     if len(parts) != 1:
         raise DerDamaged("an extension without a value, or with several")
-    name = der.dotted(der.expect(identifier, der.OBJECT_IDENTIFIER).content)
-    return _Extension(name, critical, der.expect(parts[0], der.OCTET_STRING).content)
+    name = der.decode_oid(der.require_tag(identifier, der.OBJECT_IDENTIFIER).content)
+    return _Extension(name, critical, der.require_tag(parts[0], der.OCTET_STRING).content)
 
 
 def _require_none_critical(extensions: list[_Extension]) -> None:
     for extension in extensions:
-        if extension.critical and extension.identifier != _NONCE:
+        if extension.critical and extension.identifier != _NONCE_OID:
             raise DerDamaged(f"the critical extension {extension.identifier} is not known here")
 
 
-def _nonce(content: bytes) -> bytes | None:
-    extensions = _extensions(content)
+def _read_nonce(content: bytes) -> bytes | None:
+    extensions = _read_extensions(content)
     _require_none_critical(extensions)
-    values = [extension.value for extension in extensions if extension.identifier == _NONCE]
+    values = [extension.value for extension in extensions if extension.identifier == _NONCE_OID]
     if not values:
         return None
     if len(values) > 1:
         raise DerDamaged("there are several nonces")
-    element, end = der.read(values[0])
-    nonce = der.expect(element, der.OCTET_STRING).content
+    element, end = der.read_element(values[0])
+    nonce = der.require_tag(element, der.OCTET_STRING).content
     if end != len(values[0]) or len(nonce) not in _NONCE_OCTETS:
         raise DerDamaged(f"a nonce of {len(nonce)} octets; it has 1 to {_NONCE_OCTETS.stop - 1} (RFC 9654 2.1)")
     return nonce
@@ -230,7 +230,7 @@ class OcspSigner:
     _certificates: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not same_public_key(self.certificate.public_key(), self.key.public_key()):
+        if not is_same_public_key(self.certificate.public_key(), self.key.public_key()):
             raise ValueError("the key does not belong to the signer's certificate")
         object.__setattr__(self, "certificate_ends", self.certificate.not_valid_after_utc)
         # byKey (RFC 6960 4.2.2.3): a SHA-1 that identifies, and protects nothing.
@@ -240,7 +240,12 @@ class OcspSigner:
         object.__setattr__(self, "_certificates", der.explicit(0, der.sequence(certificate)))
 
     def answer(
-        self, request: OcspRequest, statuses: Sequence[Status], *, this_update: datetime, next_update: datetime
+        self,
+        request: OcspRequest,
+        statuses: Sequence[CertificateStatus],
+        *,
+        this_update: datetime,
+        next_update: datetime,
     ) -> bytes:
         """An OCSPResponse with a status for each certificate of the request, in its order; it is produced now, that
         is at `this_update`, and echoes the nonce.
@@ -248,30 +253,32 @@ class OcspSigner:
         when = der.generalized_time(this_update)
         until = der.explicit(0, der.generalized_time(next_update))
         single = b"".join(
-            der.sequence(asked.encoded, _status(status), when, until)
+            der.sequence(asked.encoded, _encode_status(status), when, until)
             for asked, status in zip(request.certificates, statuses, strict=True)
         )
         extensions = b""
         if request.nonce is not None:
-            nonce = der.extension(_NONCE, der.encode(der.OCTET_STRING, request.nonce))
+            nonce = der.extension(_NONCE_OID, der.encode(der.OCTET_STRING, request.nonce))
             extensions = der.explicit(1, der.sequence(nonce))
         content = der.sequence(self._responder_id, when, der.encode(der.SEQUENCE, single), extensions)
-        basic = signed(self.key, content, self._certificates)
-        return _response(0, der.explicit(0, der.sequence(_BASIC, der.encode(der.OCTET_STRING, basic))))
+        basic = encode_signed(self.key, content, self._certificates)
+        return _encode_response(
+            0, der.explicit(0, der.sequence(_BASIC_RESPONSE_OID, der.encode(der.OCTET_STRING, basic)))
+        )
 
 
-def _status(status: Status) -> bytes:
+def _encode_status(status: CertificateStatus) -> bytes:
     if isinstance(status, str):
-        return _CHOICES[status]
-    reason = REASONS[status.reason]
+        return _STATUS_CHOICES[status]
+    reason = REVOCATION_REASONS[status.reason]
     # RFC 5280 5.3.1: unspecified is said by leaving the reason out.
     told = der.explicit(0, der.encode(der.ENUMERATED, bytes((reason,)))) if reason else b""
     return der.explicit(1, der.generalized_time(status.at) + told)
 
 
-def refusal(reason: Refusal) -> bytes:
-    return _response(_REFUSALS[reason], b"")
+def encode_refusal(reason: OcspRefusal) -> bytes:
+    return _encode_response(_REFUSALS[reason], b"")
 
 
-def _response(status: int, content: bytes) -> bytes:
+def _encode_response(status: int, content: bytes) -> bytes:
     return der.sequence(der.encode(der.ENUMERATED, bytes((status,))), content)

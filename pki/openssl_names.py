@@ -97,28 +97,28 @@ _BLANKS = " \t\n\v\f\r"
 _UPPER_TO_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 
-class _Entry(NamedTuple):
+class _NameAttribute(NamedTuple):
     type: der.Element
     value: der.Element
 
 
-def _relative_names(name: bytes) -> list[list[_Entry]]:
-    outer, end = der.read(name)
+def _relative_names(name: bytes) -> list[list[_NameAttribute]]:
+    outer, end = der.read_element(name)
     if end != len(name):
         raise DerDamaged(f"{len(name) - end} bytes follow the name")
     relative_names = []
-    for relative in der.children(der.expect(outer, der.SEQUENCE).content):
+    for relative in der.iter_children(der.require_tag(outer, der.SEQUENCE).content):
         entries = []
-        for pair in der.children(der.expect(relative, der.SET).content):
-            parts = list(der.children(der.expect(pair, der.SEQUENCE).content))
+        for pair in der.iter_children(der.require_tag(relative, der.SET).content):
+            parts = list(der.iter_children(der.require_tag(pair, der.SEQUENCE).content))
             if len(parts) != 2:
                 raise DerDamaged("an attribute of a name must be a type and a value")
-            entries.append(_Entry(der.expect(parts[0], der.OBJECT_IDENTIFIER), parts[1]))
+            entries.append(_NameAttribute(der.require_tag(parts[0], der.OBJECT_IDENTIFIER), parts[1]))
         relative_names.append(entries)
     return relative_names
 
 
-def _octets_shown(value: der.Element) -> bytes:
+def _displayed_octets(value: der.Element) -> bytes:
     """OpenSSL shows bytes, not characters; of a BIT STRING (x500UniqueIdentifier) without the count of unused bits."""
     return value.content[1:] if value.tag == der.BIT_STRING else value.content
 
@@ -129,13 +129,13 @@ def _escape(octet: int) -> str:
     return f"\\{chr(octet)}" if octet in b"/+" else chr(octet)
 
 
-def one_line(name: x509.Name | bytes) -> str:
+def format_one_line(name: x509.Name | bytes) -> str:
     """A name (or its DER) as X509_NAME_oneline of OpenSSL 3 gives it: "/O=Alpha/CN=Alpha Issuing CA"."""
     shown = []
     for entries in _relative_names(name if isinstance(name, bytes) else name.public_bytes()):
         for index, entry in enumerate(entries):
-            oid = der.dotted(entry.type.content)
-            value = "".join(map(_escape, _octets_shown(entry.value)))
+            oid = der.decode_oid(entry.type.content)
+            value = "".join(map(_escape, _displayed_octets(entry.value)))
             shown.append(f"{'+' if index else '/'}{SHORT_NAMES.get(oid, oid)[:_TYPE_LIMIT]}={value}")
     return "".join(shown)
 
@@ -163,7 +163,7 @@ def _fold(text: str) -> str:
     return "".join(folded)
 
 
-def name_hash(name: x509.Name | bytes) -> str:
+def compute_name_hash(name: x509.Name | bytes) -> str:
     """X509_NAME_hash: 8 hex digits, the first four bytes of SHA-1 over the canonical name, as a little-endian number.
 
     Canonical means: every string as UTF8String, ASCII in lower case, blanks trimmed and runs of them made one, without
@@ -180,12 +180,12 @@ def name_hash(name: x509.Name | bytes) -> str:
 
 
 def subject_line(certificate: x509.Certificate) -> str:
-    return one_line(der.names_of(certificate.tbs_certificate_bytes)[1])
+    return format_one_line(der.read_names(certificate.tbs_certificate_bytes)[1])
 
 
 def issuer_line(certificate: x509.Certificate) -> str:
-    return one_line(der.names_of(certificate.tbs_certificate_bytes)[0])
+    return format_one_line(der.read_names(certificate.tbs_certificate_bytes)[0])
 
 
 def subject_hash(certificate: x509.Certificate) -> str:
-    return name_hash(der.names_of(certificate.tbs_certificate_bytes)[1])
+    return compute_name_hash(der.read_names(certificate.tbs_certificate_bytes)[1])

@@ -1,4 +1,4 @@
-"""Certificate profiles: a written form (JSON-like) is checked as a whole and becomes a `Profile`, which issuing obeys.
+"""Certificate profiles: a JSON-like form, checked as a whole, becomes a `CertificateProfile`.
 
 Written form of one profile; `backdate_minutes`, `path_length`, `allowed_names`, `required_names`, `ocsp_no_check` and
 what limits a tenant's own choice (`validity_days_most`, `keys`) may be left out:
@@ -36,12 +36,12 @@ EXTENDED_KEY_USAGES = {
     # id-kp-cmcRA (RFC 6402 2.10): who holds the key answers enrolments for the authority.
     "registration-authority": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.28"),
 }
-_DAYS_MOST = 36525
-_BACKDATE_MINUTES_MOST = 1440
+_MAX_DAYS = 36525
+_MAX_BACKDATE_MINUTES = 1440
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class CertificateProfile:
     name: str
     authority: bool
     # None: any number of authorities may follow (RFC 5280 4.2.1.9).
@@ -61,7 +61,7 @@ class Profile:
     keys: frozenset[KeyKind]
 
 
-class _Reader:
+class _ProfileReader:
     """Takes one field after the other from a written profile and notes what is wrong with it."""
 
     def __init__(self, name: str, written: Mapping[str, Any], mistakes: list[str]) -> None:
@@ -117,43 +117,43 @@ class _Reader:
             self.refuse(field, "there is no such field")
 
 
-def parse_profiles(written: Mapping[str, Mapping[str, Any]]) -> dict[str, Profile]:
+def parse_profiles(written: Mapping[str, Mapping[str, Any]]) -> dict[str, CertificateProfile]:
     """Validated profiles by name. Raises ProfileErrors with every mistake of every profile."""
     mistakes: list[str] = []
-    profiles = {name: _parse(name, fields, mistakes) for name, fields in written.items()}
+    profiles = {name: _parse_profile(name, fields, mistakes) for name, fields in written.items()}
     if mistakes:
         raise ProfileErrors(mistakes)
     return profiles
 
 
-def _parse(name: str, written: Mapping[str, Any], mistakes: list[str]) -> Profile:
-    reader = _Reader(name, written, mistakes)
+def _parse_profile(name: str, written: Mapping[str, Any], mistakes: list[str]) -> CertificateProfile:
+    reader = _ProfileReader(name, written, mistakes)
     key = cast(KeyKind, reader.choice("key", KEY_KINDS, default="ecdsa-p256"))
-    days = reader.required_number("validity_days", 1, _DAYS_MOST)
-    profile = Profile(
+    days = reader.required_number("validity_days", 1, _MAX_DAYS)
+    profile = CertificateProfile(
         name=name,
         authority=reader.flag("authority"),
         path_length=reader.optional_number("path_length", 0, 5),
         key=key,
         validity=timedelta(days=days),
-        backdate=timedelta(minutes=reader.number("backdate_minutes", 0, _BACKDATE_MINUTES_MOST, default=60)),
+        backdate=timedelta(minutes=reader.number("backdate_minutes", 0, _MAX_BACKDATE_MINUTES, default=60)),
         key_usage=frozenset(reader.choices("key_usage", KEY_USAGES)),
         extended_key_usage=reader.choices("extended_key_usage", tuple(EXTENDED_KEY_USAGES)),
         allowed_names=cast(frozenset[SanKind], frozenset(reader.choices("allowed_names", SAN_KINDS))),
         required_names=cast(frozenset[SanKind], frozenset(reader.choices("required_names", SAN_KINDS))),
         ocsp_no_check=reader.flag("ocsp_no_check"),
-        validity_most=timedelta(days=reader.number("validity_days_most", 1, _DAYS_MOST, default=days)),
+        validity_most=timedelta(days=reader.number("validity_days_most", 1, _MAX_DAYS, default=days)),
         keys=cast(frozenset[KeyKind], frozenset(reader.choices("keys", KEY_KINDS))) | {key},
     )
-    _check_together(profile, reader)
+    _check_consistency(profile, reader)
     reader.finish()
     return profile
 
 
-def adjust(profile: Profile, written: Mapping[str, Any]) -> Profile:
+def adjust_profile(profile: CertificateProfile, written: Mapping[str, Any]) -> CertificateProfile:
     """The profile with a tenant's own choice. Raises ProfileErrors with every mistake."""
     mistakes: list[str] = []
-    reader = _Reader(profile.name, written, mistakes)
+    reader = _ProfileReader(profile.name, written, mistakes)
     days = reader.number("validity_days", 1, profile.validity_most.days, default=profile.validity.days)
     kinds = tuple(kind for kind in KEY_KINDS if kind in profile.keys)
     key = cast(KeyKind, reader.choice("key", kinds, default=profile.key))
@@ -163,7 +163,7 @@ def adjust(profile: Profile, written: Mapping[str, Any]) -> Profile:
     return replace(profile, validity=timedelta(days=days), key=key)
 
 
-def _check_together(profile: Profile, reader: _Reader) -> None:
+def _check_consistency(profile: CertificateProfile, reader: _ProfileReader) -> None:
     signs_certificates = "key-cert-sign" in profile.key_usage
     if profile.authority and not signs_certificates:
         reader.refuse("key_usage", "an authority needs key-cert-sign")
@@ -186,7 +186,7 @@ def _check_together(profile: Profile, reader: _Reader) -> None:
 # Windows, Android and Apple ask of a RADIUS server's certificate: serverAuth, a DNS name as alternative name, (Apple)
 # a life of at most 825 days.
 _ANY_KEY = list(KEY_KINDS)
-BUILT_IN: Mapping[str, Mapping[str, Any]] = {
+BUILT_IN_PROFILES: Mapping[str, Mapping[str, Any]] = {
     "root": {
         "authority": True,
         "key": "ecdsa-p256",
@@ -280,4 +280,4 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
         "keys": ["rsa-2048", "rsa-3072"],
     },
 }
-PROFILES = parse_profiles(BUILT_IN)
+PROFILES = parse_profiles(BUILT_IN_PROFILES)

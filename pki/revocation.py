@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 # CRLReason. 8 is for delta CRLs alone, of which there are none here.
-REASONS = {
+REVOCATION_REASONS = {
     "unspecified": 0,
     "keyCompromise": 1,
     "cACompromise": 2,
@@ -17,7 +17,7 @@ REASONS = {
 }
 
 
-class Revoked(NamedTuple):
+class Revocation(NamedTuple):
     at: datetime
     # A name of REASONS.
     reason: str

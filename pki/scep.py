@@ -41,11 +41,11 @@ _FAIL_INFO_TEXT = "1.3.6.1.5.5.7.24.1"
 
 _TEXTS = (der.PRINTABLE_STRING, der.UTF8_STRING, der.IA5_STRING)
 _OCTETS = (0x04,)
-_TRANSACTION_ID_MOST = 255
-_NONCE_BYTES, _NONCE_BYTES_MOST = 16, 64
-_CHALLENGE_MOST = 2048
+_MAX_TRANSACTION_ID = 255
+_NONCE_BYTES, _MAX_NONCE_BYTES = 16, 64
+_MAX_CHALLENGE = 2048
 # Text of a refusal that a device may show.
-_TEXT_MOST = 200
+_MAX_TEXT = 200
 
 # RFC 8894 3.5.2. SHA-384 is not of its list, and true; strongSwan 5.9.8 takes it for SCEPStandard and asks nothing
 # of a server without it.
@@ -53,7 +53,7 @@ CAPABILITIES = ("AES", "POSTPKIOperation", "Renewal", "SCEPStandard", "SHA-256",
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ScepRequest:
     """A pkiMessage as read; `require_proven` first, before anything in it is believed."""
 
     message_type: MessageType
@@ -71,81 +71,85 @@ class Request:
 
     def require_proven(self) -> None:
         """That the signer's key made the message. Raises AlgorithmRefused or SignatureRefused."""
-        cms.verify(self.signed)
+        cms.verify_signature(self.signed)
 
 
 @dataclass(frozen=True, slots=True)
-class Responder:
+class ScepResponder:
     """The registration authority, which opens envelopes and signs answers (RFC 8894 2.1.2)."""
 
     certificate: x509.Certificate
     key: rsa.RSAPrivateKey
 
 
-def read_request(data: bytes) -> Request:
+def read_request(data: bytes) -> ScepRequest:
     """Raises CmsDamaged where there is nothing that an answer could refer to."""
     signed = cms.read_signed(data)
-    message_type = _MESSAGE_TYPES.get(_text(signed, _MESSAGE_TYPE))
+    message_type = _MESSAGE_TYPES.get(_read_text(signed, _MESSAGE_TYPE))
     if message_type is None:
         raise CmsDamaged("The messageType is none of a request (RFC 8894 3.2.1.2).")
-    transaction_id = _text(signed, _TRANSACTION_ID)
-    if not 1 <= len(transaction_id) <= _TRANSACTION_ID_MOST:
-        raise CmsDamaged(f"The transactionID must have 1 to {_TRANSACTION_ID_MOST} characters.")
-    nonce = _value(signed, _SENDER_NONCE, _OCTETS)
-    if not 1 <= len(nonce) <= _NONCE_BYTES_MOST:
+    transaction_id = _read_text(signed, _TRANSACTION_ID)
+    if not 1 <= len(transaction_id) <= _MAX_TRANSACTION_ID:
+        raise CmsDamaged(f"The transactionID must have 1 to {_MAX_TRANSACTION_ID} characters.")
+    nonce = _read_value(signed, _SENDER_NONCE, _OCTETS)
+    if not 1 <= len(nonce) <= _MAX_NONCE_BYTES:
         raise CmsDamaged("The senderNonce must have 16 bytes.")
-    return Request(message_type, transaction_id, nonce, signed)
+    return ScepRequest(message_type, transaction_id, nonce, signed)
 
 
-def _value(signed: cms.SignedData, oid: str, tags: tuple[int, ...]) -> bytes:
+def _read_value(signed: cms.SignedData, oid: str, tags: tuple[int, ...]) -> bytes:
     attribute = signed.attributes.get(oid)
     if attribute is None or attribute.tag not in tags:
         raise CmsDamaged(f"The signed attribute {oid} is missing (RFC 8894 3.2.1).")
     return attribute.content
 
 
-def _text(signed: cms.SignedData, oid: str) -> str:
-    with cms.reading(f"attribute {oid} is no text"):
-        text = _value(signed, oid, _TEXTS).decode("ascii")
+def _read_text(signed: cms.SignedData, oid: str) -> str:
+    with cms.translate_parse_errors(f"attribute {oid} is no text"):
+        text = _read_value(signed, oid, _TEXTS).decode("ascii")
         if not text.isprintable():
             raise ValueError
     return text
 
 
-def challenge_of(request: bytes) -> str:
+def read_challenge(request: bytes) -> str:
     """The challengePassword (RFC 2985 5.4.1) of a PKCS#10 request in DER, "" where there is none. Raises CmsDamaged."""
-    with cms.reading("the challengePassword"):
+    with cms.translate_parse_errors("the challengePassword"):
         parsed = x509.load_der_x509_csr(request)
         try:
             attribute = parsed.attributes.get_attribute_for_oid(AttributeOID.CHALLENGE_PASSWORD)
         except x509.AttributeNotFound:
             return ""
-        if len(attribute.value) > _CHALLENGE_MOST:
+        if len(attribute.value) > _MAX_CHALLENGE:
             raise ValueError
         return attribute.value.decode()
 
 
-def success(request: Request, certificate: x509.Certificate, responder: Responder, cipher: ContentCipher) -> bytes:
+def build_success(
+    request: ScepRequest, certificate: x509.Certificate, responder: ScepResponder, cipher: ContentCipher
+) -> bytes:
     """A CertRep with the certificate alone, encrypted to the request's signer (RFC 8894 3.3.2).
 
     `cipher` is the request's, which its sender knows. Authorities are handed out by GetCACert: clients that take the
     first certificate they find must find theirs.
     """
     envelope = seal_envelope(cms.certificates_only([certificate]), request.signer, cipher)
-    return _answer(request, responder, envelope, {_PKI_STATUS: core.PrintableString(_SUCCESS)})
+    return _build_reply(request, responder, envelope, {_PKI_STATUS: core.PrintableString(_SUCCESS)})
 
 
-def failure(request: Request, fail_info: FailInfo, text: str, responder: Responder) -> bytes:
+def build_failure(request: ScepRequest, fail_info: FailInfo, text: str, responder: ScepResponder) -> bytes:
     """A CertRep that refuses; `text` says why (RFC 8894 3.2.1.4.6)."""
     attributes: dict[str, core.Asn1Value] = {
         _PKI_STATUS: core.PrintableString(_FAILURE),
         _FAIL_INFO: core.PrintableString(_FAIL_INFOS[fail_info]),
-        _FAIL_INFO_TEXT: core.UTF8String(text[:_TEXT_MOST]),
+        _FAIL_INFO_TEXT: core.UTF8String(text[:_MAX_TEXT]),
     }
-    return _answer(request, responder, b"", attributes)
+    return _build_reply(request, responder, b"", attributes)
 
 
-def _answer(request: Request, responder: Responder, content: bytes, attributes: Mapping[str, core.Asn1Value]) -> bytes:
+def _build_reply(
+    request: ScepRequest, responder: ScepResponder, content: bytes, attributes: Mapping[str, core.Asn1Value]
+) -> bytes:
     try:
         digest = request.signed.digest_name
     except AlgorithmRefused:
@@ -156,7 +160,7 @@ def _answer(request: Request, responder: Responder, content: bytes, attributes: 
         _SENDER_NONCE: core.OctetString(secrets.token_bytes(_NONCE_BYTES)),
         _RECIPIENT_NONCE: core.OctetString(request.sender_nonce),
     }
-    return cms.sign(
+    return cms.sign_content(
         content,
         attributes=common | dict(attributes),
         certificate=responder.certificate,

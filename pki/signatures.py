@@ -8,19 +8,19 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, paddin
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
 
-from pki.errors import UNREADABLE
+from pki.errors import UNREADABLE_ERRORS
 
 # Authorities in use at one time.
 _MAX_KEYS = 2_000
 # What a key or signature of another kind, or a damaged one, ends in.
-_NOT_SIGNED = (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError)
+_INVALID_SIGNATURE_ERRORS = (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError)
 
 
 def public_key_der(certificate_der: bytes) -> bytes:
     """SubjectPublicKeyInfo of a certificate; b"", which has signed nothing, where it does not parse."""
     try:
         key = x509.load_der_x509_certificate(certificate_der).public_key()
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         return b""
     return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
@@ -31,14 +31,14 @@ def is_signed_with(signed: x509.Certificate, public_key: bytes) -> bool:
     Names are not compared: OpenSSL, which built the chain, takes two spellings of one name for equal.
     """
     try:
-        _verify(signed, _loaded(public_key))
-    except _NOT_SIGNED:
+        _verify(signed, _load_key(public_key))
+    except _INVALID_SIGNATURE_ERRORS:
         return False
     return True
 
 
 @lru_cache(maxsize=_MAX_KEYS)
-def _loaded(public_key: bytes) -> PublicKeyTypes:
+def _load_key(public_key: bytes) -> PublicKeyTypes:
     return load_der_public_key(public_key)
 
 

@@ -13,17 +13,17 @@ from cryptography.hazmat.primitives.serialization.pkcs7 import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 
-from pki.errors import UNREADABLE, KeyNotAllowed, UploadNotReadable
-from pki.issuing import key_identifier
+from pki.errors import UNREADABLE_ERRORS, KeyNotAllowed, UploadNotReadable
+from pki.issuance import key_identifier
 from pki.keys import require_acceptable
 from pki.openssl_names import issuer_line, subject_line
 from pki.signatures import is_signed_with, public_key_der
 
-FILE_BYTES_MOST = 256 * 1024
-CERTIFICATES_MOST = 20
-_HASHES = (hashes.SHA256, hashes.SHA384, hashes.SHA512)
+MAX_FILE_BYTES = 256 * 1024
+MAX_CERTIFICATES = 20
+_STRONG_HASHES = (hashes.SHA256, hashes.SHA384, hashes.SHA512)
 # What OpenSSL understands of an authority; it refuses one with another critical extension (RFC 5280 4.2).
-_UNDERSTOOD = {
+_KNOWN_EXTENSIONS = {
     ExtensionOID.BASIC_CONSTRAINTS,
     ExtensionOID.KEY_USAGE,
     ExtensionOID.EXTENDED_KEY_USAGE,
@@ -33,46 +33,46 @@ _UNDERSTOOD = {
     ExtensionOID.POLICY_CONSTRAINTS,
     ExtensionOID.INHIBIT_ANY_POLICY,
 }
-_CLIENTS = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
+_CLIENT_USAGES = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
 
 
 def read_certificates(data: bytes) -> list[x509.Certificate]:
     """Certificates of a file: PEM, one or several; DER; or PKCS#7 (RFC 2315), either way. Raises UploadNotReadable."""
-    if len(data) > FILE_BYTES_MOST:
-        raise UploadNotReadable(f"The file has {len(data)} bytes; at most {FILE_BYTES_MOST} are read.")
+    if len(data) > MAX_FILE_BYTES:
+        raise UploadNotReadable(f"The file has {len(data)} bytes; at most {MAX_FILE_BYTES} are read.")
     if b"PRIVATE KEY-----" in data:
         raise UploadNotReadable("The file holds a private key. Nobody must have it but the authority: leave it out.")
-    found = _first_that_reads(data)
+    found = _parse_any_form(data)
     if not found:
         raise UploadNotReadable("The file holds no certificate in PEM, DER or PKCS#7.")
-    if len(found) > CERTIFICATES_MOST:
-        raise UploadNotReadable(f"The file holds {len(found)} certificates; at most {CERTIFICATES_MOST} are read.")
+    if len(found) > MAX_CERTIFICATES:
+        raise UploadNotReadable(f"The file holds {len(found)} certificates; at most {MAX_CERTIFICATES} are read.")
     for number, certificate in enumerate(found, 1):
-        _require_whole(certificate, number)
+        _require_readable(certificate, number)
     return found
 
 
-def _first_that_reads(data: bytes) -> list[x509.Certificate]:
+def _parse_any_form(data: bytes) -> list[x509.Certificate]:
     readers: Sequence[Callable[[bytes], list[x509.Certificate]]] = (
         (load_pem_pkcs7_certificates,)
         if b"-----BEGIN PKCS7" in data
         else (x509.load_pem_x509_certificates,)
         if b"-----BEGIN" in data
-        else (_one_der, load_der_pkcs7_certificates)
+        else (_load_der, load_der_pkcs7_certificates)
     )
     for read in readers:
         try:
             return read(data)
-        except UNREADABLE:
+        except UNREADABLE_ERRORS:
             continue
     return []
 
 
-def _one_der(data: bytes) -> list[x509.Certificate]:
+def _load_der(data: bytes) -> list[x509.Certificate]:
     return [x509.load_der_x509_certificate(data)]
 
 
-def _require_whole(certificate: x509.Certificate, number: int) -> None:
+def _require_readable(certificate: x509.Certificate, number: int) -> None:
     """Parts of a certificate are only read when they are asked for."""
     try:
         subject_line(certificate)
@@ -80,7 +80,7 @@ def _require_whole(certificate: x509.Certificate, number: int) -> None:
         list(certificate.extensions)
         certificate.public_key()
         x509.SubjectKeyIdentifier.from_public_key(certificate.public_key())
-    except UNREADABLE as exc:
+    except UNREADABLE_ERRORS as exc:
         raise UploadNotReadable(f"Certificate {number} of the file cannot be read: {exc}") from exc
 
 
@@ -88,8 +88,8 @@ def is_root(certificate: x509.Certificate) -> bool:
     """Whether it vouches for itself. Nobody relies on that signature: one that is too weak to be looked at will do."""
     if subject_line(certificate) != issuer_line(certificate):
         return False
-    return is_signed_with(certificate, _key(certificate)) or (
-        not is_signed_well(certificate) and _names_no_other_key(certificate)
+    return is_signed_with(certificate, _public_key(certificate)) or (
+        not has_strong_signature(certificate) and _names_no_other_key(certificate)
     )
 
 
@@ -101,11 +101,11 @@ def _names_no_other_key(certificate: x509.Certificate) -> bool:
     return named in (None, key_identifier(certificate))
 
 
-def is_signed_well(certificate: x509.Certificate) -> bool:
-    return isinstance(_hash_of(certificate), _HASHES)
+def has_strong_signature(certificate: x509.Certificate) -> bool:
+    return isinstance(_signature_hash(certificate), _STRONG_HASHES)
 
 
-def _hash_of(certificate: x509.Certificate) -> hashes.HashAlgorithm | None:
+def _signature_hash(certificate: x509.Certificate) -> hashes.HashAlgorithm | None:
     try:
         return certificate.signature_hash_algorithm
     except UnsupportedAlgorithm:
@@ -113,15 +113,15 @@ def _hash_of(certificate: x509.Certificate) -> hashes.HashAlgorithm | None:
 
 
 def has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
-    return subject_line(authority) == issuer_line(certificate) and is_signed_with(certificate, _key(authority))
+    return subject_line(authority) == issuer_line(certificate) and is_signed_with(certificate, _public_key(authority))
 
 
-def made_key_identifier(certificate: x509.Certificate) -> bytes:
+def compute_key_identifier(certificate: x509.Certificate) -> bytes:
     """Of its public key (RFC 5280 4.2.1.2, first method), whatever identifier the certificate claims."""
     return x509.SubjectKeyIdentifier.from_public_key(certificate.public_key()).digest
 
 
-def mistakes_of(certificate: x509.Certificate, *, now: datetime) -> Iterable[str]:
+def list_mistakes(certificate: x509.Certificate, *, now: datetime) -> Iterable[str]:
     """Why devices cannot be admitted by this authority, by itself: sentences, none where it can be trusted."""
     extensions = {extension.oid: extension for extension in certificate.extensions}
     constraints = extensions.get(ExtensionOID.BASIC_CONSTRAINTS)
@@ -132,10 +132,10 @@ def mistakes_of(certificate: x509.Certificate, *, now: datetime) -> Iterable[str
         if usage is None or not usage.value.key_cert_sign:
             yield "It may not sign certificates (keyUsage lacks keyCertSign)."
     purposes = extensions.get(ExtensionOID.EXTENDED_KEY_USAGE)
-    if purposes is not None and not _CLIENTS & set(purposes.value):
+    if purposes is not None and not _CLIENT_USAGES & set(purposes.value):
         yield "It may not issue certificates for clients (extendedKeyUsage lacks clientAuth)."
     for extension in extensions.values():
-        if extension.critical and extension.oid not in _UNDERSTOOD:
+        if extension.critical and extension.oid not in _KNOWN_EXTENSIONS:
             yield f"Its critical extension {extension.oid.dotted_string} is not understood here."
     if certificate.not_valid_after_utc <= now:
         yield f"It expired on {certificate.not_valid_after_utc:%Y-%m-%d}."
@@ -145,10 +145,10 @@ def mistakes_of(certificate: x509.Certificate, *, now: datetime) -> Iterable[str
         require_acceptable(certificate.public_key())
     except KeyNotAllowed as exc:
         yield str(exc)
-    if not is_root(certificate) and not is_signed_well(certificate):
-        found = _hash_of(certificate)
+    if not is_root(certificate) and not has_strong_signature(certificate):
+        found = _signature_hash(certificate)
         yield f"It is signed with {found.name if found else 'no known hash'}; SHA-256, SHA-384 or SHA-512 is needed."
 
 
-def _key(certificate: x509.Certificate) -> bytes:
+def _public_key(certificate: x509.Certificate) -> bytes:
     return public_key_der(certificate.public_bytes(Encoding.DER))

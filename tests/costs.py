@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
-from nac.tenant_files import sealing
+from nac.tenant_files import file_key
 from nac.users import passwords
 from pki import bundles
 
-_SCRYPT, _ROUNDS = sealing._SCRYPT, bundles._ROUNDS
+_SCRYPT, _ROUNDS = file_key._SCRYPT, bundles._ROUNDS
 
 
 class _Cheap:
@@ -27,7 +27,7 @@ class _Cheap:
 def cheap() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "Argon2id", _Cheap)
-        patch.setattr(sealing, "_SCRYPT", {**_SCRYPT, "n": 1 << 10})
+        patch.setattr(file_key, "_SCRYPT", {**_SCRYPT, "n": 1 << 10})
         patch.setattr(bundles, "_ROUNDS", 1_000)
         yield
 
@@ -37,6 +37,6 @@ def in_use() -> Iterator[None]:
     """Within `cheap`: as the product has it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "Argon2id", Argon2id)
-        patch.setattr(sealing, "_SCRYPT", _SCRYPT)
+        patch.setattr(file_key, "_SCRYPT", _SCRYPT)
         patch.setattr(bundles, "_ROUNDS", _ROUNDS)
         yield

@@ -21,16 +21,19 @@ from nac.endpoints.rules import compile_rule
 from nac.engine import compile_policy, read_request
 from nac.events.document import from_json, to_json
 from nac.identities.settings import read_settings
-from nac.policies.packet_facts import named_for_rules
+from nac.policies.packet_facts import use_rule_names
+from nac.policies.policy_tests import run_tests
 from nac.policies.schema import policy_schema
-from nac.policies.testing import run_tests
-from nac.scep.webhook import Answer, Enrolment
-from nac.templates.document import TemplateDocument, parse_template, parts_of
+from nac.scep.webhook_client import WebhookEnrolment, WebhookResponse
+from nac.templates.document import TemplateDocument, list_parts, parse_template
 from tests.factories.dictionary import installed_dictionary
 
 DOCS = CHECKOUT / "docs"
 PAGES = [CHECKOUT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "adr")]
-EVERY_PAGE = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "radius").rglob("*.md")), *sorted(DOCS.rglob("*.md"))]
+EVERY_PAGE = [
+    *sorted(CHECKOUT.glob("*.md")),
+    *sorted(page for folder in ("docs", "loadtest", "radius") for page in (CHECKOUT / folder).rglob("*.md")),
+]
 # Fenced, or indented by four.
 BLOCK = re.compile(r"^```\w*\n(.*?)^```$|((?:^ {4}.*\n(?:^\n(?= {4}))?)+)", re.MULTILINE | re.DOTALL)
 SECTIONS = {"conditions", "profiles", "pinned_denies", "rules", "fallback", "tests"}
@@ -65,7 +68,7 @@ COMMANDS = [
 def test_example_is_valid(page, example):
     first = next(iter(example))
     if example.keys() <= set(TemplateDocument.__struct_fields__):
-        assert parts_of(parse_template(example))
+        assert list_parts(parse_template(example))
     elif example.keys() <= SECTIONS:
         # Sections by themselves speak of the example of their page.
         whole = next((each for each in examples(page) if "rules" in each), {}) | example
@@ -82,11 +85,11 @@ def test_example_is_valid(page, example):
         # What is left out on the way back was no field.
         assert json.loads(to_json(from_json(json.dumps(example)))) == example
     elif first == "decision":
-        assert msgspec.convert(example, Answer).decision == example["decision"]
+        assert msgspec.convert(example, WebhookResponse).decision == example["decision"]
     elif "event" in example:
-        assert Enrolment("", "", b"", "").members("").keys() < example.keys()
+        assert WebhookEnrolment("", "", b"", "").members("").keys() < example.keys()
     else:
-        assert read_request(named_for_rules(example), at=0).attributes
+        assert read_request(use_rule_names(example), at=0).attributes
 
 
 @cache
@@ -166,3 +169,11 @@ def test_index_links_every_page(index, pages):
 
 def test_index_of_docs_links_the_decision_records():
     assert DOCS / "adr" / "README.md" in {path for path, _ in targets(DOCS / "README.md")}
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/internals/architecture.md", "docs/internals/how-to-add.md"])
+def test_named_files_exist(page):
+    text = (CHECKOUT / page).read_text(encoding="utf-8")
+    named = re.findall(r"`((?:api|cli|docs|migrations|nac|pki|radius|tests|worker)/[\w./-]*)[`:]", text)
+    assert len(named) > 2
+    assert [path for path in named if not (CHECKOUT / path).exists()] == []

@@ -3,7 +3,7 @@
 import pytest
 
 from nac.errors import InvalidInput
-from nac.methods import DEFAULT_METHODS, METHODS, RISKS, parse_offer, risks_of
+from nac.methods import DEFAULT_METHODS, METHOD_RISKS, METHODS, list_risks, parse_offer
 
 
 def methods(text):
@@ -45,6 +45,6 @@ def test_what_is_not_given_stays_as_it_is():
 
 
 def test_risks_are_told_of_what_is_off_by_default_alone():
-    assert risks_of(DEFAULT_METHODS) == []
-    assert risks_of(METHODS) == list(RISKS.values())
-    assert risks_of(("mab", "peap-mschapv2")) == [RISKS["peap-mschapv2"]]
+    assert list_risks(DEFAULT_METHODS) == []
+    assert list_risks(METHODS) == list(METHOD_RISKS.values())
+    assert list_risks(("mab", "peap-mschapv2")) == [METHOD_RISKS["peap-mschapv2"]]

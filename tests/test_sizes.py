@@ -1,6 +1,6 @@
 import pytest
 
-from nac.sizes import size_text
+from nac.sizes import format_size
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from nac.sizes import size_text
     ],
 )
 def test_size_has_its_unit(size, text):
-    assert size_text(size) == text
+    assert format_size(size) == text

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from nac.imports import jobs as imports
-from nac.jobs.running import Handler
-from nac.policies import asking as policies
+from nac.jobs.runner import JobHandler
+from nac.policies import replay_jobs as policies
 from nac.sealing import Seal
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
@@ -17,9 +17,9 @@ def _seal() -> Seal:
     return Sealer(MasterKeyFile(load_settings().master_key_file)).seal
 
 
-HANDLERS: Final[Mapping[str, Handler]] = {
-    **imports.handlers(_seal),
-    **policies.HANDLERS,
+HANDLERS: Final[Mapping[str, JobHandler]] = {
+    **imports.build_handlers(_seal),
+    **policies.JOB_HANDLERS,
     **TENANT_FILES,
-    rollouts.KIND: rollouts.HANDLER,
+    rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER,
 }

@@ -4,18 +4,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from nac.certificates.signing import Signing
-from nac.jobs.running import SeveralTransactions, Work
+from nac.jobs.runner import JobRun, MultiTransactionHandler
 from nac.settings import load_settings
-from nac.tenant_files import asked
+from nac.tenant_files import file_jobs
 
 
-def _export(work: Work) -> Mapping[str, Any]:
+def _export(work: JobRun) -> Mapping[str, Any]:
     settings = load_settings()
-    return asked.run_export(work, export_dir=settings.export_dir, sealer=Signing.from_settings(settings).sealer)
+    return file_jobs.run_export_job(work, export_dir=settings.export_dir, sealer=Signing.from_settings(settings).sealer)
 
 
-def _import(work: Work) -> Mapping[str, Any]:
-    return asked.run_import(work, signing=Signing.from_settings(load_settings()))
+def _import(work: JobRun) -> Mapping[str, Any]:
+    return file_jobs.run_import_job(work, signing=Signing.from_settings(load_settings()))
 
 
-TENANT_FILES = {asked.EXPORT: SeveralTransactions(_export), asked.IMPORT: SeveralTransactions(_import)}
+TENANT_FILES = {
+    file_jobs.EXPORT_JOB: MultiTransactionHandler(_export),
+    file_jobs.IMPORT_JOB: MultiTransactionHandler(_import),
+}

@@ -45,13 +45,10 @@ def _summary(name: str, told: str) -> str:
 
 
 def tell_fields(schemas: Mapping[str, Any]) -> None:
-    general, special = _fields(), _read("fields/schemas.toml")
     for name, schema in schemas.items():
-        own = special.get(name, {})
-        changes = schema.get("additionalProperties") is False and name.endswith("Change")
-        for field, told in schema.get("properties", {}).items():
-            text = told.get("description") or own.get(field) or general.get(field, "")
-            text = _with_absence(text, told, changes=changes)
+        changes = schema.get("additionalProperties") is False and name.endswith("Update")
+        for told in schema.get("properties", {}).values():
+            text = _with_absence(told.get("description", ""), told, changes=changes)
             told["description"] = text if name.startswith("Bulk") else _with_default(text, told)
             # Generators would send it as if it had been chosen, or require the field.
             told.pop("default", None)
@@ -70,11 +67,6 @@ def _with_absence(text: str, told: Mapping[str, Any], *, changes: bool) -> str:
 def _with_default(text: str, told: Mapping[str, Any]) -> str:
     default = told.get("default")
     return text if default in (None, "", [], {}) else f"{text} Default: {json.dumps(default)}."
-
-
-@cache
-def _fields() -> Mapping[str, str]:
-    return {name: told for part in ("a-c", "d-m", "n-z") for name, told in _read(f"fields/{part}.toml").items()}
 
 
 @cache

@@ -16,8 +16,8 @@ from api.enrolment.tls import ContextKeeper, PeerCertificateProtocol, ServerFile
 from api.limits import TokenBuckets
 from api.listening import open_listeners
 from api.places import Place, Places
+from nac.request_sources import NetworkSet
 from nac.settings import Settings, load_settings
-from nac.sources import Networks
 
 # Each holds a thread while it signs; more wait no longer than a device does, and are told 503.
 _MOST_CONNECTIONS = 500
@@ -32,7 +32,7 @@ class EnrolmentServer(uvicorn.Server):
         super().__init__(config)
         self._context = context
         self._places = Places(settings.connections_per_source, what="connections", most_in_all=_MOST_ACCEPTED)
-        self._proxies = Networks(settings.enrolment_proxies)
+        self._proxies = NetworkSet(settings.enrolment_proxies)
         self._per_second = settings.public_requests_per_second
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -21,9 +21,9 @@ from nac.files import Owner, write_private
 from nac.settings import Settings
 from pki.bundles import certificates_pem
 from pki.errors import PkiError
-from pki.issuing import Issuer, issue, issue_root
-from pki.keys import generate_key, key_pem, load_key, same_public_key
-from pki.names import San, san, sans_of, subject_name
+from pki.issuance import Issuer, issue, issue_root
+from pki.keys import generate_key, is_same_public_key, key_pem, load_key
+from pki.names import San, build_san, read_sans, subject_name
 from pki.profiles import PROFILES, parse_profiles
 from pki.serials import random_serial
 
@@ -127,9 +127,9 @@ def _names(settings: Settings) -> tuple[San, ...]:
 
 def _name(host: str) -> San:
     try:
-        return san("ip", str(ipaddress.ip_address(host)))
+        return build_san("ip", str(ipaddress.ip_address(host)))
     except ValueError:
-        return san("dns", host)
+        return build_san("dns", host)
 
 
 def _serves(settings: Settings, names: tuple[San, ...], now: datetime) -> bool:
@@ -138,9 +138,9 @@ def _serves(settings: Settings, names: tuple[San, ...], now: datetime) -> bool:
         key = load_key(settings.enrolment_key_file.read_bytes())
     except (OSError, ValueError, PkiError):
         return False
-    if not same_public_key(certificate.public_key(), key.public_key()):
+    if not is_same_public_key(certificate.public_key(), key.public_key()):
         return False
-    return now + RENEWED_BEFORE < certificate.not_valid_after_utc and set(names) == set(sans_of(certificate))
+    return now + RENEWED_BEFORE < certificate.not_valid_after_utc and set(names) == set(read_sans(certificate))
 
 
 def _ensure_authority(folder: Path, now: datetime, owner: Owner | None) -> Issuer:

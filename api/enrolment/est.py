@@ -21,8 +21,8 @@ from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.enrolment import enrolling
 from nac.enrolment.errors import RenewalRefused, SecretNeeded
-from pki.est import MOST_BODY_OCTETS, certificates_only, key_attributes, read_body
-from pki.requests import SigningRequest, read_signing_request
+from pki.est import MAX_BODY_OCTETS, certificates_only, encode_key_attributes, read_body
+from pki.signing_requests import SigningRequest, read_signing_request
 
 router = APIRouter(tags=["est"])
 _PREFIX = "/.well-known/est/{slug}"
@@ -37,7 +37,7 @@ _ATTRIBUTES = "application/csrattrs"
 # Whose key kind is asked for before anybody has said what the certificate is for.
 _USUAL_PROFILE = "eap-client-device"
 
-Body = Annotated[bytes, Depends(bounded_body(MOST_BODY_OCTETS))]
+Body = Annotated[bytes, Depends(bounded_body(MAX_BODY_OCTETS))]
 
 
 @router.get(_PREFIX + "/cacerts")
@@ -57,7 +57,7 @@ def csr_attributes(slug: str, request: Request) -> Response:
     tenant_id = tenant_by_slug(slug)
     with session_scope(TenantScope(tenant_id)) as session:
         kind = require_profile(session, tenant_id, _USUAL_PROFILE).key
-    return _encoded(request, key_attributes(kind), _ATTRIBUTES)
+    return _encoded(request, encode_key_attributes(kind), _ATTRIBUTES)
 
 
 @router.post(_PREFIX + "/simpleenroll")

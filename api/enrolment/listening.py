@@ -14,7 +14,7 @@ from api.enrolment.tls import PeerCertificateProtocol
 from api.limits import TokenBuckets
 from api.places import Place, Places
 from api.proxy_protocol import ProxyHeaderDamaged, read_client
-from nac.sources import Networks, source_of
+from nac.request_sources import NetworkSet, get_source
 
 _log = logging.getLogger("admit.enrolment")
 HANDSHAKE_SECONDS = 10.0
@@ -37,7 +37,7 @@ class Listener:
         context: ssl.SSLContext,
         make_protocol: MakeProtocol,
         places: Places,
-        proxies: Networks,
+        proxies: NetworkSet,
         buckets: TokenBuckets | None,
     ) -> None:
         """`sockets` listen, and do not block. Connections from `proxies` begin with a PROXY header, others do not.
@@ -101,7 +101,7 @@ class Listener:
 
     def _place(self, address: str) -> Place | None:
         """None for one too many, or too soon: a handshake costs more than most requests."""
-        wait = self._buckets.take(source_of(address)) if self._buckets is not None else 0.0
+        wait = self._buckets.take(get_source(address)) if self._buckets is not None else 0.0
         return None if wait else self._places.take(address)
 
     async def _client(self, accepted: socket.socket, address: tuple[str, int]) -> tuple[str, int] | None:

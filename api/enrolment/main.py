@@ -15,7 +15,7 @@ from api.links.serving import serve_links, show_refusals
 from api.state import prepare_enrolling
 from nac.errors import AdmitError, InvalidInput
 from nac.settings import Settings, load_settings
-from pki.est import MOST_BODY_OCTETS
+from pki.est import MAX_BODY_OCTETS
 
 REQUIRED = ("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE")
 
@@ -24,7 +24,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
     settings = settings or load_settings(required=REQUIRED)
     app = make_application(settings, title="Admit, enrolment", name="admit-enrolment", for_strangers=True)
-    serve_devices(app, est.router, most_octets=MOST_BODY_OCTETS)
+    serve_devices(app, est.router, most_octets=MAX_BODY_OCTETS)
     prepare_enrolling(app, settings)
     if settings.link_url == settings.enrolment_url:
         serve_links(app)

@@ -27,7 +27,7 @@ from nac.ids import TenantId
 from nac.models import EnrolmentSecret, Tenant
 from nac.supplicants import apple
 from nac.supplicants import service as supplicants
-from pki.requests import SigningRequest, read_signing_request
+from pki.signing_requests import SigningRequest, read_signing_request
 
 router = APIRouter(tags=["links"])
 
@@ -126,7 +126,7 @@ def _apple(session: Session, secret: EnrolmentSecret, issued: IssuedCertificate,
     network = supplicants.describe_network(session, tenant_id=secret.tenant_id, now=utc_now(), ssid=secret.ssid)
     # Many releases of iOS and macOS take AES for a wrong password. Nothing is lost: the profile tells the password.
     bundle = certificates.pkcs12_file(issued, password=password, legacy=True)
-    return apple.mobileconfig(
+    return apple.build_mobileconfig(
         network, identity=bundle, password=password, name=issued.common_name, connect=bool(secret.ssid)
     )
 

@@ -7,8 +7,8 @@ from api.connections import BoundedHttp
 from api.listening import open_listeners
 from api.places import Places
 from api.public.main import REQUIRED, create_app
+from nac.request_sources import NetworkSet
 from nac.settings import Settings, load_settings
-from nac.sources import Networks
 
 # Who comes when so many are there gets 503.
 _MOST_CONNECTIONS = 1000
@@ -19,7 +19,7 @@ def make_server(app: FastAPI, settings: Settings) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=BoundedHttp.sharing(places, proxies=Networks(settings.trusted_proxies)),
+            http=BoundedHttp.sharing(places, proxies=NetworkSet(settings.trusted_proxies)),
             access_log=False,
             server_header=False,
             proxy_headers=True,

@@ -12,7 +12,7 @@ from api.public.ocsp import OcspEndpoint
 from api.state import prepare_enrolling
 from nac.certificates.responder import Responder
 from nac.settings import Settings, load_settings
-from pki.cms import BYTES_MOST
+from pki.cms import MAX_MESSAGE_BYTES
 
 REQUIRED = ("DATABASE_URL", "REDIS_URL")
 
@@ -21,7 +21,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
     settings = settings or load_settings(required=REQUIRED)
     app = make_application(settings, title="Admit, public", name="admit-public", for_strangers=True)
-    serve_devices(app, authorities.router, crl.router, scep.router, most_octets=BYTES_MOST)
+    serve_devices(app, authorities.router, crl.router, scep.router, most_octets=MAX_MESSAGE_BYTES)
     signing = prepare_enrolling(app, settings)
     responder = Responder(app.state.engine, signing.sealer)
     app.state.beside.append((responder.start, responder.stop))

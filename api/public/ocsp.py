@@ -22,7 +22,7 @@ from nac.certificates.responder import Answer, Responder, refused
 from nac.clock import utc_now
 from nac.db import wait_budget
 from nac.errors import AdmitError
-from pki.ocsp import REQUEST_BYTES_MOST
+from pki.ocsp import MAX_REQUEST_BYTES
 
 _log = logging.getLogger("admit.ocsp")
 
@@ -33,7 +33,7 @@ _NOT_KEPT = ((b"cache-control", b"no-store"),)
 _KEPT = (b"cache-control", b"max-age=300, public, no-transform, must-revalidate")
 # Longer ones are not even remembered as wrong.
 _ID_CHARACTERS = len(str(UUID(int=0)))
-_PATH_CHARACTERS_MOST = 2 * REQUEST_BYTES_MOST
+_PATH_CHARACTERS_MOST = 2 * MAX_REQUEST_BYTES
 _BODY_SECONDS = 5.0
 # Each holds a connection to PostgreSQL.
 _READERS = 6
@@ -70,7 +70,7 @@ class OcspEndpoint:
 
     async def _post(self, authority_id: UUID, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            request = await read_body(scope, receive, most_octets=REQUEST_BYTES_MOST, seconds=_BODY_SECONDS)
+            request = await read_body(scope, receive, most_octets=MAX_REQUEST_BYTES, seconds=_BODY_SECONDS)
         except (BodyTooLarge, BodyTooSlow) as exc:
             await _send(refused("malformedRequest"), scope, send, status=exc.status, more=(_CLOSE,))
             return

@@ -12,7 +12,7 @@ from api.head import get_only
 from api.public.scep_desk import Desk
 from api.redeeming import tenant_by_slug
 from nac.scep.errors import ScepMessageDamaged
-from pki.cms import BYTES_MOST
+from pki.cms import MAX_MESSAGE_BYTES
 from pki.scep import CAPABILITIES
 
 router = APIRouter(tags=["scep"])
@@ -30,7 +30,7 @@ def desk(request: Request, slug: str) -> Desk:
 
 
 TenantDesk = Annotated[Desk, Depends(desk)]
-Body = Annotated[bytes, Depends(bounded_body(BYTES_MOST))]
+Body = Annotated[bytes, Depends(bounded_body(MAX_MESSAGE_BYTES))]
 
 
 @router.get(_PATHS[0])
@@ -68,7 +68,7 @@ def _answer(tenant: Desk, message: bytes) -> Response:
 
 def _decoded(message: str) -> bytes:
     """RFC 8894 4.1; a plus sign that the client did not escape arrives as a blank."""
-    if len(message) > 4 * BYTES_MOST // 3 + 4:
+    if len(message) > 4 * MAX_MESSAGE_BYTES // 3 + 4:
         raise ScepMessageDamaged("The message is too long.", place="message", remedy="Use POST.")
     try:
         return base64.b64decode("".join(message.replace(" ", "+").split()), validate=True)

@@ -18,10 +18,10 @@ from nac.db import TenantScope, session_scope
 from nac.enrolment.errors import SecretRefused
 from nac.errors import AdmitError
 from nac.ids import TenantId
-from nac.scep import registration, service, webhook, webhooks
+from nac.scep import registration_authority, service, webhook_client, webhook_config
 from nac.scep.errors import ScepRefused
-from nac.scep.service import Addressed, Opened
-from nac.scep.webhook import Denial, Enrolment, Webhook, WebhookUnavailable
+from nac.scep.service import AddressedMessage, OpenedMessage
+from nac.scep.webhook_client import Denial, Webhook, WebhookEnrolment, WebhookUnavailable
 from nac.settings import Settings
 from pki import scep
 
@@ -64,26 +64,32 @@ class Desk:
     def authorities(self) -> bytes:
         """What GetCACert hands out (RFC 8894 4.2.1.2)."""
         with session_scope(TenantScope(self.tenant_id)) as session:
-            current, *_ = registration.ensure(session, tenant_id=self.tenant_id, signing=self.signing, now=utc_now())
-            return registration.authorities(session, current)
+            current, *_ = registration_authority.ensure_registration_authority(
+                session, tenant_id=self.tenant_id, signing=self.signing, now=utc_now()
+            )
+            return registration_authority.get_ca_certificates(session, current)
 
     def pki_operation(self, data: bytes) -> Answer:
         """Raises ScepMessageDamaged, TooManyGuesses, or an error of 500 and above: all else is a CertRep."""
         message = service.read_message(data)
         now = utc_now()
         with session_scope(TenantScope(self.tenant_id)) as session:
-            rows = registration.ensure(session, tenant_id=self.tenant_id, signing=self.signing, now=now)
-        responders = [registration.responder(row, self.signing) for row in rows]
+            rows = registration_authority.ensure_registration_authority(
+                session, tenant_id=self.tenant_id, signing=self.signing, now=now
+            )
+        responders = [registration_authority.build_responder(row, self.signing) for row in rows]
         answering = responders[0]
         try:
-            addressed = service.address(message, responders)
+            addressed = service.address_message(message, responders)
             answering = addressed.responder
             given = self._serve(addressed, now)
         except ScepRefused as exc:
             return Answer(self._refuse(message, exc, answering))
-        return Answer(scep.success(message, given.certificate, answering, addressed.envelope.cipher), given.afterwards)
+        return Answer(
+            scep.build_success(message, given.certificate, answering, addressed.envelope.cipher), given.afterwards
+        )
 
-    def _refuse(self, message: scep.Request, refused: ScepRefused, responder: scep.Responder) -> bytes:
+    def _refuse(self, message: scep.ScepRequest, refused: ScepRefused, responder: scep.ScepResponder) -> bytes:
         _log.warning(
             "tenant %s, transaction %s: %s of %s refused: %s: %s",
             self.slug,
@@ -93,9 +99,9 @@ class Desk:
             refused.fail_info,
             refused.detail,
         )
-        return scep.failure(message, refused.fail_info, refused.detail, responder)
+        return scep.build_failure(message, refused.fail_info, refused.detail, responder)
 
-    def _serve(self, addressed: Addressed, now: datetime) -> _Given:
+    def _serve(self, addressed: AddressedMessage, now: datetime) -> _Given:
         """Raises ScepRefused."""
         try:
             match addressed.message.message_type:
@@ -105,7 +111,9 @@ class Desk:
                     return _Given(self._renew(service.open_message(addressed), now))
                 case "CertPoll":
                     with session_scope(TenantScope(self.tenant_id)) as session:
-                        return _Given(service.poll(session, tenant_id=self.tenant_id, message=addressed.message))
+                        return _Given(
+                            service.poll_certificate(session, tenant_id=self.tenant_id, message=addressed.message)
+                        )
                 case "GetCert" | "GetCRL" as asked:
                     raise ScepRefused(
                         "badRequest", f"{asked} is not answered here: certificates name their list and responder."
@@ -119,12 +127,12 @@ class Desk:
                 raise
             raise ScepRefused("badRequest", str(exc)) from exc
 
-    def _renew(self, opened: Opened, now: datetime) -> x509.Certificate:
+    def _renew(self, opened: OpenedMessage, now: datetime) -> x509.Certificate:
         with renewing(
             self.request, tenant_id=self.tenant_id, actor=self._actor, shown=opened.message.signer
         ) as session:
-            old = service.renewable(session, tenant_id=self.tenant_id, opened=opened, now=now)
-            return service.issued_before(
+            old = service.require_renewable_certificate(session, tenant_id=self.tenant_id, opened=opened, now=now)
+            return service.find_issued_certificate(
                 session, tenant_id=self.tenant_id, opened=opened, renews_id=old.id
             ) or service.renew_certificate(
                 session, actor=self._actor, opened=opened, old=old, signing=self.signing, now=now
@@ -134,21 +142,21 @@ class Desk:
     def _actor(self) -> str:
         return f"scep:{self.source}"
 
-    def _enrol(self, opened: Opened, now: datetime) -> _Given:
+    def _enrol(self, opened: OpenedMessage, now: datetime) -> _Given:
         with session_scope(TenantScope(self.tenant_id)) as session:
-            before = service.issued_before(session, tenant_id=self.tenant_id, opened=opened)
+            before = service.find_issued_certificate(session, tenant_id=self.tenant_id, opened=opened)
             settings: Settings = self.request.app.state.settings
-            asked = webhooks.get(
+            asked = webhook_config.get_webhook(
                 session, tenant_id=self.tenant_id, sealer=self.signing.sealer, reach=settings.outbound_reach
             )
         if before is not None:
             return _Given(before)
-        if opened.challenge and asked is not None and not service.is_ours(opened.challenge):
+        if opened.challenge and asked is not None and not service.is_own_challenge(opened.challenge):
             return self._enrol_by_webhook(opened, asked, now)
         return _Given(self._enrol_by_secret(opened, now))
 
-    def _enrol_by_secret(self, opened: Opened, now: datetime) -> x509.Certificate:
-        name, secret = service.name_and_secret(opened.challenge)
+    def _enrol_by_secret(self, opened: OpenedMessage, now: datetime) -> x509.Certificate:
+        name, secret = service.split_challenge(opened.challenge)
         try:
             with redeeming(self.request, tenant_id=self.tenant_id, kind="scep", name=name, secret=secret) as (
                 session,
@@ -160,23 +168,23 @@ class Desk:
         except SecretRefused as refused:
             # Of two of the same request at once, the second finds its challenge used by the first.
             with session_scope(TenantScope(self.tenant_id)) as session:
-                before = service.issued_before(session, tenant_id=self.tenant_id, opened=opened)
+                before = service.find_issued_certificate(session, tenant_id=self.tenant_id, opened=opened)
             if before is None:
                 raise ScepRefused("badRequest", _CHALLENGE_REFUSED) from refused
             return before
 
-    def _enrol_by_webhook(self, opened: Opened, asked: Webhook, now: datetime) -> _Given:
+    def _enrol_by_webhook(self, opened: OpenedMessage, asked: Webhook, now: datetime) -> _Given:
         """No transaction is open while it is asked."""
-        enrolment = Enrolment(self.slug, opened.message.transaction_id, opened.certificate_request, self.source)
+        enrolment = WebhookEnrolment(self.slug, opened.message.transaction_id, opened.certificate_request, self.source)
         guesses = guesses_of(self.request)
         guesses.require(self.tenant_id, self.source)
-        said = webhook.ask(asked, enrolment, opened.challenge, opened.signing_request)
+        said = webhook_client.ask_webhook(asked, enrolment, opened.challenge, opened.signing_request)
         if isinstance(said, Denial):
             guesses.note(self.tenant_id, self.source)
             raise ScepRefused("badRequest", said.reason or _CHALLENGE_REFUSED)
         try:
             with session_scope(TenantScope(self.tenant_id)) as session:
-                certificate = service.issued_before(
+                certificate = service.find_issued_certificate(
                     session, tenant_id=self.tenant_id, opened=opened
                 ) or service.enrol_with_permit(
                     session,
@@ -189,9 +197,9 @@ class Desk:
                     now=now,
                 )
         except AdmitError as exc:
-            self._tell(partial(webhook.tell_failed, asked, enrolment, code=exc.code, detail=exc.detail))
+            self._tell(partial(webhook_client.notify_failed, asked, enrolment, code=exc.code, detail=exc.detail))
             raise
-        told = partial(webhook.tell_issued, asked, enrolment, certificate)
+        told = partial(webhook_client.notify_issued, asked, enrolment, certificate)
         return _Given(certificate, partial(self._tell, told))
 
     def _tell(self, tell: Callable[[], None]) -> None:

@@ -14,26 +14,26 @@ from nac.errors import AdmitError
 from nac.people import service as people
 from nac.sign_in.factors import Factor
 from nac.trials import provisioning, service
-from nac.trials.service import Desk
+from nac.trials.service import SignUpContext
 
 _log = logging.getLogger(__name__)
 
 
-def desk_of(request: Request) -> Desk:
+def desk_of(request: Request) -> SignUpContext:
     settings = settings_of(request)
-    return Desk(settings.trials, settings.portal_url, signing_of(request).sealer.seal)
+    return SignUpContext(settings.trials, settings.portal_url, signing_of(request).sealer.seal)
 
 
 def ask(request: Request, *, email: str, organisation: str) -> None:
     address = request.client.host if request.client else None
     with session_scope(PlatformScope()) as session:
-        service.ask(session, desk_of(request), email=email, organisation=organisation, address=address)
+        service.request_sign_up(session, desk_of(request), email=email, organisation=organisation, address=address)
 
 
 def look(request: Request, token: str) -> str:
     """The organisation's name."""
     with session_scope(PlatformScope()) as session:
-        return service.look(session, desk_of(request), token=token).organisation
+        return service.require_open_sign_up(session, desk_of(request), token=token).organisation
 
 
 class Confirmed(NamedTuple):
@@ -46,12 +46,12 @@ class Confirmed(NamedTuple):
 def confirm(request: Request, *, token: str, password: str, name: str = "") -> Confirmed:
     desk = desk_of(request)
     with session_scope(PlatformScope()) as session:
-        row = service.confirm(session, desk, token=token, password=password, name=name)
+        row = service.confirm_sign_up(session, desk, token=token, password=password, name=name)
         assert row.person_id is not None
         found = Confirmed(row.email, row.person_id, "")
         sign_up_id = row.id
     try:
-        slug = provisioning.provision(
+        slug = provisioning.provision_trial(
             sign_up_id, desk, signing=signing_of(request), radius_host=settings_of(request).radius_host
         )
     except AdmitError as exc:
@@ -65,6 +65,6 @@ def signed_in(request: Request, confirmed: Confirmed) -> RedirectResponse:
     to = RedirectResponse(f"/start/{confirmed.tenant}", 303, {"Cache-Control": "no-store"})
     desk = SignInDesk(request, to)
     with desk.as_person(confirmed.person_id) as session:
-        text = desk.begin(session, people.require(session, person_id=confirmed.person_id), {Factor.PASSWORD})
+        text = desk.begin(session, people.require_person(session, person_id=confirmed.person_id), {Factor.PASSWORD})
     desk.finish(confirmed.email, text)
     return to

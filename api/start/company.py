@@ -30,7 +30,7 @@ def company_sign_on(slug: str) -> CompanySignOn:
         with session_scope(_scope(owner)) as session:
             row = repository.get(session, owner)
         if row is not None:
-            return CompanySignOn(f"/v1/sign-on/{row.id}/begin", urlsplit(sign_ons.settings_of(row).issuer).netloc)
+            return CompanySignOn(f"/v1/sign-on/{row.id}/begin", urlsplit(sign_ons.parse_settings(row).issuer).netloc)
     raise NoSignOnHere(remedy="Ask whoever looks after the network for the name, or sign in with your password.")
 
 

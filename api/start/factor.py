@@ -11,10 +11,10 @@ from api.start import factor_pages as pages
 from api.start.visiting import answered, note_form, visitor
 from api.state import signing_of
 from nac.clock import utc_now
-from nac.sign_in import recovery, sessions, totp
+from nac.sign_in import recovery_codes, sign_ins, totp
 from nac.sign_in.errors import ConfirmationNeeded, SignInRefused
 from nac.sign_in.factors import Factor
-from nac.sign_in.methods import methods_of
+from nac.sign_in.second_factors import list_second_factors
 
 router = APIRouter(prefix=pages.PATH, tags=["start pages"], include_in_schema=False)
 
@@ -24,7 +24,7 @@ def show_factors(request: Request) -> Response:
     def shown() -> Response:
         me = Me(visitor(request))
         with me.account(confirmed=False) as (session, person):
-            methods = methods_of(session, person_id=person.id)
+            methods = list_second_factors(session, person_id=person.id)
         return pages.factors(methods, csrf_token=me.signed_in.csrf_token)
 
     return _answered(shown)
@@ -36,7 +36,7 @@ def begin_app(request: Request, body: form_pages.Body) -> Response:
         note_form(request, form_pages.fields(request, body))
         me = Me(visitor(request))
         with me.account() as (session, person):
-            made = totp.begin(session, person=person, seal=signing_of(request).sealer.seal)
+            made = totp.create_totp(session, person=person, seal=signing_of(request).sealer.seal)
             return pages.app(made.secret, made.provisioning_uri(), csrf_token=me.signed_in.csrf_token)
 
     return _answered(begun)
@@ -63,9 +63,9 @@ def confirm_app(request: Request, body: form_pages.Body) -> Response:
 def _confirm(request: Request, me: Me, code: str) -> list[str]:
     actor, unseal = me.signed_in.actor, signing_of(request).sealer.open
     with me.account() as (session, person):
-        totp.confirm(session, actor=actor, person=person, code=code, unseal=unseal, now=utc_now())
-        sessions.gain(session, signed_in=me.signed_in, person=person, factor=Factor.TOTP)
-        return recovery.make(session, actor=actor, person=person)
+        totp.confirm_totp(session, actor=actor, person=person, code=code, unseal=unseal, now=utc_now())
+        sign_ins.add_factor(session, signed_in=me.signed_in, person=person, factor=Factor.TOTP)
+        return recovery_codes.create_recovery_codes(session, actor=actor, person=person)
 
 
 def _answered(answer: Callable[[], Response]) -> Response:

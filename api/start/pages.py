@@ -11,7 +11,7 @@ from fastapi import Response
 from api.form_pages import wrong_sentence
 from api.links.pages import page
 from api.start.company import CompanySignOn
-from nac.sign_in.places import Place
+from nac.sign_in.accessible_places import AccessiblePlace
 
 _SIGN_IN = """\
 {wrong}
@@ -111,7 +111,7 @@ def second_factor(
     return page("Sign in", passkey + "".join(forms), status, script=PASSKEY_SCRIPT)
 
 
-def places(found: Sequence[Place], *, following: str, csrf_token: str) -> Response:
+def places(found: Sequence[AccessiblePlace], *, following: str, csrf_token: str) -> Response:
     """`following` is the key that the next page begins after; "" for none."""
     rows = "".join(map(_place, (place for place in found if place.kind == "tenant")))
     more = f'<p><a href="/?{urlencode({"after": following})}">More</a></p>' if following else ""
@@ -123,7 +123,7 @@ def places(found: Sequence[Place], *, following: str, csrf_token: str) -> Respon
     )
 
 
-def _place(place: Place) -> str:
+def _place(place: AccessiblePlace) -> str:
     about = place.slug if place.status == "active" else f"{place.slug}, {place.status}"
     link = f'<a href="/start/{escape(place.slug)}">{escape(place.name)}</a>'
     return f'<li>{link} <span class="hint">{escape(about)}</span></li>'

@@ -14,7 +14,7 @@ from api.state import settings_of
 from nac.audit import service as audit
 from nac.db import PersonScope, session_scope
 from nac.errors import AdmitError
-from nac.sign_in import places, sessions
+from nac.sign_in import accessible_places, sign_ins
 from nac.sign_in.errors import SignInRefused
 
 router = APIRouter(tags=["start pages"], include_in_schema=False)
@@ -101,7 +101,7 @@ def sign_out(request: Request, body: form_pages.Body) -> Response:
         assert asked.signed_in is not None
         with session_scope(PersonScope(asked.signed_in.person_id)) as session:
             audit.note_origin(session, asked.origin)
-            sessions.end_own(session, signed_in=asked.signed_in, sign_in_id=asked.signed_in.sign_in_id)
+            sign_ins.end_own(session, signed_in=asked.signed_in, sign_in_id=asked.signed_in.sign_in_id)
         answer = RedirectResponse("/sign-in", 303)
         cookies.clear_cookie(request, answer, cookies.SESSION)
         return answer
@@ -113,7 +113,7 @@ def _places(request: Request, after: str) -> Response:
     asked = visitor(request)
     assert asked.signed_in is not None
     with session_scope(PersonScope(asked.signed_in.person_id)) as session:
-        found = places.list_places(
+        found = accessible_places.list_places(
             session, principal=asked.principal, via=asked.signed_in.via, after=after, limit=_MOST_PLACES + 1
         )
     following = found[_MOST_PLACES - 1].key if len(found) > _MOST_PLACES else ""

@@ -11,8 +11,8 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.start import tenant_pages as pages
 from api.start.visiting import answered, note_form, tenant
 from api.state import settings_of
-from api.v1.endpoints import NewEndpoint, add_endpoint
-from api.v1.radius_secret import RadiusServer, Wanted, reveal_secret
+from api.v1.endpoints import EndpointInput, create_endpoint
+from api.v1.radius_secret import RadiusSecretRequest, RadiusServer, reveal_secret
 from api.v1.self_tests import self_test_of
 from nac.accounts.effects import OF_ENDPOINTS, Effect
 from nac.accounts.permissions import Level, Permission, permissions_at
@@ -62,7 +62,7 @@ def show_secret(request: Request, body: form_pages.Body) -> Response:
     def show() -> Response:
         note_form(request, given := form_pages.fields(request, body))
         snippet = given.get("snippet", "")[:_MOST_SNIPPET_CHARACTERS]
-        server = reveal_secret(tenant(request, _REVEALS), Wanted.model_validate({"snippet": snippet}))
+        server = reveal_secret(tenant(request, _REVEALS), RadiusSecretRequest.model_validate({"snippet": snippet}))
         return _page(request, pages.Shown(server=server))
 
     return answered(show)
@@ -77,7 +77,7 @@ def enter_device(request: Request, body: form_pages.Body) -> Response:
         try:
             if len(mac) > _MOST_MAC_CHARACTERS or len(name) > _MOST_NAME_CHARACTERS:
                 raise InvalidInput("That is too long.", place="mac")
-            made = add_endpoint(access, NewEndpoint.model_validate({"mac": mac, "name": name}))
+            made = create_endpoint(access, EndpointInput.model_validate({"mac": mac, "name": name}))
         except RandomAddress as exc:
             shown = pages.Shown(mac=mac, name=name, wrong=_MADE_UP)
             return _page(request, shown, status=exc.status)
@@ -117,7 +117,7 @@ def test_again(request: Request, body: form_pages.Body) -> Response:
         note_form(request, form_pages.fields(request, body))
         access = tenant(request, _TESTS)
         with access.noted() as session:
-            self_tests.start(session, actor=access.actor, tenant_id=access.tenant_id)
+            self_tests.start_self_test(session, actor=access.actor, tenant_id=access.tenant_id)
         return RedirectResponse(request.url.path.removesuffix("/self-test"), 303)
 
     return answered(start)
@@ -127,7 +127,7 @@ def _page(request: Request, shown: pages.Shown, *, status: int = 200) -> Respons
     access = tenant(request, _READS)
     assert access.asked.signed_in is not None
     with access.read() as session:
-        row = tenants.require(session, tenant_id=access.tenant_id)
+        row = tenants.require_tenant(session, tenant_id=access.tenant_id)
         found = self_tests.list_self_tests(session, tenant_id=access.tenant_id, span=self_tests.ORDERS.first(1))
         slot = cells.require_slot(session, tenant_id=access.tenant_id)
         address = cells.told_address(session, slot=slot, usual=settings_of(request).radius_host)

@@ -17,7 +17,7 @@ from nac.accounts.permissions import Permission
 from nac.decisions.service import LoggedDecision
 from nac.mac import display_mac
 from nac.models import Trial
-from nac.snippets.catalogue import Template
+from nac.snippets.catalogue import SnippetTemplate
 
 _SECONDS_UNTIL_NEXT_LOOK = "3"
 
@@ -128,7 +128,7 @@ def tenant(
     asked: Sequence[LoggedDecision] | None,
     csrf_token: str,
     held: frozenset[Permission],
-    snippets: Sequence[Template],
+    snippets: Sequence[SnippetTemplate],
     api_url: str,
 ) -> Response:
     """`asked` is None for whoever may not see it; `held` and `state`, of the tenant, say what is offered."""
@@ -167,7 +167,7 @@ def _trial(trial: Trial, given: dict[str, str]) -> str:
     return told.format(ended=f"{trial.ends_at:%Y-%m-%d}", kept_until=f"{trial.purged_at:%Y-%m-%d}", **given)
 
 
-def _secret(server: RadiusServer, snippets: Sequence[Template], given: dict[str, str]) -> str:
+def _secret(server: RadiusServer, snippets: Sequence[SnippetTemplate], given: dict[str, str]) -> str:
     if not server.secret:
         options = "".join(f'<option value="{escape(each.id)}">{escape(each.title)}</option>' for each in snippets)
         return _REVEAL.format(options=options, **given)

@@ -12,13 +12,13 @@ from api.state import kept_usage_of
 from api.v1.keys import Mac, SiteSlug, User
 from api.v1.log_pages import LogPage, Since, Until, log_page, looked
 from api.v1.moments import PastMoment
-from api.v1.paging import MOST, Sorted, sorted_by_time
+from api.v1.paging import MOST, SortedPaging, sorted_by_time
 from nac.accounting import service as accounting
 from nac.accounting.service import LoggedAccounting
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.mac import display_mac
-from nac.sessions.usage import Dimension, Use, list_usage
+from nac.sessions.usage import UsageDimension, UsageRow, list_usage
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["accounting"])
 
@@ -29,45 +29,49 @@ ReadsUsage = Annotated[Access, Depends(ReadsTenant(Permission.USAGE_READ))]
 class AccountingRecord(BaseModel):
     """An Accounting-Request that was acknowledged (RFC 2866)."""
 
-    id: str = Field(examples=["1767225600000000-4711"])
-    at: datetime
-    # Start, Stop, Interim-Update, ...
-    status_type: str
-    session_id: str
-    mac: str | None
-    user: str
-    nas: str
-    nas_address: str | None
-    site: str | None
-    seconds: int | None
-    input_octets: int | None
-    output_octets: int | None
-    cause: str
+    id: str = Field(examples=["1767225600000000-4711"], description="Id; it stays.")
+    at: datetime = Field(description="When it happened.")
+    status_type: str = Field(description="Acct-Status-Type: Start, Stop, Interim-Update ...")
+    session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
+    mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    user: str = Field(description='User name; null or "" where there is none.')
+    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
+    nas_address: str | None = Field(description="IP address of the NAS.")
+    site: str | None = Field(
+        description='Slug of the site; null or "" where it belongs to none, or to one that is gone.'
+    )
+    seconds: int | None = Field(
+        description="Acct-Session-Time: for how many seconds the session has lasted; null where it was not told."
+    )
+    input_octets: int | None = Field(description="Octets that came from the device.")
+    output_octets: int | None = Field(description="Octets that went to the device.")
+    cause: str = Field(description='Acct-Terminate-Cause; "" where there is none.')
 
 
-class WholeAccountingRecord(AccountingRecord):
-    # Pairs of name and value, in order, as they were received.
-    attributes: list[Any]
+class AccountingRecordDetail(AccountingRecord):
+    attributes: list[Any] = Field(description="Pairs of name and value, in order, as they were received.")
 
 
 class Usage(BaseModel):
-    # Of an hour its beginning, of a device its MAC address, of a NAS its name, of a site its slug; "" for none.
-    what: str
-    sessions: int
-    seconds: int
-    input_octets: int
-    output_octets: int
+    what: str = Field(
+        description="Of an hour its beginning, of a device its MAC address, of a NAS its name, of a site "
+        'its slug; "" for none.'
+    )
+    sessions: int = Field(description="How many sessions.")
+    seconds: int = Field(description="How many seconds it lasted.")
+    input_octets: int = Field(description="Octets that came from the device.")
+    output_octets: int = Field(description="Octets that went to the device.")
 
 
-class Usages(BaseModel):
-    items: list[Usage]
-    as_of: datetime
+class UsageReport(BaseModel):
+    items: list[Usage] = Field(description="Sums, the largest first.")
+    as_of: datetime = Field(description="What NASes had reported by then is in it: of a large tenant, some time ago.")
 
 
 @router.get("/accounting", operation_id="listAccounting")
 def list_accounting(
     access: Reads,
-    paging: Annotated[Sorted, Depends(sorted_by_time("at"))],
+    paging: Annotated[SortedPaging, Depends(sorted_by_time("at"))],
     mac: Mac = "",
     user: User = "",
     nas: Annotated[str, Query(max_length=253, description="Told by this NAS: its name or address.")] = "",
@@ -95,20 +99,20 @@ def list_accounting(
 
 
 @router.get("/accounting/{record}", operation_id="getAccountingRecord")
-def get_accounting_record(access: Reads, record: Annotated[str, Path(max_length=40)]) -> WholeAccountingRecord:
+def get_accounting_record(access: Reads, record: Annotated[str, Path(max_length=40)]) -> AccountingRecordDetail:
     with access.read() as session:
         logged = accounting.require_accounting(session, tenant_id=access.tenant_id, reference=record)
-    return WholeAccountingRecord(**_shown(logged), attributes=logged.log.attributes)
+    return AccountingRecordDetail(**_shown(logged), attributes=logged.log.attributes)
 
 
 @router.get("/usage", operation_id="listUsage")
 def list_used(
     access: ReadsUsage,
-    by: Dimension = "hour",
+    by: UsageDimension = "hour",
     since: Annotated[PastMoment | None, Query(description="From the hour of that on; a day otherwise.")] = None,
     until: Annotated[PastMoment | None, Query(description="Up to the hour of that.")] = None,
     limit: Annotated[int, Query(ge=1, le=MOST, description="The largest so many.")] = MOST,
-) -> Usages:
+) -> UsageReport:
     """What was used, in the hours in which NASes reported it; the largest first, hours in their order.
 
     `as_of` tells of when it is: what took longer than 0.1 s to add up is given again for a hundred times as long, ten
@@ -118,19 +122,19 @@ def list_used(
     # Of an hour that has begun before `until` all is told: one answer for all moments of it.
     last = until and _hour_of(until - timedelta(microseconds=1)) + timedelta(hours=1)
 
-    def add_up() -> Sequence[Use]:
+    def add_up() -> Sequence[UsageRow]:
         with access.read() as session:
             return list_usage(session, tenant_id=access.tenant_id, by=by, since=first, until=last, limit=limit)
 
     found = kept_usage_of(access.asked.request).get((access.tenant_id, by, first, last, limit), add_up)
-    return Usages(items=[_used(use, by) for use in found.value], as_of=found.as_of)
+    return UsageReport(items=[_used(use, by) for use in found.value], as_of=found.as_of)
 
 
 def _hour_of(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-def _used(use: Use, by: Dimension) -> Usage:
+def _used(use: UsageRow, by: UsageDimension) -> Usage:
     return Usage(
         what=display_mac(use.what) if by == "endpoint" and use.what else use.what,
         sessions=use.sessions,

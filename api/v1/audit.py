@@ -11,14 +11,15 @@ from pydantic import BaseModel, Field
 from api.access import Access, Requires
 from api.v1.moments import PastMoment
 from api.v1.owners import of_every_owner
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.audit import exporting
 from nac.audit import service as audit
 from nac.audit.comparing import differences
 from nac.audit.repository import Filter
-from nac.models import AuditEntry, AuditSeal
+from nac.models import AuditEntry as AuditEntryRow
+from nac.models import AuditSeal as AuditSealRow
 from nac.validation import require_address
 
 router = APIRouter(tags=["audit"])
@@ -27,36 +28,40 @@ _LINES = "application/jsonl"
 _LARGEST = 2**63 - 1
 
 
-class Difference(BaseModel):
+class AuditDifference(BaseModel):
     name: str = Field(description="Names within names with a dot.", examples=["name"])
-    before: Any = Field(examples=["Printer"])
-    after: Any = Field(examples=["Printer, 2nd floor"])
+    before: Any = Field(examples=["Printer"], description="Its value before; null where it had none.")
+    after: Any = Field(examples=["Printer, 2nd floor"], description="Its value after; null where it has none.")
 
 
-class Seal(BaseModel):
+class AuditSeal(BaseModel):
     """The entry's place in the chain."""
 
-    position: int
+    position: int = Field(description="Its place in the chain, from 1.")
     hash: str = Field(description="SHA-256 of the hash before it and the entry, in hex.")
 
 
-class Entry(BaseModel):
-    id: int
-    at: datetime
+class AuditEntry(BaseModel):
+    id: int = Field(description="Id; it stays.")
+    at: datetime = Field(description="When it happened.")
     actor: str = Field(description="Kind and name.", examples=["token:monitoring (admit_abcdefgh01234567)"])
-    action: str = Field(examples=["endpoint.set"])
-    target: str = Field(examples=["00:00:5e:00:53:01"])
-    tenant_id: UUID | None
-    msp_id: UUID | None
-    address: str | None
-    request_id: str | None
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-    differences: list[Difference]
-    seal: Seal | None = Field(description="null for the few seconds until the entry is sealed.")
+    action: str = Field(
+        examples=["endpoint.set"],
+        description="What was done, as noun.verb: endpoint.add, nas.set, policy.publish, token.make, "
+        "tenant.create ... The list is open.",
+    )
+    target: str = Field(examples=["00:00:5e:00:53:01"], description="What it was done to.")
+    tenant_id: UUID | None = Field(description="Id of the tenant; null where it is of none.")
+    msp_id: UUID | None = Field(description="Id of the MSP.")
+    address: str | None = Field(description="IP address that it was asked from; null where no request asked.")
+    request_id: str | None = Field(description="X-Request-Id of the request that asked for it.")
+    before: dict[str, Any] | None = Field(description="What the change touched, before it; null where there was none.")
+    after: dict[str, Any] | None = Field(description="What the change touched, after it; null where there is none.")
+    differences: list[AuditDifference] = Field(description="What differs.")
+    seal: AuditSeal | None = Field(description="null for the few seconds until the entry is sealed.")
 
 
-class Head(BaseModel):
+class AuditHead(BaseModel):
     """Keep it elsewhere: who has it can tell whether an export of later is of the same chain."""
 
     head: str = Field(description="What is signed: JSON of chain, position, hash and time.")
@@ -64,7 +69,7 @@ class Head(BaseModel):
     public_key: str = Field(description="PEM.")
 
 
-class Wanted:
+class AuditFilter:
     """As a dependency: what entries are asked for."""
 
     def __init__(
@@ -96,9 +101,9 @@ def _routes(prefix: str, noun: str, reads: Requires) -> None:
     @router.get(f"{prefix}/audit", operation_id=f"list{noun}Audit")
     def list_audit(
         access: Annotated[Access, read],
-        paging: Annotated[Ordered, Depends(sorted_by(audit.ORDERS))],
-        wanted: Annotated[Wanted, Depends()],
-    ) -> Page[Entry]:
+        paging: Annotated[OrderedPaging, Depends(sorted_by(audit.ORDERS))],
+        wanted: Annotated[AuditFilter, Depends()],
+    ) -> Page[AuditEntry]:
         """A page may have fewer entries than were asked for, also none, and yet a `next`: rare ones are
         looked for in so many at a time."""
         with access.read() as session:
@@ -107,11 +112,11 @@ def _routes(prefix: str, noun: str, reads: Requires) -> None:
             return paging.ordered(rows, lambda row: _entry(row, seals.get(row.id)), searched=searched)
 
     @router.get(f"{prefix}/audit/head", operation_id=f"get{noun}AuditHead")
-    def get_head(access: Annotated[Access, read]) -> Head:
+    def get_head(access: Annotated[Access, read]) -> AuditHead:
         """The signed end of the chain as it is now."""
         with access.read() as session:
             head = exporting.head(session, owner=access.owner)
-        return Head(head=head.text, signature=head.signature, public_key=head.public_key)
+        return AuditHead(head=head.text, signature=head.signature, public_key=head.public_key)
 
     @router.get(
         f"{prefix}/audit/export",
@@ -127,7 +132,7 @@ def _routes(prefix: str, noun: str, reads: Requires) -> None:
         return StreamingResponse(exporting.export(access.read, owner=access.owner, behind=after), media_type=_LINES)
 
     @router.get(f"{prefix}/audit/{{entry_id}}", operation_id=f"get{noun}AuditEntry")
-    def get_entry(access: Annotated[Access, read], entry_id: Annotated[int, Path(ge=1, le=_LARGEST)]) -> Entry:
+    def get_entry(access: Annotated[Access, read], entry_id: Annotated[int, Path(ge=1, le=_LARGEST)]) -> AuditEntry:
         with access.read() as session:
             row = audit.require(session, owner=access.owner, entry_id=entry_id)
             return _entry(row, audit.seals(session, [row]).get(row.id))
@@ -137,8 +142,8 @@ for each in of_every_owner(Permission.AUDIT_READ, Permission.AUDIT_READ, Effect.
     _routes(each.prefix, each.noun, each.reads)
 
 
-def _entry(row: AuditEntry, seal: AuditSeal | None) -> Entry:
-    return Entry(
+def _entry(row: AuditEntryRow, seal: AuditSealRow | None) -> AuditEntry:
+    return AuditEntry(
         id=row.id,
         at=row.at,
         actor=row.actor,
@@ -150,6 +155,6 @@ def _entry(row: AuditEntry, seal: AuditSeal | None) -> Entry:
         request_id=row.request_id,
         before=row.before,
         after=row.after,
-        differences=[Difference(**each._asdict()) for each in differences(row.before, row.after)],
-        seal=Seal(position=seal.position, hash=seal.hash.hex()) if seal else None,
+        differences=[AuditDifference(**each._asdict()) for each in differences(row.before, row.after)],
+        seal=AuditSeal(position=seal.position, hash=seal.hash.hex()) if seal else None,
     )

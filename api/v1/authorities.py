@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
-from api.v1.certificates import PEM, Done
+from api.v1.certificates import PEM, RevocationResult
 from api.v1.inputs import Input
 from api.v1.moments import Moment
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates import external, offline, profiles, refreshing, revoking, rollover
@@ -47,51 +47,51 @@ _KEY_CHARACTERS = 16 * 1024
 class StatusSources(BaseModel):
     """Where the status of what an external authority issued is fetched, and what came of it."""
 
-    crl_url: str
-    ocsp_url: str
-    crl_number: str | None
-    crl_this_update: datetime | None
-    crl_next_update: datetime | None
-    crl_checked_at: datetime | None
-    # Why the last attempt failed; "" where it did not.
-    crl_failure: str
+    crl_url: str = Field(description="Where the list of revoked certificates is.")
+    ocsp_url: str = Field(description="Where status is asked for by OCSP.")
+    crl_number: str | None = Field(description="Number of the list, in decimal.")
+    crl_this_update: datetime | None = Field(description="Of when the list is.")
+    crl_next_update: datetime | None = Field(description="When the list says that the next one comes.")
+    crl_checked_at: datetime | None = Field(description="When its list of revoked certificates was fetched last.")
+    crl_failure: str = Field(description='Why the last attempt failed; "" where it did not.')
 
 
 class OcspState(BaseModel):
-    certificates: int
-    checked_at: datetime | None
-    failures: int
-    failure: str
+    certificates: int = Field(description="Certificates whose status is known.")
+    checked_at: datetime | None = Field(description="When it was asked last.")
+    failures: int = Field(description="Certificates whose status could not be found out.")
+    failure: str = Field(description='Why the last attempt failed; "" where it did not.')
 
 
 class Authority(BaseModel):
-    id: UUID
-    kind: _Kind
-    name: str
-    subject: str
-    status: _Status
-    not_before: datetime
-    not_after: datetime
-    # Id of the one above it.
-    issuer: UUID | None
-    # Whether its key is here, and where.
-    signs_here: bool
-    key_store: Literal["sealed", "pkcs11"] | None
-    key_id: str
-    sha256: str
-    revoked_at: datetime | None
-    revocation_reason: str
-    # Where anybody finds its certificate, OCSP and CRL; null of an external one.
-    certificate_url: str | None
-    ocsp_url: str | None
-    crl_url: str | None
-    # Of an external one.
-    sources: StatusSources | None
+    id: UUID = Field(description="Id; it stays.")
+    kind: _Kind = Field(description="Of which kind it is.")
+    name: str = Field(description="Name, for people.")
+    subject: str = Field(description="Subject (RFC 4514).")
+    status: _Status = Field(description="What state it is in.")
+    not_before: datetime = Field(description="From when it is valid.")
+    not_after: datetime = Field(description="Until when it is valid.")
+    issuer: UUID | None = Field(
+        description="Id of the authority above it; null of a root or where that one is not here."
+    )
+    signs_here: bool = Field(description="Whether its key is here.")
+    key_store: Literal["sealed", "pkcs11"] | None = Field(description="Where its key is; null where it is not here.")
+    key_id: str = Field(description="Subject key identifier, in hex.")
+    sha256: str = Field(description="SHA-256, in hex.")
+    revoked_at: datetime | None = Field(description="When it was revoked.")
+    revocation_reason: str = Field(description='Why it was revoked (RFC 5280 5.3.1); "" where it was not.')
+    certificate_url: str | None = Field(description="Where anybody finds its certificate; null of an external one.")
+    ocsp_url: str | None = Field(description="Where status is asked for by OCSP.")
+    crl_url: str | None = Field(description="Where the list of revoked certificates is.")
+    sources: StatusSources | None = Field(
+        description="Of an external one: where its status is found, and how that went."
+    )
 
 
-class AuthorityInFull(Authority, Observed):
-    # Of an external one: what is known by OCSP of the certificates that devices have shown.
-    ocsp: OcspState | None
+class AuthorityDetail(Authority, Observed):
+    ocsp: OcspState | None = Field(
+        description="Of an external one: what is known by OCSP of the certificates that devices have shown."
+    )
 
     def observed(self) -> dict[str, Any]:
         """What came of the worker's fetching, where people have said from."""
@@ -99,47 +99,44 @@ class AuthorityInFull(Authority, Observed):
 
 
 class Rollover(Input):
-    # A new root as well.
-    root: bool = False
-    # With a new root: when devices are first shown a server certificate below it; at once else.
-    present_from: Moment | None = None
+    root: bool = Field(False, description="A new root as well.")
+    present_from: Moment | None = Field(
+        None, description="With a new root: when devices are first shown a server certificate below it; null: at once."
+    )
 
 
-class RolledOver(BaseModel):
-    issuing: Authority
-    root: UUID
-    retired: list[UUID]
-    # Serial number of the server certificate that was issued; "" for none.
-    server_certificate: str
+class RolloverResult(BaseModel):
+    issuing: Authority = Field(description="The authority that issues from now on.")
+    root: UUID = Field(description="Id of the root authority.")
+    retired: list[UUID] = Field(description="Ids of authorities that issue no more.")
+    server_certificate: str = Field(description='Serial number of the server certificate that was issued; "" for none.')
 
 
-class KeyStore(Input):
-    # "": where the platform says.
-    store: Literal["", "sealed", "pkcs11"]
+class KeyStoreUpdate(Input):
+    store: Literal["", "sealed", "pkcs11"] = Field(description='Where the key is kept; "": where the platform says.')
 
 
-class Passphrase(Input):
+class KeyPassphrase(Input):
     passphrase: str = _PASSPHRASE
 
 
-class RootKey(Passphrase):
+class RootKey(KeyPassphrase):
     key: str = Field(max_length=_KEY_CHARACTERS, description="As it was exported: PKCS#8 in PEM.")
 
 
-class ExportedKey(BaseModel):
-    root: UUID
-    # PKCS#8 in PEM, under the passphrase.
-    key: str
+class ExportedRootKey(BaseModel):
+    root: UUID = Field(description="Id of the root authority.")
+    key: str = Field(description="The root's key: PKCS#8 in PEM, under the passphrase.")
 
 
 class AuthorityRevocation(Input):
-    reason: AuthorityReason = "unspecified"
+    reason: AuthorityReason = Field("unspecified", description="Why: a code.")
 
 
 @router.get("", operation_id="listAuthorities")
 def list_authorities(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(AUTHORITIES))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(AUTHORITIES))],
     text: Annotated[str, Query(max_length=200, description="A part of name or subject.")] = "",
     kind: _Kind | None = None,
     status: _Status | None = None,
@@ -154,7 +151,7 @@ def list_authorities(
 
 
 @router.post("/rollover", operation_id="rollOverAuthorities")
-def roll_over(access: Manages, body: Rollover) -> RolledOver:
+def roll_over(access: Manages, body: Rollover) -> RolloverResult:
     """A new issuing authority signs from now on; the old one retires, and its devices are admitted as before.
 
     With a new root the cell shows a chain that ends at the old root and at the new one: give devices the new root
@@ -172,7 +169,7 @@ def roll_over(access: Manages, body: Rollover) -> RolledOver:
         )
         done = rollover.carry_out(change.session, plan, actor=access.actor, signing=access.signing, now=utc_now())
         return change.answer(
-            RolledOver(
+            RolloverResult(
                 issuing=shown(access, done.issuing, None),
                 root=done.root.id,
                 retired=[row.id for row in done.retired],
@@ -182,24 +179,24 @@ def roll_over(access: Manages, body: Rollover) -> RolledOver:
 
 
 @router.get("/key-store", operation_id="getKeyStore")
-def get_key_store(access: Reads) -> KeyStore:
+def get_key_store(access: Reads) -> KeyStoreUpdate:
     """Where the keys of new authorities are made."""
     with access.read() as session:
-        return access.shown(KeyStore(store=profiles.tenant_settings(session, access.tenant_id).key_store))
+        return access.shown(KeyStoreUpdate(store=profiles.tenant_settings(session, access.tenant_id).key_store))
 
 
-@router.put("/key-store", operation_id="setKeyStore")
-def set_key_store(access: Manages, body: KeyStore) -> KeyStore:
+@router.put("/key-store", operation_id="updateKeyStore")
+def update_key_store(access: Manages, body: KeyStoreUpdate) -> KeyStoreUpdate:
     """Keys that exist stay where they are: a rollover makes new ones."""
     with access.change() as change:
         now = profiles.tenant_settings(change.session, access.tenant_id, lock=True)
-        change.require_match(KeyStore(store=now.key_store))
+        change.require_match(KeyStoreUpdate(store=now.key_store))
         profiles.set_key_store(change.session, actor=access.actor, tenant_id=access.tenant_id, store=body.store)
         return change.answer(body)
 
 
 @router.post("/root/export-key", operation_id="exportRootKey")
-def export_root_key(access: ExportsKey, body: Passphrase) -> ExportedKey:
+def export_root_key(access: ExportsKey, body: KeyPassphrase) -> ExportedRootKey:
     """The root's key, under a passphrase. It stays here until it is forgotten: keep it safe first."""
     with access.change() as change:
         root, pem = offline.export_root_key(
@@ -209,10 +206,10 @@ def export_root_key(access: ExportsKey, body: Passphrase) -> ExportedKey:
             passphrase=body.passphrase,
             signing=access.signing,
         )
-        return change.answer(ExportedKey(root=root.id, key=pem.decode()))
+        return change.answer(ExportedRootKey(root=root.id, key=pem.decode()))
 
 
-@router.post("/root/forget-key", operation_id="forgetRootKey")
+@router.post("/root/forget-key", operation_id="deleteRootKey")
 def forget_root_key(access: Manages) -> Authority:
     """Keep no copy here: the root is offline from now on. No issuing authority can be signed, all else goes on."""
     with access.change() as change:
@@ -238,7 +235,7 @@ def import_root_key(access: Manages, body: RootKey) -> Authority:
 
 
 @router.get("/{authority}", operation_id="getAuthority")
-def get_authority(access: Reads, authority: Which) -> AuthorityInFull:
+def get_authority(access: Reads, authority: Which) -> AuthorityDetail:
     with access.read() as session:
         row = certificates.require_authority(session, tenant_id=access.tenant_id, which=authority)
         return access.shown(in_full(session, access, row))
@@ -258,7 +255,7 @@ def download(access: Reads, authority: Which, form: Literal["pem", "chain"] = "p
 
 
 @router.post("/{authority}/revoke", operation_id="revokeAuthority")
-def revoke_authority(access: Manages, authority: Which, body: AuthorityRevocation) -> Done:
+def revoke_authority(access: Manages, authority: Which, body: AuthorityRevocation) -> RevocationResult:
     """For good, with those below it and every certificate that they issued.
 
     Of the tenant's own authority that includes the certificate that its RADIUS server shows: nobody is admitted by a
@@ -275,7 +272,7 @@ def revoke_authority(access: Manages, authority: Which, body: AuthorityRevocatio
             reason=body.reason,
         )
         row = certificates.require_authority(change.session, tenant_id=access.tenant_id, which=str(seen.id))
-        return change.answer(Done(**asdict(done)), state=in_full(change.session, access, row))
+        return change.answer(RevocationResult(**asdict(done)), state=in_full(change.session, access, row))
 
 
 def _require_match(change: Change, access: Access, which: str) -> CertificateAuthority:
@@ -284,13 +281,13 @@ def _require_match(change: Change, access: Access, which: str) -> CertificateAut
     return row
 
 
-def in_full(session: Session, access: Access, row: CertificateAuthority) -> AuthorityInFull:
+def in_full(session: Session, access: Access, row: CertificateAuthority) -> AuthorityDetail:
     source = external.get_source(session, tenant_id=access.tenant_id, authority_id=row.id)
     state = None
     if source is not None:
         known = refreshing.ocsp_state(session, tenant_id=access.tenant_id, authority_id=row.id)
         state = OcspState(**asdict(known))
-    return AuthorityInFull(**shown(access, row, source).model_dump(), ocsp=state)
+    return AuthorityDetail(**shown(access, row, source).model_dump(), ocsp=state)
 
 
 def shown(access: Access, row: CertificateAuthority, source: StatusSource | None) -> Authority:

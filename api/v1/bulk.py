@@ -11,11 +11,11 @@ from api.json_input import takes
 from api.v1.inputs import BoundedMistakes, GroupNames, Input, body_references
 from api.v1.jobs import Job, accepted
 from api.v1.moments import Moment
-from api.v1.nases import NewNas
+from api.v1.nases import NasInput
 from nac.accounts.effects import OF_ENDPOINTS, OF_NASES, OF_USERS
 from nac.accounts.permissions import Permission
+from nac.bulk_rows import OnExisting
 from nac.imports import jobs
-from nac.rows import Existing
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["bulk"])
 
@@ -27,80 +27,97 @@ ChangesNases = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *O
 _ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"model": Job, "description": "It is large: the job that does it."}}
 
 
-class Done(BaseModel):
+class BulkResult(BaseModel):
     """How many rows were what; what does not apply is 0."""
 
-    added: int = 0
-    changed: int = 0
-    # They were as asked for already.
-    unchanged: int = 0
-    # They were there, and `existing` is keep.
-    kept: int = 0
-    removed: int = 0
-    blocked: int = 0
-    unblocked: int = 0
+    added: int = Field(0, description="How many were added.")
+    changed: int = Field(0, description="How many were changed.")
+    unchanged: int = Field(0, description="How many stay as they are.")
+    kept: int = Field(0, description="How many were there, and stay as they are.")
+    removed: int = Field(0, description="How many were removed.")
+    blocked: int = Field(0, description="How many were blocked.")
+    unblocked: int = Field(0, description="How many were unblocked.")
 
 
 class BulkEndpoint(Input):
-    mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"])
-    name: str = Field("", max_length=200)
-    status: Literal["active", "blocked"] = "active"
-    owner: str = Field("", max_length=200)
-    notes: str = Field("", max_length=2_000)
-    groups: GroupNames = Field(default=[])
-    valid_until: Moment | None = None
-    attributes: dict[str, str] = Field(default={}, max_length=100)
+    mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"], description="MAC address, in any notation.")
+    name: str = Field("", max_length=200, description="Name, for people.")
+    status: Literal["active", "blocked"] = Field("active", description="What state it is in.")
+    owner: str = Field("", max_length=200, description='Whose it is, in words. "": not said.')
+    notes: str = Field("", max_length=2_000, description='Notes for people. "": none.')
+    groups: GroupNames = Field(default=[], description="Names of groups.")
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    attributes: dict[str, str] = Field(
+        default={}, max_length=100, description="Names and values of one's own choosing."
+    )
 
 
 class PutEndpoints(Input):
     """Approve (or block) these. One that is there becomes what its item says, or is a mistake, or stays as it is."""
 
-    operation: Literal["put"]
-    items: Annotated[list[BulkEndpoint], BoundedMistakes] = Field(min_length=1, max_length=MOST)
-    existing: Existing = "refuse"
-    make_groups: bool = False
-    allow_random: bool = False
+    operation: Literal["put"] = Field(description="What is to be done.")
+    items: Annotated[list[BulkEndpoint], BoundedMistakes] = Field(
+        min_length=1, max_length=MOST, description="The rows."
+    )
+    existing: OnExisting = Field(
+        "refuse",
+        description="What becomes of those that are there: a mistake (refuse), made so (update), or left "
+        "as they are (keep).",
+    )
+    make_groups: bool = Field(False, description="Makes groups that there are none of, in place of a mistake.")
+    allow_random: bool = Field(
+        False, description="Takes MAC addresses that devices made up, which change with the network."
+    )
 
 
 class ChangeEndpoints(Input):
-    operation: Literal["delete", "block", "unblock"]
-    macs: _Macs
+    operation: Literal["delete", "block", "unblock"] = Field(description="What is to be done.")
+    macs: _Macs = Field(description="MAC addresses, in any notation.")
 
 
 class GroupEndpoints(Input):
     """Groups in place of those they are in, beside them, or out of these."""
 
-    operation: Literal["set-groups", "join-groups", "leave-groups"]
-    macs: _Macs
-    groups: GroupNames
+    operation: Literal["set-groups", "join-groups", "leave-groups"] = Field(description="What is to be done.")
+    macs: _Macs = Field(description="MAC addresses, in any notation.")
+    groups: GroupNames = Field(description="Names of groups.")
 
 
 class BulkUser(Input):
     """One that is there keeps what is left out; a new one has a password."""
 
-    name: str = Field(max_length=253, examples=["ann"])
-    password: str | None = Field(None, max_length=128)
-    groups: GroupNames | None = None
-    valid_until: Moment | None = None
-    disabled: bool | None = None
+    name: str = Field(max_length=253, examples=["ann"], description="Name, for people.")
+    password: str | None = Field(
+        None, max_length=128, description="8 characters to 128 octets; needed for a new user. Left out: stays as it is."
+    )
+    groups: GroupNames | None = Field(None, description="Names of groups.")
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    disabled: bool | None = Field(None, description="Rejected whatever the policy says.")
 
 
 class PutUsers(Input):
-    operation: Literal["put"]
-    items: Annotated[list[BulkUser], BoundedMistakes] = Field(min_length=1, max_length=MOST)
-    existing: Existing = "refuse"
-    make_groups: bool = False
-    # What passwords are stored for, besides PAP.
-    chap: bool = False
-    mschap: bool = False
+    operation: Literal["put"] = Field(description="What is to be done.")
+    items: Annotated[list[BulkUser], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="The rows.")
+    existing: OnExisting = Field(
+        "refuse",
+        description="What becomes of those that are there: a mistake (refuse), made so (update), or left "
+        "as they are (keep).",
+    )
+    make_groups: bool = Field(False, description="Makes groups that there are none of, in place of a mistake.")
+    chap: bool = Field(False, description="Stores passwords themselves too, sealed, for CHAP.")
+    mschap: bool = Field(False, description="Stores NT hashes too, sealed, for MS-CHAP and PEAP.")
 
 
 class PutNases(Input):
     """A NAS is there if one has the identifier, or else the address."""
 
-    operation: Literal["put"]
-    items: Annotated[list[NewNas], BoundedMistakes] = Field(min_length=1, max_length=MOST)
-    existing: Existing = "refuse"
+    operation: Literal["put"] = Field(description="What is to be done.")
+    items: Annotated[list[NasInput], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="The rows.")
+    existing: OnExisting = Field(
+        "refuse",
+        description="What becomes of those that are there: a mistake (refuse), made so (update), or left "
+        "as they are (keep).",
+    )
 
 
 # 10,000 endpoints with all that can be said of them are some 5 MB.
@@ -108,8 +125,8 @@ _LARGE = takes(most_bytes=16 * 1024 * 1024)
 _OfEndpoints = Annotated[PutEndpoints | ChangeEndpoints | GroupEndpoints, Body(discriminator="operation")]
 
 
-@router.post("/endpoints/bulk", operation_id="changeEndpointsInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
-def change_endpoints(access: ChangesEndpoints, body: _OfEndpoints) -> Done | Job:
+@router.post("/endpoints/bulk", operation_id="updateEndpointsInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
+def update_endpoints(access: ChangesEndpoints, body: _OfEndpoints) -> BulkResult | Job:
     """Up to 10,000 in one call. Every row that is wrong is told, with its place; nothing is stored then."""
     if isinstance(body, PutEndpoints):
         given = _given(body)
@@ -117,17 +134,17 @@ def change_endpoints(access: ChangesEndpoints, body: _OfEndpoints) -> Done | Job
     return _run(access, f"endpoints.{body.operation}", _given(body), len(body.macs))
 
 
-@router.post("/users/bulk", operation_id="changeUsersInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
-def change_users(access: ChangesUsers, body: PutUsers) -> Done | Job:
+@router.post("/users/bulk", operation_id="updateUsersInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
+def update_users(access: ChangesUsers, body: PutUsers) -> BulkResult | Job:
     """As of endpoints. Each password takes some 20 ms to hash: of more than 50 users it is a job."""
     given = _given(body)
     # Groups cost far less than passwords do.
-    groups = jobs.count_groups(given["items"]) // (jobs.MOST_AT_ONCE // jobs.MOST_USERS_AT_ONCE)
-    return _run(access, "users.put", given, len(body.items), groups=groups, at_once=jobs.MOST_USERS_AT_ONCE)
+    groups = jobs.count_groups(given["items"]) // (jobs.MAX_INLINE_ROWS // jobs.MAX_INLINE_USERS)
+    return _run(access, "users.put", given, len(body.items), groups=groups, at_once=jobs.MAX_INLINE_USERS)
 
 
-@router.post("/nases/bulk", operation_id="changeNasesInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
-def change_nases(access: ChangesNases, body: PutNases) -> Done | Job:
+@router.post("/nases/bulk", operation_id="updateNasesInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
+def update_nases(access: ChangesNases, body: PutNases) -> BulkResult | Job:
     return _run(access, "nases.put", _given(body), len(body.items))
 
 
@@ -143,11 +160,11 @@ def _run(
     rows: int,
     *,
     groups: int = 0,
-    at_once: int = jobs.MOST_AT_ONCE,
-) -> Done | Job:
+    at_once: int = jobs.MAX_INLINE_ROWS,
+) -> BulkResult | Job:
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "seal": access.sealer.seal}
     with access.change() as change, body_references():
         if rows + groups > at_once:
             row = jobs.start_bulk(change.session, **who, operation=operation, given=given, rows=rows)
             return change.answer(accepted(access, change.response, row))
-        return change.answer(Done(**jobs.run_bulk(change.session, **who, operation=operation, given=given)))
+        return change.answer(BulkResult(**jobs.run_bulk(change.session, **who, operation=operation, given=given)))

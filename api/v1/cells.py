@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import Observed
 from api.v1.inputs import Input, Omittable, Slug
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.cells import operating
@@ -23,44 +23,45 @@ Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE, Effe
 
 
 class Slots(BaseModel):
-    free: int
-    # That hold a tenant.
-    assigned: int
-    # Of tenants that are moving.
-    reserved: int
-    # Wait for a new secret.
-    retired: int
+    free: int = Field(description="Slots that are free.")
+    assigned: int = Field(description="Slots that hold a tenant.")
+    reserved: int = Field(description="Slots of tenants that are moving.")
+    retired: int = Field(description="Slots that wait for a new secret.")
 
 
 class Cell(Observed):
-    name: str
-    # draining: takes no new tenants.
-    status: str
-    labels: list[str]
-    # That NASes send to; "": where it listens.
-    address: str
-    host: str
-    # Whether its agent told of itself within a minute.
-    seen: bool
-    seen_at: datetime | None
-    first_port: int | None
-    last_port: int | None
-    slots: Slots
-    radiusd_version: str
-    alarms: list[dict[str, Any]]
+    name: str = Field(description="Name, for people.")
+    status: str = Field(description="draining: takes no new tenants.")
+    labels: list[str] = Field(description="Words by which new tenants find the cell, such as frankfurt.")
+    address: str = Field(description='IP address that NASes send to; "": where it listens.')
+    host: str = Field(description="Host name or IP address.")
+    seen: bool = Field(description="Whether its agent told of itself within a minute.")
+    seen_at: datetime | None = Field(description="When it was seen last.")
+    first_port: int | None = Field(description="First UDP port of the cell's slots.")
+    last_port: int | None = Field(description="Last UDP port of the cell's slots.")
+    slots: Slots = Field(description="Places for tenants: how many are free, hold one, wait.")
+    radiusd_version: str = Field(description='Version of its radiusd; "" where it is not known.')
+    alarms: list[dict[str, Any]] = Field(description="What its agent says is amiss.")
 
     def observed(self) -> set[str]:
         return set(Cell.model_fields) - {"name", "status", "labels", "address"}
 
 
-class CellChange(Input):
-    status: Omittable[CellStatus] = None
-    labels: Omittable[list[Slug]] = Field(None, max_length=operating.MOST_LABELS, examples=[["frankfurt"]])
-    address: Omittable[str] = Field(None, max_length=253, examples=["radius-1.admit.example"])
+class CellUpdate(Input):
+    status: Omittable[CellStatus] = Field(None, description="draining: takes no new tenants.")
+    labels: Omittable[list[Slug]] = Field(
+        None,
+        max_length=operating.MOST_LABELS,
+        examples=[["frankfurt"]],
+        description="Words by which new tenants find the cell, such as frankfurt.",
+    )
+    address: Omittable[str] = Field(
+        None, max_length=253, examples=["radius-1.admit.example"], description="IP address."
+    )
 
 
 @router.get("", operation_id="listCells")
-def list_cells(access: Reads, paging: Annotated[Ordered, Depends(sorted_by(operating.ORDERS))]) -> Page[Cell]:
+def list_cells(access: Reads, paging: Annotated[OrderedPaging, Depends(sorted_by(operating.ORDERS))]) -> Page[Cell]:
     """All that there are."""
     with access.read() as session:
         states = operating.list_states(session, span=paging.span)
@@ -73,8 +74,8 @@ def get_cell(access: Reads, cell: _Name) -> Cell:
         return access.shown(_cell(operating.require_state(session, name=cell)))
 
 
-@router.patch("/{cell}", operation_id="changeCell")
-def change_cell(access: Manages, cell: _Name, body: CellChange) -> Cell:
+@router.patch("/{cell}", operation_id="updateCell")
+def update_cell(access: Manages, cell: _Name, body: CellUpdate) -> Cell:
     """A cell that is draining takes no new tenants; those that it has stay until they are moved."""
     with access.change() as change:
         change.require_match(_cell(operating.require_state(change.session, name=cell, lock=True)))

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
-from api.v1.certificate_shapes import CertificateInFull, in_full
+from api.v1.certificate_shapes import CertificateDetail, in_full
 from api.v1.certificates import Reads, Serial
 from api.v1.inputs import Input
 from api.v1.moments import Moment
-from api.v1.paging import Page, Sorted, sorted_by_time
+from api.v1.paging import Page, SortedPaging, sorted_by_time
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates import expiry, profiles, renewal
@@ -21,7 +21,7 @@ from nac.certificates.renewal import NamesGone
 from nac.clock import utc_now
 from nac.errors import InvalidInput
 from pki.keys import KeyKind
-from pki.profiles import Profile as ProfileRules
+from pki.profiles import CertificateProfile as ProfileRules
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["certificate settings"])
 
@@ -31,66 +31,65 @@ _ProfileName = Annotated[str, Path(max_length=100, examples=["eap-client-device"
 _DnsName = Annotated[str, Field(max_length=253)]
 
 
-class Profile(BaseModel):
-    name: str
-    validity_days: int
-    # What may be chosen at most.
-    most_days: int
-    key: str
-    usages: list[str]
+class CertificateProfile(BaseModel):
+    name: str = Field(description="Name of the profile.")
+    validity_days: int = Field(description="Days that certificates are valid; null: as built in.")
+    most_days: int = Field(description="The most days that may be chosen.")
+    key: str = Field(description="Kind of keys that are made here.")
+    usages: list[str] = Field(description="Extended key usages.")
 
 
-class Profiles(BaseModel):
-    items: list[Profile]
+class CertificateProfiles(BaseModel):
+    items: list[CertificateProfile] = Field(description="The rows.")
 
 
-class ProfileChoice(Input):
-    # Of certificates issued from now on; null: as built in.
-    validity_days: int | None = Field(None, ge=1, le=36_525)
-    # Of keys that are made here.
-    key: KeyKind | None = None
+class CertificateProfileUpdate(Input):
+    validity_days: int | None = Field(
+        None, ge=1, le=36_525, description="Days that certificates are valid; null: as built in."
+    )
+    key: KeyKind | None = Field(None, description="Kind of keys that are made here; null: as built in.")
 
 
-class Expiring(BaseModel):
-    kind: Literal["authority", "server", "client"]
-    id: UUID
-    # "" of an authority.
-    serial: str
-    # Of an authority its kind.
-    profile: str
-    name: str
-    not_after: datetime
+class ExpiringCertificate(BaseModel):
+    kind: Literal["authority", "server", "client"] = Field(description="Of which kind it is.")
+    id: UUID = Field(description="Id; it stays.")
+    serial: str = Field(description='Serial number (hex); "" of an authority.')
+    profile: str = Field(description="Its profile; of an authority its kind.")
+    name: str = Field(description="Common name.")
+    not_after: datetime = Field(description="Until when it is valid.")
 
 
-class NewServerCertificate(Input):
-    # What devices check.
-    names: list[_DnsName] = Field(min_length=1, max_length=20, examples=[["radius.acme.example"]])
-    # When devices are first shown it; at once else.
-    present_from: Moment | None = None
+class ServerCertificateInput(Input):
+    names: list[_DnsName] = Field(
+        min_length=1, max_length=20, examples=[["radius.acme.example"]], description="DNS names that devices check."
+    )
+    present_from: Moment | None = Field(None, description="When devices are first shown it; null: at once.")
 
 
-class ShownCertificate(BaseModel):
-    certificate: CertificateInFull
-    # Devices that ask for one of these names refuse it; `before` is the certificate that had them.
-    names_gone: list[str]
-    before: str | None
+class PresentedCertificate(BaseModel):
+    certificate: CertificateDetail = Field(description="The certificate.")
+    names_gone: list[str] = Field(
+        description="Names that the certificate before had, and this one has not: devices that ask for one "
+        "of them refuse it."
+    )
+    before: str | None = Field(description="Serial number of the certificate that was shown before.")
 
 
 @router.get("/certificate-profiles", operation_id="listCertificateProfiles")
-def list_profiles(access: Reads) -> Profiles:
+def list_profiles(access: Reads) -> CertificateProfiles:
     with access.read() as session:
         rows = profiles.list_profiles(session, tenant_id=access.tenant_id)
-        return Profiles(items=[_profile(row) for row in rows])
+        return CertificateProfiles(items=[_profile(row) for row in rows])
 
 
 @router.get("/certificate-profiles/{name}", operation_id="getCertificateProfile")
-def get_profile(access: Reads, name: _ProfileName) -> Profile:
+def get_profile(access: Reads, name: _ProfileName) -> CertificateProfile:
     with access.read() as session:
         return access.shown(_profile(profiles.require_profile(session, access.tenant_id, name)))
 
 
-@router.put("/certificate-profiles/{name}", operation_id="setCertificateProfile")
-def set_profile(access: Manages, name: _ProfileName, body: ProfileChoice) -> Profile:
+@router.put("/certificate-profiles/{name}", operation_id="updateCertificateProfile")
+def update_profile(access: Manages, name: _ProfileName, body: CertificateProfileUpdate) -> CertificateProfile:
     """What is not given is as built in. What is issued already stays as it is."""
     with access.change() as change:
         change.require_match(_profile(profiles.require_profile(change.session, access.tenant_id, name, lock=True)))
@@ -107,10 +106,10 @@ def set_profile(access: Manages, name: _ProfileName, body: ProfileChoice) -> Pro
 @router.get("/expiring-certificates", operation_id="listExpiringCertificates")
 def list_expiring(
     access: Reads,
-    paging: Annotated[Sorted, Depends(sorted_by_time("not_after", newest_first=False))],
+    paging: Annotated[SortedPaging, Depends(sorted_by_time("not_after", newest_first=False))],
     days: Annotated[int, Query(ge=1, le=36_525, description="Within so many.")] = 60,
     kind: Annotated[list[expiry.Kind] | None, Query()] = None,
-) -> Page[Expiring]:
+) -> Page[ExpiringCertificate]:
     """Authorities and certificates that end soon and have no successor."""
     after = _place(paging.after())
     with access.read() as session:
@@ -128,7 +127,7 @@ def list_expiring(
 
 
 @router.post("/server-certificates", status_code=201, operation_id="issueServerCertificate")
-def issue_server(access: Manages, body: NewServerCertificate) -> ShownCertificate:
+def issue_server(access: Manages, body: ServerCertificateInput) -> PresentedCertificate:
     """For the RADIUS server that devices see; its key stays here, for the cell."""
     with access.change() as change:
         before = renewal.shown_last(change.session, tenant_id=access.tenant_id)
@@ -146,7 +145,7 @@ def issue_server(access: Manages, body: NewServerCertificate) -> ShownCertificat
 
 
 @router.post("/server-certificates/{serial}/present", operation_id="presentServerCertificate")
-def present(access: Manages, serial: Serial) -> ShownCertificate:
+def present(access: Manages, serial: Serial) -> PresentedCertificate:
     """Show devices this one from now on, in place of the one that they see now."""
     with access.change() as change:
         wanted = certificates.parse_serial(serial)
@@ -164,14 +163,14 @@ def present(access: Manages, serial: Serial) -> ShownCertificate:
         return change.answer(_shown(shown, renewal.names_gone(before, row)), state=shown)
 
 
-def _shown(certificate: CertificateInFull, gone: NamesGone | None) -> ShownCertificate:
-    return ShownCertificate(
+def _shown(certificate: CertificateDetail, gone: NamesGone | None) -> PresentedCertificate:
+    return PresentedCertificate(
         certificate=certificate, names_gone=list(gone.names) if gone else [], before=gone.before if gone else None
     )
 
 
-def _profile(rules: ProfileRules) -> Profile:
-    return Profile(
+def _profile(rules: ProfileRules) -> CertificateProfile:
+    return CertificateProfile(
         name=rules.name,
         validity_days=rules.validity.days,
         most_days=rules.validity_most.days,
@@ -180,8 +179,8 @@ def _profile(rules: ProfileRules) -> Profile:
     )
 
 
-def _expiring(row: expiry.Expiring) -> Expiring:
-    return Expiring(
+def _expiring(row: expiry.Expiring) -> ExpiringCertificate:
+    return ExpiringCertificate(
         kind=row.kind, id=row.id, serial=row.serial, profile=row.profile, name=row.name, not_after=row.not_after
     )
 

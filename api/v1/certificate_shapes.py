@@ -16,11 +16,11 @@ from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.holders import describe_holder
 from nac.certificates.issuing import HandedOutProfile
-from nac.certificates.service import IssuedCertificate
+from nac.certificates.service import IssuedCertificate as JustIssued
 from nac.models import Certificate as CertificateRow
-from pki.issuing import locations_of
-from pki.names import San, parse_san, sans_of
-from pki.requests import SigningRequest, read_signing_request
+from pki.issuance import read_locations
+from pki.names import San, parse_san, read_sans
+from pki.signing_requests import SigningRequest, read_signing_request
 
 Status = Literal["intended", "abandoned", "valid", "suspended", "revoked"]
 _REQUEST_CHARACTERS = 48 * 1024
@@ -36,73 +36,71 @@ Csr = Annotated[
 
 
 class Certificate(BaseModel):
-    # Hex digits.
-    serial: str
-    profile: str
-    name: str
-    status: Status
-    not_before: datetime
-    not_after: datetime
+    serial: str = Field(description="Serial number, in hex.")
+    profile: str = Field(description="What it is for.")
+    name: str = Field(description="Common name.")
+    status: Status = Field(description="What state it is in.")
+    not_before: datetime = Field(description="From when it is valid.")
+    not_after: datetime = Field(description="Until when it is valid.")
 
 
-class CertificateInFull(Certificate):
-    # MAC address and user name of whom it was issued to.
-    endpoint: str | None
-    user: str | None
-    subject: str
-    # Each with its kind: dns:laptop-1.acme.example
-    names: list[str]
-    revoked_at: datetime | None
-    revocation_reason: str
-    # Serial numbers of what was given to whoever showed this one.
-    renewed_by: list[str]
-    # Of a server's: when devices are first shown it.
-    present_from: datetime | None
-    authority: UUID
-    # Where the certificate says that its status is found.
-    ocsp_url: str | None
-    crl_url: str | None
-    issuer_url: str | None
+class CertificateDetail(Certificate):
+    endpoint: str | None = Field(description="MAC address of the device that it was issued to.")
+    user: str | None = Field(description="Name of the user that it was issued to.")
+    subject: str = Field(description="Subject (RFC 4514).")
+    names: list[str] = Field(
+        description="Names in the certificate, each with its kind, such as dns:laptop-1.acme.example."
+    )
+    revoked_at: datetime | None = Field(description="When it was revoked.")
+    revocation_reason: str = Field(description='Why it was revoked (RFC 5280 5.3.1); "" where it was not.')
+    renewed_by: list[str] = Field(description="Serial numbers of what was given to whoever showed this one.")
+    present_from: datetime | None = Field(description="Of a server's: when devices are first shown it.")
+    authority: UUID = Field(description="Id of the authority that issued it.")
+    ocsp_url: str | None = Field(description="Where status is asked for by OCSP.")
+    crl_url: str | None = Field(description="Where the list of revoked certificates is.")
+    issuer_url: str | None = Field(description="Where the certificate says that its issuer's certificate is found.")
 
 
-class HandedOut(BaseModel):
+class IssuedCertificate(BaseModel):
     """The key is nowhere else: this is the only time it is seen."""
 
-    certificate: CertificateInFull
-    # The certificate and, after it, the authorities below the root, as supplicants and servers want it (PEM).
-    pem: str
-    # Those authorities alone.
-    chain: str
-    # The root, which the other side must trust.
-    ca: str
-    # Where it was made here, and no PKCS#12 was asked for.
-    key: str | None
-    # Key, certificate, chain and root in one, in base64.
-    pkcs12: str | None
-    pkcs12_password: str | None
+    certificate: CertificateDetail = Field(description="The certificate.")
+    pem: str = Field(description="The certificate and, after it, the authorities below the root (PEM).")
+    chain: str = Field(description="The authorities between the certificate and the root (PEM).")
+    ca: str = Field(description="The root, which the other side must trust (PEM).")
+    key: str | None = Field(description="The private key (PEM), where it was made here and no PKCS#12 was asked for.")
+    pkcs12: str | None = Field(description="Key, certificate, chain and root in one, in base64.")
+    pkcs12_password: str | None = Field(description="The password of the PKCS#12; null where there is none.")
 
 
 class Pkcs12(Input):
-    # Without one, one is made up.
-    password: str | None = Field(None, min_length=8, max_length=200)
-    # For macOS, iOS and old Windows and Android (3DES).
-    legacy: bool = False
+    password: str | None = Field(
+        None, min_length=8, max_length=200, description="Protects the file; null: one is made up."
+    )
+    legacy: bool = Field(
+        False, description="Encrypted so that macOS, iOS and old Windows and Android can read it (3DES)."
+    )
 
 
-class Handing(Input):
-    csr: Csr | None = None
-    # Where the key is made here: as PKCS#12 in place of PEM.
-    pkcs12: Pkcs12 | None = None
+class CertificateRenewal(Input):
+    csr: Csr | None = Field(None, description="Certificate request (PKCS#10, PEM); null: the key is made here.")
+    pkcs12: Pkcs12 | None = Field(None, description="As PKCS#12 in place of PEM, where the key is made here.")
 
 
-class NewCertificate(Handing):
-    profile: HandedOutProfile = "eap-client-device"
-    # Common name; of a radsec-server its DNS name.
-    name: Text = Field(examples=["laptop-1"])
-    names: Sans = Field(default=[], examples=[["dns:laptop-1.acme.example"]])
-    # Whom it is issued to: among those that are revoked with the device or user.
-    endpoint: str | None = Field(None, max_length=40)
-    user: str | None = Field(None, max_length=256)
+class CertificateInput(CertificateRenewal):
+    profile: HandedOutProfile = Field("eap-client-device", description="What it is for.")
+    name: Text = Field(examples=["laptop-1"], description="Common name; of a radsec-server its DNS name.")
+    names: Sans = Field(
+        default=[],
+        examples=[["dns:laptop-1.acme.example"]],
+        description="Further names, each with its kind, such as dns:laptop-1.acme.example.",
+    )
+    endpoint: str | None = Field(
+        None, max_length=40, description="MAC address of the device that it is issued to: it is revoked with that."
+    )
+    user: str | None = Field(
+        None, max_length=256, description="Name of the user that it is issued to: it is revoked with that."
+    )
 
 
 def signing_request(text: str | None) -> SigningRequest | None:
@@ -127,16 +125,16 @@ def in_short(row: CertificateRow) -> Certificate:
     )
 
 
-def in_full(session: Session, row: CertificateRow) -> CertificateInFull:
+def in_full(session: Session, row: CertificateRow) -> CertificateDetail:
     loaded = None if row.certificate_der is None else x509.load_der_x509_certificate(row.certificate_der)
-    told = None if loaded is None else locations_of(loaded)
+    told = None if loaded is None else read_locations(loaded)
     holder = describe_holder(session, row)
-    return CertificateInFull(
+    return CertificateDetail(
         **in_short(row).model_dump(),
         endpoint=holder["endpoint"],
         user=holder["user"],
         subject=row.subject,
-        names=[] if loaded is None else [str(item) for item in sans_of(loaded)],
+        names=[] if loaded is None else [str(item) for item in read_sans(loaded)],
         revoked_at=row.revoked_at,
         revocation_reason=row.revocation_reason,
         renewed_by=[each.serial.hex() for each in certificates.renewals_of(session, row)],
@@ -148,13 +146,13 @@ def in_full(session: Session, row: CertificateRow) -> CertificateInFull:
     )
 
 
-def handed_out(session: Session, row: CertificateRow, issued: IssuedCertificate, wanted: Pkcs12 | None) -> HandedOut:
+def handed_out(session: Session, row: CertificateRow, issued: JustIssued, wanted: Pkcs12 | None) -> IssuedCertificate:
     files = {name: content.decode() for name, content in certificates.pem_files(issued).items()}
     bundle = password = None
     if wanted is not None and issued.key is not None:
         password = wanted.password or secrets.token_urlsafe(15)
         bundle = certificates.pkcs12_file(issued, password=password, legacy=wanted.legacy)
-    return HandedOut(
+    return IssuedCertificate(
         certificate=in_full(session, row),
         pem=files["cert"],
         chain=files["chain"],

@@ -12,10 +12,10 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.certificate_shapes import (
     Certificate,
-    CertificateInFull,
-    HandedOut,
-    Handing,
-    NewCertificate,
+    CertificateDetail,
+    CertificateInput,
+    CertificateRenewal,
+    IssuedCertificate,
     Status,
     alternative_names,
     handed_out,
@@ -24,7 +24,7 @@ from api.v1.certificate_shapes import (
     signing_request,
 )
 from api.v1.inputs import Input, body_references
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates import revoking
@@ -32,11 +32,12 @@ from nac.certificates import service as certificates
 from nac.certificates.holders import find_holder
 from nac.certificates.naming import with_dns_name
 from nac.certificates.repository import ORDERS
-from nac.certificates.service import IssuedCertificate, RevocationReason
+from nac.certificates.service import IssuedCertificate as JustIssued
+from nac.certificates.service import RevocationReason
 from nac.clock import utc_now
 from nac.enrolment.enrolling import renew, require_held
 from nac.errors import InvalidInput
-from pki.requests import SigningRequest
+from pki.signing_requests import SigningRequest
 
 router = APIRouter(prefix="/tenants/{tenant}/certificates", tags=["certificates"])
 
@@ -57,14 +58,19 @@ _DER = "application/pkix-cert"
 
 
 class Revocation(Input):
-    reason: RevocationReason = "unspecified"
+    reason: RevocationReason = Field("unspecified", description="Reason code (RFC 5280 5.3.1).")
 
 
-class Holder(Input):
+class CertificateHolder(Input):
     """Either of the two."""
 
-    endpoint: str | None = Field(None, max_length=40, examples=["00:00:5e:00:53:01"])
-    user: str | None = Field(None, max_length=256)
+    endpoint: str | None = Field(
+        None,
+        max_length=40,
+        examples=["00:00:5e:00:53:01"],
+        description="MAC address of the device whose certificates are meant.",
+    )
+    user: str | None = Field(None, max_length=256, description="Name of the user whose certificates are meant.")
 
     def certificates(self, session: Session, access: Access) -> ColumnElement[bool]:
         if (self.endpoint is None) == (self.user is None):
@@ -72,21 +78,20 @@ class Holder(Input):
         return revoking.issued_to(session, tenant_id=access.tenant_id, mac=self.endpoint, user_name=self.user)
 
 
-class HolderRevocation(Holder, Revocation):
+class HolderRevocation(CertificateHolder, Revocation):
     pass
 
 
-class Done(BaseModel):
-    authorities: int
-    certificates: int
-    # Live sessions that are asked to end.
-    disconnects: int
+class RevocationResult(BaseModel):
+    authorities: int = Field(description="How many authorities were revoked.")
+    certificates: int = Field(description="How many certificates were revoked.")
+    disconnects: int = Field(description="Live sessions that are asked to end.")
 
 
 @router.get("", operation_id="listCertificates")
 def list_certificates(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     status: Status | None = None,
     profile: Annotated[str, Query(max_length=100, description="Such as eap-client-device.")] = "",
     name: Annotated[str, Query(max_length=200, description="What the common name begins with.")] = "",
@@ -98,7 +103,7 @@ def list_certificates(
     with access.read() as session:
         which = None
         if endpoint is not None or user is not None:
-            which = Holder(endpoint=endpoint, user=user).certificates(session, access)
+            which = CertificateHolder(endpoint=endpoint, user=user).certificates(session, access)
         found = certificates.search_certificates(
             session,
             tenant_id=access.tenant_id,
@@ -112,7 +117,7 @@ def list_certificates(
 
 
 @router.post("", status_code=201, operation_id="issueCertificate")
-def issue_certificate(access: Issues, body: NewCertificate) -> HandedOut:
+def issue_certificate(access: Issues, body: CertificateInput) -> IssuedCertificate:
     """For the key of a signing request, or for a key that is made here, handed out in this answer and not kept.
 
     `radsec-server` takes `authority.manage` as well, as other certificates of servers do. No profile takes a name of
@@ -143,7 +148,7 @@ def issue_certificate(access: Issues, body: NewCertificate) -> HandedOut:
 
 
 @router.post("/revoke-all", operation_id="revokeCertificatesOfHolder")
-def revoke_all(access: Revokes, body: HolderRevocation) -> Done:
+def revoke_all(access: Revokes, body: HolderRevocation) -> RevocationResult:
     """Every certificate of a device or user, for good."""
     with access.change() as change, body_references(mac="endpoint", name="user"):
         done = revoking.revoke_all(
@@ -154,31 +159,31 @@ def revoke_all(access: Revokes, body: HolderRevocation) -> Done:
             now=utc_now(),
             reason=body.reason,
         )
-        return change.answer(Done(**asdict(done)))
+        return change.answer(RevocationResult(**asdict(done)))
 
 
 @router.post("/suspend-all", operation_id="suspendCertificatesOfHolder")
-def suspend_all(access: Revokes, body: Holder) -> Done:
+def suspend_all(access: Revokes, body: CertificateHolder) -> RevocationResult:
     """Every certificate of a device or user, until they are reinstated."""
     with access.change() as change, body_references(mac="endpoint", name="user"):
         which = body.certificates(change.session, access)
         done = revoking.suspend_all(
             change.session, actor=access.actor, tenant_id=access.tenant_id, which=which, now=utc_now()
         )
-        return change.answer(Done(**asdict(done)))
+        return change.answer(RevocationResult(**asdict(done)))
 
 
 @router.post("/reinstate-all", operation_id="reinstateCertificatesOfHolder")
-def reinstate_all(access: Revokes, body: Holder) -> Done:
+def reinstate_all(access: Revokes, body: CertificateHolder) -> RevocationResult:
     """Whichever of a device or user are suspended; what is revoked stays so."""
     with access.change() as change, body_references(mac="endpoint", name="user"):
         which = body.certificates(change.session, access)
         done = revoking.reinstate_all(change.session, actor=access.actor, tenant_id=access.tenant_id, which=which)
-        return change.answer(Done(**asdict(done)))
+        return change.answer(RevocationResult(**asdict(done)))
 
 
 @router.get("/{serial}", operation_id="getCertificate")
-def get_certificate(access: Reads, serial: Serial) -> CertificateInFull:
+def get_certificate(access: Reads, serial: Serial) -> CertificateDetail:
     with access.read() as session:
         row = certificates.require_by_serial(session, tenant_id=access.tenant_id, serial=serial)
         return access.shown(in_full(session, row))
@@ -197,7 +202,7 @@ def download(access: Reads, serial: Serial, form: Literal["pem", "chain", "ca", 
 
 
 @router.post("/{serial}/renew", status_code=201, operation_id="renewCertificate")
-def renew_certificate(access: Renews, serial: Serial, body: Handing) -> HandedOut:
+def renew_certificate(access: Renews, serial: Serial, body: CertificateRenewal) -> IssuedCertificate:
     """Another one with its profile, names and holder, for a new key; this one stays as it is."""
     request = _request(body)
     with access.change() as change:
@@ -209,7 +214,7 @@ def renew_certificate(access: Renews, serial: Serial, body: Handing) -> HandedOu
 
 
 @router.post("/{serial}/revoke", operation_id="revokeCertificate")
-def revoke(access: Revokes, serial: Serial, body: Revocation) -> CertificateInFull:
+def revoke(access: Revokes, serial: Serial, body: Revocation) -> CertificateDetail:
     """For good: by the cell, in resumed TLS sessions, OCSP and CRL; sessions that it opened are asked to end.
 
     What renewed it is revoked with it, unless the reason is superseded.
@@ -228,7 +233,7 @@ def revoke(access: Revokes, serial: Serial, body: Revocation) -> CertificateInFu
 
 
 @router.post("/{serial}/suspend", operation_id="suspendCertificate")
-def suspend(access: Revokes, serial: Serial) -> CertificateInFull:
+def suspend(access: Revokes, serial: Serial) -> CertificateDetail:
     """Nobody is admitted with it until it is reinstated. What renewed it stays good."""
     with access.change() as change:
         _require_match(change, access, serial)
@@ -239,7 +244,7 @@ def suspend(access: Revokes, serial: Serial) -> CertificateInFull:
 
 
 @router.post("/{serial}/reinstate", operation_id="reinstateCertificate")
-def reinstate(access: Revokes, serial: Serial) -> CertificateInFull:
+def reinstate(access: Revokes, serial: Serial) -> CertificateDetail:
     """Ends a suspension; a revocation never ends."""
     with access.change() as change:
         _require_match(change, access, serial)
@@ -252,13 +257,13 @@ def _require_match(change: Change, access: Access, serial: str) -> None:
     change.require_match(in_full(change.session, row))
 
 
-def _request(body: Handing) -> SigningRequest | None:
+def _request(body: CertificateRenewal) -> SigningRequest | None:
     if body.csr is not None and body.pkcs12 is not None:
         raise InvalidInput("A PKCS#12 file holds the key, and that of a request is not here.", place="pkcs12")
     return signing_request(body.csr)
 
 
-def _hand_out(change: Change, access: Access, issued: IssuedCertificate, body: Handing) -> HandedOut:
+def _hand_out(change: Change, access: Access, issued: JustIssued, body: CertificateRenewal) -> IssuedCertificate:
     row = certificates.require_by_serial(change.session, tenant_id=access.tenant_id, serial=issued.serial.hex())
     change.located(row.serial.hex(), at="certificates")
     return change.answer(handed_out(change.session, row, issued, body.pkcs12))

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.v1.coa_rows import CoaRequest, CoaRequests, shown_request
+from api.v1.coa_rows import CoaRequest, CreatedCoaRequests, shown_request
 from api.v1.inputs import Input, body_references
 from api.v1.keys import Mac, RowId, RowNumber, User
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.coa_requests import service as coa_requests
@@ -31,24 +31,31 @@ Asks = Annotated[
 ]
 
 
-class Attribute(Input):
-    attribute: str = Field(max_length=253, examples=["Session-Timeout"])
-    value: str = Field(max_length=1_000, examples=["600"])
-    # RFC 2868 3.1
-    tag: int | None = Field(None, ge=1, le=31)
+class CoaAttribute(Input):
+    attribute: str = Field(max_length=253, examples=["Session-Timeout"], description="Name of the attribute.")
+    value: str = Field(max_length=1_000, examples=["600"], description="Its value, as text.")
+    tag: int | None = Field(None, ge=1, le=31, description="Tag of the attribute (RFC 2868 3.1); null: none.")
 
 
-class NewCoaRequests(Input):
+class CoaRequestsInput(Input):
     """About the live sessions that fit all that is given: 1,000 at most."""
 
-    kind: CoaKind
-    # Id of one.
-    session: RowNumber | None = None
-    mac: str = Field("", max_length=40, examples=["00:00:5e:00:53:01"])
-    user: str = Field("", max_length=253)
-    nas: str = Field("", max_length=253)
-    # Of a change, and of nothing else.
-    attributes: list[Attribute] = Field(default=[], max_length=50)
+    kind: CoaKind = Field(
+        description="What the NAS is asked: to end the session, to authenticate again, to bounce the port, "
+        "to change attributes."
+    )
+    session: RowNumber | None = Field(None, description="Id of one session.")
+    mac: str = Field(
+        "",
+        max_length=40,
+        examples=["00:00:5e:00:53:01"],
+        description='All live sessions of this device. "": not by device.',
+    )
+    user: str = Field("", max_length=253, description='All live sessions of this user. "": not by user.')
+    nas: str = Field("", max_length=253, description='All live sessions at this NAS. "": not by NAS.')
+    attributes: list[CoaAttribute] = Field(
+        default=[], max_length=50, description="Of a change, and of nothing else: what it sets."
+    )
 
 
 Withdraws = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNECT, Effect.SESSIONS, Effect.WORK))]
@@ -57,7 +64,7 @@ Withdraws = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNEC
 @router.get("", operation_id="listCoaRequests")
 def list_coa_requests(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     state: Annotated[list[CoaState] | None, Query()] = None,
     session: Annotated[RowNumber | None, Query(description="About the session of this id.")] = None,
     mac: Mac = "",
@@ -82,8 +89,8 @@ def list_coa_requests(
         return paging.ordered(found.rows, shown_request, searched=found.searched)
 
 
-@router.post("", status_code=202, operation_id="addCoaRequests")
-def add_coa_requests(access: Asks, body: NewCoaRequests) -> CoaRequests:
+@router.post("", status_code=202, operation_id="createCoaRequests")
+def create_coa_requests(access: Asks, body: CoaRequestsInput) -> CreatedCoaRequests:
     """Ask NASes about live sessions: to end them, to have their devices authenticate again, to bounce their ports, or
     to change them until their next authentication. A change takes `policy.publish` as well."""
     _require_kind(access, body.kind)
@@ -98,7 +105,7 @@ def add_coa_requests(access: Asks, body: NewCoaRequests) -> CoaRequests:
             attributes=attributes,
             **given,
         )
-        return change.answer(CoaRequests(items=[shown_request(row) for row in asked]))
+        return change.answer(CreatedCoaRequests(items=[shown_request(row) for row in asked]))
 
 
 @router.get("/{request}", operation_id="getCoaRequest")
@@ -118,7 +125,7 @@ def retry_coa_request(access: Asks, request: RowId) -> CoaRequest:
         return change.answer(shown_request(row))
 
 
-@router.post("/{request}/withdraw", operation_id="withdrawCoaRequest")
+@router.post("/{request}/withdraw", operation_id="cancelCoaRequest")
 def withdraw_coa_request(access: Withdraws, request: RowId) -> CoaRequest:
     """Send no more of it."""
     with access.change() as change:

@@ -15,42 +15,40 @@ from nac.models.coa_request import CoaKind, CoaReason, CoaState
 class CoaRequest(BaseModel):
     """Something asked of a NAS about a live session (RFC 5176), and what it answered."""
 
-    id: int
-    kind: CoaKind
-    state: CoaState
-    # Id of the session; the others are what the NAS knows it by.
-    session: int
-    session_id: str
-    mac: str | None
-    user: str
-    nas: str
-    nas_id: UUID | None
-    nas_address: str | None
-    reason: CoaReason
-    # Of a change: attribute, value and perhaps tag.
-    attributes: list[dict[str, Any]]
-    # Id of the re-decision that it follows from.
-    redecision: int | None
-    asked_by: str
-    asked_at: datetime
-    sent_at: datetime | None
-    ended_at: datetime | None
-    # It is not sent any more after that.
-    expires_at: datetime
-    packets: int
-    # How often nobody answered and it was put off.
-    retries: int
-    # Of the vendor's recipe, from 1.
-    step: int
-    # Code of the packet that came back, and its Error-Cause with what to do about it.
-    answer_code: int | None
-    error_cause: int | None
-    explanation: str = Field(examples=["Error-Cause 503: It knows no such session."])
-    detail: str
+    id: int = Field(description="Id; it stays.")
+    kind: CoaKind = Field(description="What the NAS is asked.")
+    state: CoaState = Field(description="How far it is.")
+    session: int = Field(description="Id of the session.")
+    session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
+    mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    user: str = Field(description='User name; null or "" where there is none.')
+    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
+    nas_id: UUID | None = Field(description="Id of the NAS; null where it is not registered.")
+    nas_address: str | None = Field(description="IP address of the NAS.")
+    reason: CoaReason = Field(
+        description="Why it is asked: requested, endpoint-blocked, certificate-revoked, redecided ..."
+    )
+    attributes: list[dict[str, Any]] = Field(description="Of a change: attribute, value and perhaps tag.")
+    redecision: int | None = Field(description="Id of the re-decision that it follows from.")
+    asked_by: str = Field(description="Who asked for it, such as token:setup.")
+    asked_at: datetime = Field(description="When it was asked for.")
+    sent_at: datetime | None = Field(description="When it was sent; null while it waits.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
+    expires_at: datetime = Field(description="It is not sent any more after that.")
+    packets: int = Field(description="Packets that were sent, repeats included.")
+    retries: int = Field(description="How often nobody answered and it was put off.")
+    step: int = Field(description="Step of the vendor's recipe, from 1.")
+    answer_code: int | None = Field(description="RADIUS code of the packet that came back, such as 44 for CoA-ACK.")
+    error_cause: int | None = Field(description="Error-Cause of the answer (RFC 5176 3.5).")
+    explanation: str = Field(
+        examples=["Error-Cause 503: It knows no such session."],
+        description='What the answer means, and what to do about it; "" where nothing is amiss.',
+    )
+    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
 
 
-class CoaRequests(BaseModel):
-    items: list[CoaRequest]
+class CreatedCoaRequests(BaseModel):
+    items: list[CoaRequest] = Field(description="The rows.")
 
 
 def shown_request(row: CoaRequestRow) -> CoaRequest:

@@ -10,7 +10,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.endpoints import read_endpoint
 from api.v1.inputs import Input
-from api.v1.passphrases import NewPassphrase, Passphrase
+from api.v1.passphrases import GeneratedPassphrase, PassphraseInput
 from nac.accounts.effects import OF_ENDPOINTS
 from nac.accounts.permissions import Permission
 from nac.endpoints import passphrases, posture
@@ -27,68 +27,76 @@ Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
 
 
-class Evidence(BaseModel):
-    # dhcp, lldp, cdp, http or radius.
-    source: str
-    key: str
-    value: str
-    at: datetime
+class EndpointEvidence(BaseModel):
+    source: str = Field(description="Who says so: dhcp, lldp, cdp, http, radius, api ...")
+    key: str = Field(description="What was looked at, such as a DHCP option.")
+    value: str = Field(description="The value.")
+    at: datetime = Field(description="When it was seen.")
 
 
-class Comparison(BaseModel):
-    attribute: str
-    operator: str
-    seen: list[Any]
+class PostureComparison(BaseModel):
+    attribute: str = Field(description="Name of the attribute.")
+    operator: str = Field(description="How the two are compared or put together.")
+    seen: list[Any] = Field(description="What is known of the device.")
 
 
-class Findings(BaseModel):
-    mac: str
-    # What spoke for its profile.
-    why: list[dict[str, Any]]
-    evidence: list[Evidence]
-    # Groups by rule that it is in, with the comparisons on account of which it is.
-    groups_by_rule: dict[str, list[Comparison]]
-    # Name to value, who told it, and until when it holds (epoch seconds).
-    posture: dict[str, dict[str, Any]]
-    # Where it was seen last.
-    site: str | None
-    port: str
-    method: str
-    identity: str
-    permitted: bool | None
-    times: int
+class EndpointFindings(BaseModel):
+    mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    why: list[dict[str, Any]] = Field(description="What spoke for its profile.")
+    evidence: list[EndpointEvidence] = Field(description="What was seen of the device, and where it comes from.")
+    groups_by_rule: dict[str, list[PostureComparison]] = Field(
+        description="Groups by rule that it is in, with the comparisons on account of which it is."
+    )
+    posture: dict[str, dict[str, Any]] = Field(
+        description="What was told of the device: name to value, who told it, and until when it holds (epoch seconds)."
+    )
+    site: str | None = Field(
+        description='Slug of the site; null or "" where it belongs to none, or to one that is gone.'
+    )
+    port: str = Field(description='SSID, or port of the NAS; "" where it is not known.')
+    method: str = Field(description='Authentication method, such as eap-tls or mab; "" where it is not known.')
+    identity: str = Field(description="What the device or user called itself.")
+    permitted: bool | None = Field(description="Whether it was admitted last; null where only accounting told of it.")
+    times: int = Field(description="How often it was seen.")
 
 
-class Posture(Input):
-    # null takes one away.
-    values: dict[str, _Value] = Field(max_length=posture.MAX_FIELDS, examples=[{"mdm.compliant": True}])
-    # Who says so.
-    source: str = Field("api", max_length=63)
+class PostureInput(Input):
+    values: dict[str, _Value] = Field(
+        max_length=posture.MAX_FIELDS,
+        examples=[{"mdm.compliant": True}],
+        description="Name to value; null takes one away.",
+    )
+    source: str = Field("api", max_length=63, description="Who says so: dhcp, lldp, cdp, http, radius, api ...")
     lifetime_seconds: int = Field(
-        int(posture.DEFAULT_LIFETIME.total_seconds()), ge=1, le=int(posture.LONGEST_LIFETIME.total_seconds())
+        int(posture.DEFAULT_LIFETIME.total_seconds()),
+        ge=1,
+        le=int(posture.LONGEST_LIFETIME.total_seconds()),
+        description="For how many seconds it holds.",
     )
 
 
-class PostureTold(BaseModel):
-    mac: str
-    posture: dict[str, dict[str, Any]]
+class Posture(BaseModel):
+    mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    posture: dict[str, dict[str, Any]] = Field(
+        description="What was told of the device: name to value, who told it, and until when it holds (epoch seconds)."
+    )
 
 
 @router.get("/findings", operation_id="getEndpointFindings")
-def get_findings(access: Reads, mac: _Mac) -> Findings:
+def get_findings(access: Reads, mac: _Mac) -> EndpointFindings:
     with access.read() as session:
         row, sighting = endpoints.require_listed(session, tenant_id=access.tenant_id, mac=mac)
         ruled = endpoints.memberships_by_rule(session, tenant_id=access.tenant_id, endpoint=row)
         slugs = {site.id: site.slug for site in sites.list_sites(session, tenant_id=access.tenant_id)}
         evidence = endpoints.evidence_of(session, tenant_id=access.tenant_id, mac=row.mac)
         return access.shown(
-            Findings(
+            EndpointFindings(
                 mac=display_mac(row.mac),
                 why=row.found_why,
-                evidence=[Evidence(source=e.source, key=e.key, value=e.value, at=e.at) for e in evidence],
+                evidence=[EndpointEvidence(source=e.source, key=e.key, value=e.value, at=e.at) for e in evidence],
                 groups_by_rule={
                     name: [
-                        Comparison(attribute=each.attribute, operator=each.operator, seen=list(each.seen))
+                        PostureComparison(attribute=each.attribute, operator=each.operator, seen=list(each.seen))
                         for each in because
                     ]
                     for name, because in ruled.items()
@@ -104,8 +112,8 @@ def get_findings(access: Reads, mac: _Mac) -> Findings:
         )
 
 
-@router.patch("/posture", operation_id="setEndpointPosture")
-def set_posture(access: Changes, mac: _Mac, body: Posture) -> PostureTold:
+@router.patch("/posture", operation_id="updateEndpointPosture")
+def update_posture(access: Changes, mac: _Mac, body: PostureInput) -> Posture:
     """Add to what is told of it, such as by a device management. A value holds for its lifetime, and is gone then."""
     with access.change() as change:
         row = posture.set_posture(
@@ -117,19 +125,19 @@ def set_posture(access: Changes, mac: _Mac, body: Posture) -> PostureTold:
             source=body.source,
             lifetime=timedelta(seconds=body.lifetime_seconds),
         )
-        return change.answer(PostureTold(mac=display_mac(row.mac), posture=row.posture))
+        return change.answer(Posture(mac=display_mac(row.mac), posture=row.posture))
 
 
-@router.put("/passphrase", operation_id="setEndpointPassphrase")
-def set_passphrase(access: Changes, mac: _Mac, body: NewPassphrase) -> Passphrase:
+@router.put("/passphrase", operation_id="updateEndpointPassphrase")
+def update_passphrase(access: Changes, mac: _Mac, body: PassphraseInput) -> GeneratedPassphrase:
     """Of a wireless network with a passphrase for each device (iPSK, PPSK, DPSK)."""
     with access.change() as change:
         _set(change, access, mac, body.chosen)
         return change.answer(body.shown(), state=read_endpoint(change.session, access, require_mac(mac)))
 
 
-@router.delete("/passphrase", status_code=204, operation_id="removeEndpointPassphrase")
-def remove_passphrase(access: Changes, mac: _Mac) -> None:
+@router.delete("/passphrase", status_code=204, operation_id="deleteEndpointPassphrase")
+def delete_passphrase(access: Changes, mac: _Mac) -> None:
     with access.change() as change:
         _set(change, access, mac, None)
         change.answer_nothing()

@@ -12,7 +12,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.moments import Moment, PastMoment
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import OF_ENDPOINTS, Effect
 from nac.accounts.permissions import Permission
 from nac.endpoints import service as endpoints
@@ -32,29 +32,26 @@ Unblocks = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_UNBLOCK, 
 
 
 class Endpoint(Observed):
-    mac: str
-    name: str
-    status: Status
-    owner: str
-    notes: str
-    groups: list[str]
-    valid_until: datetime | None
-    attributes: dict[str, str]
-    # Whether the device made its address up (IEEE 802c).
-    random: bool
-    vendor: str
-    profile: str
-    # 0 to 100; 100 where a person said it.
-    profile_confidence: int
-    profile_set: bool
-    os: str
-    model: str
-    # Whether it has a passphrase of its own; which one is never shown.
-    psk: bool
-    first_seen_at: datetime | None
-    last_seen_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
+    mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    name: str = Field(description="Name, for people.")
+    status: Status = Field(description="discovered: seen, and nobody has decided about it yet.")
+    owner: str = Field(description='Whose it is, in words. "": not said.')
+    notes: str = Field(description='Notes for people. "": none.')
+    groups: list[str] = Field(description="Names of groups.")
+    valid_until: datetime | None = Field(description="Rejected after this moment; null: no end.")
+    attributes: dict[str, str] = Field(description="Names and values of one's own, which policies may read.")
+    random: bool = Field(description="Whether the device made its address up (IEEE 802c).")
+    vendor: str = Field(description='Vendor; "" where it is not known.')
+    profile: str = Field(description='What the device is, such as printer; "" where it is not known.')
+    profile_confidence: int = Field(description="How sure that is, 0 to 100; 100 where a person said it.")
+    profile_set: bool = Field(description="Whether a person said what it is.")
+    os: str = Field(description='Operating system; "" where it is not known.')
+    model: str = Field(description='Model of the device; "" where it is not known.')
+    psk: bool = Field(description="Whether there is a passphrase of its own; which one is never shown.")
+    first_seen_at: datetime | None = Field(description="When it was seen first; null: never.")
+    last_seen_at: datetime | None = Field(description="When it was seen last; null: never.")
+    created_at: datetime = Field(description="When it was made.")
+    updated_at: datetime = Field(description="When it was changed last.")
     _by_rule: frozenset[str] = PrivateAttr(frozenset())
 
     def ruled(self, groups: frozenset[str]) -> Self:
@@ -70,27 +67,33 @@ class Endpoint(Observed):
         return dict.fromkeys(seen, True) | ({"groups": ruled} if ruled else {})
 
 
-class NewEndpoint(Input):
-    mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"])
-    name: str = Field("", max_length=200, examples=["Printer, 2nd floor"])
-    owner: str = Field("", max_length=200)
-    notes: str = Field("", max_length=10_000)
-    groups: GroupNames = Field(default=[], examples=[["printers"]])
-    valid_until: Moment | None = None
-    attributes: dict[str, str] = Field(default={}, max_length=100)
-    # An address that the device made up changes with the network; taken only where it is said so.
-    allow_random: bool = False
+class EndpointInput(Input):
+    mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"], description="MAC address, in any notation.")
+    name: str = Field("", max_length=200, examples=["Printer, 2nd floor"], description="Name, for people.")
+    owner: str = Field("", max_length=200, description='Whose it is, in words. "": not said.')
+    notes: str = Field("", max_length=10_000, description='Notes for people. "": none.')
+    groups: GroupNames = Field(default=[], examples=[["printers"]], description="Names of groups.")
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    attributes: dict[str, str] = Field(
+        default={}, max_length=100, description="Names and values of one's own choosing."
+    )
+    allow_random: bool = Field(
+        False, description="Takes MAC addresses that devices made up, which change with the network."
+    )
 
 
-class EndpointChange(Input):
-    name: Omittable[str] = Field(None, max_length=200)
-    owner: Omittable[str] = Field(None, max_length=200)
-    notes: Omittable[str] = Field(None, max_length=10_000)
-    groups: Omittable[GroupNames] = None
-    valid_until: Moment | None = None
-    # null takes one away.
-    attributes: Omittable[dict[str, str | None]] = Field(None, max_length=100)
-    profile: Omittable[str] = Field(None, max_length=200)
+class EndpointUpdate(Input):
+    name: Omittable[str] = Field(None, max_length=200, description="Name, for people.")
+    owner: Omittable[str] = Field(None, max_length=200, description='Whose it is, in words. "": not said.')
+    notes: Omittable[str] = Field(None, max_length=10_000, description='Notes for people. "": none.')
+    groups: Omittable[GroupNames] = Field(None, description="Names of groups.")
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    attributes: Omittable[dict[str, str | None]] = Field(
+        None, max_length=100, description="Laid over those that it has; null takes one away."
+    )
+    profile: Omittable[str] = Field(
+        None, max_length=200, description='What the device is, such as printer; "" where it is not known.'
+    )
 
 
 class EndpointFilter:
@@ -121,7 +124,7 @@ class EndpointFilter:
 @router.get("", operation_id="listEndpoints")
 def list_endpoints(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     asked: Annotated[EndpointFilter, Depends()],
     status: Annotated[list[Status] | None, Query()] = None,
     group: Annotated[str, Query(max_length=200)] = "",
@@ -140,8 +143,8 @@ def list_endpoints(
         )
 
 
-@router.post("", status_code=201, operation_id="addEndpoint")
-def add_endpoint(access: Changes, body: NewEndpoint) -> Endpoint:
+@router.post("", status_code=201, operation_id="createEndpoint")
+def create_endpoint(access: Changes, body: EndpointInput) -> Endpoint:
     """Approve a device, also one that was discovered."""
     with access.change() as change, body_references():
         row = endpoints.add_endpoint(
@@ -157,8 +160,8 @@ def get_endpoint(access: Reads, mac: _Mac) -> Endpoint:
         return access.shown(read_endpoint(session, access, require_mac(mac)))
 
 
-@router.patch("/{mac}", operation_id="changeEndpoint")
-def change_endpoint(access: Changes, mac: _Mac, body: EndpointChange) -> Endpoint:
+@router.patch("/{mac}", operation_id="updateEndpoint")
+def update_endpoint(access: Changes, mac: _Mac, body: EndpointUpdate) -> Endpoint:
     """What is left out stays as it is."""
     with access.change() as change:
         _require_match(change, access, mac)
@@ -169,8 +172,8 @@ def change_endpoint(access: Changes, mac: _Mac, body: EndpointChange) -> Endpoin
         return change.answer(read_endpoint(change.session, access, row.mac))
 
 
-@router.delete("/{mac}", status_code=204, operation_id="removeEndpoint")
-def remove_endpoint(access: Changes, mac: _Mac) -> None:
+@router.delete("/{mac}", status_code=204, operation_id="deleteEndpoint")
+def delete_endpoint(access: Changes, mac: _Mac) -> None:
     with access.change() as change:
         _require_match(change, access, mac)
         endpoints.remove_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
@@ -201,7 +204,7 @@ def _require_match(change: Change, access: Access, mac: str) -> None:
 
 def read_endpoint(session: Session, access: Access, mac: str) -> Endpoint:
     row = endpoints.require_shown(session, tenant_id=access.tenant_id, mac=mac)
-    groups = ENDPOINT_GROUPS.of_member(session, tenant_id=access.tenant_id, member_id=row.id)
+    groups = ENDPOINT_GROUPS.list_for_member(session, tenant_id=access.tenant_id, member_id=row.id)
     shown = _endpoint(row, [group.name for group in groups])
     return shown.ruled(frozenset(group.name for group in groups if is_by_rule(group)))
 

@@ -12,7 +12,7 @@ from api.change import Observed
 from api.v1.certificate_settings import Manages
 from api.v1.certificate_shapes import Sans
 from api.v1.inputs import Input, Text, body_references
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates.issuing import ClientProfile
@@ -20,9 +20,9 @@ from nac.clock import utc_now
 from nac.db import hold
 from nac.enrolment import service as enrolment
 from nac.enrolment.repository import ORDERS
-from nac.models import EnrolmentSecret
+from nac.models import EnrolmentSecret as EnrolmentSecretRow
 from nac.models.enrolment import EnrolmentKind
-from nac.scep.service import address_of
+from nac.scep.service import build_scep_url
 from nac.supplicants import service as supplicants
 from nac.tenants import service as tenants
 
@@ -34,90 +34,90 @@ Issues = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_ISSUE, E
 _LIFE = Field(7 * 86_400, ge=1, le=365 * 86_400, description="How long it is good.")
 
 
-class Secret(Observed):
+class EnrolmentSecret(Observed):
     """The secret itself is not stored."""
 
-    id: str
-    kind: EnrolmentKind
-    name: str | None
-    status: Literal["open", "used", "expired", "revoked"]
-    profile: str
-    # With neither the asker proposes names.
-    common_name: str | None
-    sans: list[str]
-    owner: str
-    ssid: str
-    uses: int
-    most_uses: int
-    expires_at: datetime
-    last_used_at: datetime | None
-    created_by: str
+    id: str = Field(description="Id; it stays.")
+    kind: EnrolmentKind = Field(description="Of which kind it is.")
+    name: str | None = Field(description="Name, for people.")
+    status: Literal["open", "used", "expired", "revoked"] = Field(description="What state it is in.")
+    profile: str = Field(description="Of the certificates that it allows.")
+    common_name: str | None = Field(
+        description="Common name of the certificate; null where the device proposes names itself."
+    )
+    sans: list[str] = Field(
+        description="Alternative names of the certificate, each with its kind, such as dns:laptop-1.acme.example."
+    )
+    owner: str = Field(description='Whose it is, in words. "": not said.')
+    ssid: str = Field(description='Name of the Wi-Fi network that is set up; "" for none.')
+    uses: int = Field(description="How often it was used.")
+    most_uses: int = Field(description="How often it may be used.")
+    expires_at: datetime = Field(description="When it ends.")
+    last_used_at: datetime | None = Field(description="When it was used last; null: never.")
+    created_by: str = Field(description="Who made it.")
 
     def observed(self) -> set[str]:
         used = {"uses", "last_used_at"}
         return used if self.status == "revoked" else used | {"status"}
 
 
-class MadeLink(Secret):
-    # Who has it has the certificate: for its owner alone. Shown this once.
-    url: str
+class CreatedEnrolmentLink(EnrolmentSecret):
+    url: str = Field(description="Who has it has the certificate: for its owner alone. Shown this once.")
 
 
-class MadeSecret(Secret):
-    # Where devices enrol.
-    url: str
-    # Of HTTP basic authentication (EST); null for SCEP, where the secret is the challenge.
-    user: str | None
-    # Shown this once.
-    secret: str
+class CreatedEnrolmentSecret(EnrolmentSecret):
+    url: str = Field(description="Where devices enrol.")
+    user: str | None = Field(
+        description="User name of HTTP basic authentication (EST); null for SCEP, where the secret is the challenge."
+    )
+    secret: str = Field(description="The secret. Where it is told, it is this once.")
 
 
-class _ForWhom(Input):
-    profile: ClientProfile = "eap-client-device"
-    # Without it the name of the endpoint or user.
-    common_name: Text | None = Field(None, examples=["laptop-1"])
-    sans: Sans = Field(default=[])
-    endpoint_mac: str | None = Field(None, max_length=40)
-    user_name: str | None = Field(None, max_length=256)
-    # Whose the device is, in words.
-    owner: Text = ""
+class _EnrolmentInput(Input):
+    profile: ClientProfile = Field("eap-client-device", description="Of the certificates that it allows.")
+    common_name: Text | None = Field(
+        None, examples=["laptop-1"], description="Common name; null: the name of the endpoint or user."
+    )
+    sans: Sans = Field(
+        default=[],
+        description="Alternative names of the certificate, each with its kind, such as dns:laptop-1.acme.example.",
+    )
+    endpoint_mac: str | None = Field(None, max_length=40, description="MAC address of the device that it is for.")
+    user_name: str | None = Field(None, max_length=256, description="Name of the user that it is for.")
+    owner: Text = Field("", description='Whose it is, in words. "": not said.')
     life_seconds: int = _LIFE
 
 
-class NewLink(_ForWhom):
-    # The Wi-Fi network that an Apple profile sets up.
-    ssid: Text = ""
+class EnrolmentLinkInput(_EnrolmentInput):
+    ssid: Text = Field("", description='Name of the Wi-Fi network that is set up; "" for none.')
 
 
-class NewSecret(_ForWhom):
-    kind: Literal["est", "scep"] = "est"
-    # For EST, in place of the user name that is made up.
-    name: Text | None = None
-    uses: int = Field(1, ge=1, le=enrolment.MOST_USES)
+class EnrolmentSecretInput(_EnrolmentInput):
+    kind: Literal["est", "scep"] = Field("est", description="Of which kind it is.")
+    name: Text | None = Field(None, description="For EST, in place of the user name that is made up.")
+    uses: int = Field(1, ge=1, le=enrolment.MOST_USES, description="How often it may be used.")
     any_name: bool = Field(
         False, description="The device chooses its names. A secret for one use needs this or a name."
     )
 
 
 class RenewalSettings(Input):
-    # Whether a renewal may keep its key.
-    keeps_key: bool
+    keeps_key: bool = Field(description="Whether a renewal may keep its key.")
 
 
-class SetUpFile(BaseModel):
-    name: str
-    # In base64.
-    content: str
+class DeviceSetUpFile(BaseModel):
+    name: str = Field(description="Name, for people.")
+    content: str = Field(description="The file, in base64.")
 
 
-class SetUp(BaseModel):
-    network: str
-    server_names: list[str]
-    files: list[SetUpFile]
+class DeviceSetUp(BaseModel):
+    network: str = Field(description='Name of the network (SSID); "" for a wired one.')
+    server_names: list[str] = Field(description="Names that devices check in the RADIUS server's certificate.")
+    files: list[DeviceSetUpFile] = Field(description="The files.")
 
 
 @router.get("/enrolment-secrets", operation_id="listEnrolmentSecrets")
-def list_secrets(access: Reads, paging: Annotated[Ordered, Depends(sorted_by(ORDERS))]) -> Page[Secret]:
+def list_secrets(access: Reads, paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))]) -> Page[EnrolmentSecret]:
     """Secrets and links."""
     with access.read() as session:
         rows = enrolment.list_secrets(session, tenant_id=access.tenant_id, span=paging.span)
@@ -125,13 +125,13 @@ def list_secrets(access: Reads, paging: Annotated[Ordered, Depends(sorted_by(ORD
 
 
 @router.get("/enrolment-secrets/{secret}", operation_id="getEnrolmentSecret")
-def get_secret(access: Reads, secret: SecretName) -> Secret:
+def get_secret(access: Reads, secret: SecretName) -> EnrolmentSecret:
     with access.read() as session:
         return access.shown(_secret(enrolment.require_secret(session, tenant_id=access.tenant_id, name=secret)))
 
 
-@router.post("/enrolment-links", status_code=201, operation_id="makeEnrolmentLink")
-def make_link(access: Issues, body: NewLink) -> MadeLink:
+@router.post("/enrolment-links", status_code=201, operation_id="createEnrolmentLink")
+def create_link(access: Issues, body: EnrolmentLinkInput) -> CreatedEnrolmentLink:
     """A page where a person is given one certificate: as PKCS#12, as an Apple profile, or for a request. To look at the
     page takes nothing."""
     with access.change() as change, body_references(mac="endpoint_mac", name="user_name"):
@@ -140,11 +140,11 @@ def make_link(access: Issues, body: NewLink) -> MadeLink:
         )
         url = f"{access.asked.request.app.state.settings.link_url}/enrol/{made.token.reveal()}"
         change.located(made.row.public_id, at="enrolment-secrets")
-        return change.answer(MadeLink(**_secret(made.row).model_dump(), url=url))
+        return change.answer(CreatedEnrolmentLink(**_secret(made.row).model_dump(), url=url))
 
 
-@router.post("/enrolment-secrets", status_code=201, operation_id="makeEnrolmentSecret")
-def make_secret(access: Issues, body: NewSecret) -> MadeSecret:
+@router.post("/enrolment-secrets", status_code=201, operation_id="createEnrolmentSecret")
+def create_secret(access: Issues, body: EnrolmentSecretInput) -> CreatedEnrolmentSecret:
     """For EST (user and secret of HTTP basic authentication) or SCEP (the challenge). A secret for one use is for the
     name that you give, or for that of its endpoint or user. With `any_name`, and with a secret for several uses that
     has no name, the device chooses its names."""
@@ -153,18 +153,18 @@ def make_secret(access: Issues, body: NewSecret) -> MadeSecret:
         made = enrolment.create_secret(
             change.session, actor=access.actor, tenant_id=access.tenant_id, now=utc_now(), **_given(body)
         )
-        slug = tenants.require(change.session, tenant_id=access.tenant_id).slug
+        slug = tenants.require_tenant(change.session, tenant_id=access.tenant_id).slug
         shown = _secret(made.row).model_dump()
         change.located(made.row.public_id)
         if body.kind == "scep":
-            url = address_of(settings.public_url, slug)
-            return change.answer(MadeSecret(**shown, url=url, user=None, secret=made.token.reveal()))
+            url = build_scep_url(settings.public_url, slug)
+            return change.answer(CreatedEnrolmentSecret(**shown, url=url, user=None, secret=made.token.reveal()))
         url, user = f"{settings.enrolment_url}/.well-known/est/{slug}", made.row.name or made.row.public_id
-        return change.answer(MadeSecret(**shown, url=url, user=user, secret=made.token.secret))
+        return change.answer(CreatedEnrolmentSecret(**shown, url=url, user=user, secret=made.token.secret))
 
 
 @router.post("/enrolment-secrets/{secret}/revoke", operation_id="revokeEnrolmentSecret")
-def revoke_secret(access: Issues, secret: SecretName) -> Secret:
+def revoke_secret(access: Issues, secret: SecretName) -> EnrolmentSecret:
     """It gives out nothing more; what it gave out stays good."""
     with access.change() as change:
         now = enrolment.require_secret(change.session, tenant_id=access.tenant_id, name=secret, lock=True)
@@ -177,17 +177,17 @@ def revoke_secret(access: Issues, secret: SecretName) -> Secret:
 def get_renewal(access: Reads) -> RenewalSettings:
     """Of certificates that devices renew by EST and SCEP."""
     with access.read() as session:
-        row = tenants.require(session, tenant_id=access.tenant_id)
+        row = tenants.require_tenant(session, tenant_id=access.tenant_id)
         return access.shown(RenewalSettings(keeps_key=row.renewal_keeps_key))
 
 
-@router.put("/renewal-settings", operation_id="setRenewalSettings")
-def set_renewal(access: Manages, body: RenewalSettings) -> RenewalSettings:
+@router.put("/renewal-settings", operation_id="updateRenewalSettings")
+def update_renewal(access: Manages, body: RenewalSettings) -> RenewalSettings:
     with access.change() as change:
-        row = tenants.require(change.session, tenant_id=access.tenant_id)
+        row = tenants.require_tenant(change.session, tenant_id=access.tenant_id)
         hold(change.session, row)
         change.require_match(RenewalSettings(keeps_key=row.renewal_keeps_key))
-        tenants.set_renewal(change.session, actor=access.actor, tenant_id=access.tenant_id, keeps_key=body.keeps_key)
+        tenants.update_renewal(change.session, actor=access.actor, tenant_id=access.tenant_id, keeps_key=body.keeps_key)
         return change.answer(body)
 
 
@@ -199,27 +199,29 @@ def get_set_up(
     identity: Annotated[str, Query(max_length=200, description="What the device calls itself.")] = "device",
     server_name: Annotated[list[Annotated[str, Field(max_length=253)]] | None, Query(max_length=20)] = None,
     device_folder: Annotated[str, Query(max_length=200, description="Of a Linux device.")] = "/etc/admit",
-) -> SetUp:
+) -> DeviceSetUp:
     """How devices are set up: EAP-TLS, the tenant's roots, the names of its servers. No key, no secret."""
     with access.read() as session:
         network = supplicants.describe_network(
             session, tenant_id=access.tenant_id, now=utc_now(), ssid=ssid, server_names=server_name or ()
         )
-    files = supplicants.export(network, form=form, identity=identity, folder=device_folder)
-    return SetUp(
+    files = supplicants.export_files(network, form=form, identity=identity, folder=device_folder)
+    return DeviceSetUp(
         network=network.title,
         server_names=list(network.server_names),
-        files=[SetUpFile(name=name, content=base64.b64encode(content).decode()) for name, content in files.items()],
+        files=[
+            DeviceSetUpFile(name=name, content=base64.b64encode(content).decode()) for name, content in files.items()
+        ],
     )
 
 
-def _given(body: _ForWhom) -> dict[str, Any]:
+def _given(body: _EnrolmentInput) -> dict[str, Any]:
     given = body.model_dump()
     return given | {"life": timedelta(seconds=given.pop("life_seconds"))}
 
 
-def _secret(row: EnrolmentSecret) -> Secret:
-    return Secret(
+def _secret(row: EnrolmentSecretRow) -> EnrolmentSecret:
+    return EnrolmentSecret(
         id=row.public_id,
         kind=cast(EnrolmentKind, row.kind),
         name=row.name,

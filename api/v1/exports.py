@@ -13,7 +13,7 @@ from api.change import Change, Observed
 from api.v1.inputs import Input
 from api.v1.keys import RowId
 from api.v1.moments import PastMoment
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
@@ -42,38 +42,34 @@ _File = Annotated[str, Path(max_length=200, description="Of `files`, or manifest
 
 
 class ExportFile(BaseModel):
-    file: str
-    since: datetime
-    until: datetime
-    rows: int
-    bytes: int
-    sha256: str
+    file: str = Field(description="Name of the file.")
+    since: datetime = Field(description="From when on.")
+    until: datetime = Field(description="Until when; the moment itself is not included.")
+    rows: int = Field(description="How many rows.")
+    bytes: int = Field(description="Size in bytes.")
+    sha256: str = Field(description="SHA-256, in hex.")
 
 
 class Export(Observed):
-    id: int
-    log: str
-    format: ExportFormat
-    since: datetime
-    # Not included.
-    until: datetime
-    state: ExportState
-    percent: int
-    rows: int
-    bytes: int
-    files: list[ExportFile]
-    # Of manifest.json, which has those of the files.
-    sha256: str
-    error: str
-    failures: int
-    # Of a day that is about to be deleted.
-    before_deletion: bool
-    asked_by: str
-    asked_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    # Of one before deletion: since when its files are the only copy.
-    rows_gone_at: datetime | None
+    id: int = Field(description="Id; it stays.")
+    log: str = Field(description="Which log.")
+    format: ExportFormat = Field(description="The form of the files.")
+    since: datetime = Field(description="The first moment that is in it.")
+    until: datetime = Field(description="Until when; the moment itself is not included.")
+    state: ExportState = Field(description="How far it is.")
+    percent: int = Field(description="How far it is, 0 to 100.")
+    rows: int = Field(description="How many rows.")
+    bytes: int = Field(description="Size in bytes.")
+    files: list[ExportFile] = Field(description="The files.")
+    sha256: str = Field(description="SHA-256 (hex) of manifest.json, which has those of the files.")
+    error: str = Field(description='Why it failed; "" where it did not.')
+    failures: int = Field(description="How many attempts failed.")
+    before_deletion: bool = Field(description="Whether it is of a day that is about to be deleted.")
+    asked_by: str = Field(description="Who asked for it, such as token:setup.")
+    asked_at: datetime = Field(description="When it was asked for.")
+    started_at: datetime | None = Field(description="When it started; null while it waits.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
+    rows_gone_at: datetime | None = Field(description="Of one before deletion: since when its files are the only copy.")
 
     def observed(self) -> set[str]:
         """Until it ends the worker begins it, brings it on and tries it again."""
@@ -81,18 +77,17 @@ class Export(Observed):
         return brought if self.state in ("queued", "running") else set()
 
 
-class NewExport(Input):
-    log: Literal["auth", "accounting", "sessions", "usage"]
-    since: PastMoment
-    # Now, where it is left out.
-    until: PastMoment | None = None
-    format: ExportFormat = Field("csv")
+class ExportInput(Input):
+    log: Literal["auth", "accounting", "sessions", "usage"] = Field(description="Which log.")
+    since: PastMoment = Field(description="From when on.")
+    until: PastMoment | None = Field(None, description="The end, not included; null: now.")
+    format: ExportFormat = Field("csv", description="The form of the files.")
 
 
 @router.get("", operation_id="listExports")
 def list_exports(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     state: Annotated[list[ExportState] | None, Query()] = None,
 ) -> Page[Export]:
     """Those that were asked for, and those of what is deleted."""
@@ -107,7 +102,7 @@ def list_exports(
 
 
 @router.post("", status_code=202, operation_id="startExport")
-def start_export(request: Request, access: Starts, body: NewExport) -> Export:
+def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
     """The worker writes it; it tells how far it is."""
     with access.change() as change:
         job = exports.start(
@@ -167,8 +162,8 @@ def retry_export(access: Changes, export: RowId) -> Export:
         return change.answer(_export(job))
 
 
-@router.delete("/{export}", operation_id="removeExport")
-def remove_export(access: Changes, export: RowId) -> Export:
+@router.delete("/{export}", operation_id="deleteExport")
+def delete_export(access: Changes, export: RowId) -> Export:
     """Do not keep its files until their time is over; the row stays."""
     with access.change() as change:
         _require_match(change, access, export)

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
-from api.v1.authorities import Authority, AuthorityInFull, in_full, shown
+from api.v1.authorities import Authority, AuthorityDetail, in_full, shown
 from api.v1.inputs import Input, Omittable
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates import external, refreshing
 from nac.clock import utc_now
 from nac.errors import InvalidInput
-from pki.uploads import FILE_BYTES_MOST
+from pki.uploads import MAX_FILE_BYTES
 
 router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["external authorities"])
 
@@ -33,10 +33,11 @@ _External = Annotated[
 ]
 
 
-class File(Input):
-    name: str = Field("", max_length=200, examples=["root.pem"])
-    # PEM; DER and PKCS#7 in base64.
-    content: str = Field(max_length=FILE_BYTES_MOST * 4 // 3 + 4)
+class CertificateFile(Input):
+    name: str = Field(
+        "", max_length=200, examples=["root.pem"], description="Name of the file, for answers that speak of it."
+    )
+    content: str = Field(max_length=MAX_FILE_BYTES * 4 // 3 + 4, description="PEM; DER and PKCS#7 in base64.")
 
     @property
     def data(self) -> bytes:
@@ -48,43 +49,46 @@ class File(Input):
             raise InvalidInput("This is neither PEM nor base64.", place=self.name or "content") from exc
 
 
-class Upload(Input):
-    # Every authority that issues certificates to devices, and those above it up to the root.
-    files: list[File] = Field(min_length=1, max_length=_FILES_MOST)
-    # Where their lists of revoked certificates are, and where their status is asked for; "": as certificates say.
-    crl_url: Url = ""
-    ocsp_url: Url = ""
+class AuthorityUpload(Input):
+    files: list[CertificateFile] = Field(
+        min_length=1,
+        max_length=_FILES_MOST,
+        description="Every authority that issues certificates to devices, and those above it up to the root.",
+    )
+    crl_url: Url = Field("", description='Where the list of revoked certificates is; "": as certificates say.')
+    ocsp_url: Url = Field("", description='Where status is asked for by OCSP; "": as certificates say.')
 
 
-class Uploaded(BaseModel):
-    items: list[Authority]
-    # Its radiusd is exchanged in a quiet moment, within seconds, before the new ones admit anybody.
-    needs_exchange: bool
+class UploadedAuthorities(BaseModel):
+    items: list[Authority] = Field(description="The rows.")
+    needs_exchange: bool = Field(
+        description="Its radiusd is exchanged in a quiet moment, within seconds, before the new ones admit anybody."
+    )
 
 
-class Sources(Input):
-    # "" goes by what certificates say; what is left out stays.
-    crl_url: Omittable[Url] = None
-    ocsp_url: Omittable[Url] = None
+class AuthoritySourcesUpdate(Input):
+    crl_url: Omittable[Url] = Field(None, description='"" goes by what certificates say; left out, it stays as it is.')
+    ocsp_url: Omittable[Url] = Field(None, description='"" goes by what certificates say; left out, it stays as it is.')
 
 
-class Asked(BaseModel):
-    id: UUID
-    name: str
-    # Empty where no address is known.
-    asked: list[Literal["crl", "ocsp"]]
+class AuthorityStatusRefresh(BaseModel):
+    id: UUID = Field(description="Id; it stays.")
+    name: str = Field(description="Name of the authority.")
+    asked: list[Literal["crl", "ocsp"]] = Field(
+        description="What was asked for status: CRL, OCSP. Empty where no address is known."
+    )
 
 
-class Refreshed(BaseModel):
-    items: list[Asked]
+class AuthorityStatusRefreshes(BaseModel):
+    items: list[AuthorityStatusRefresh] = Field(description="The rows.")
 
 
-class Removed(BaseModel):
-    removed: list[UUID]
+class RemovedAuthorities(BaseModel):
+    removed: list[UUID] = Field(description="Ids of those that went.")
 
 
 @router.post("", status_code=201, operation_id="importAuthorities")
-def import_authorities(access: Connects, body: Upload) -> Uploaded:
+def import_authorities(access: Connects, body: AuthorityUpload) -> UploadedAuthorities:
     """Trust them for devices of the tenant. All are trusted, or, where anything is wrong with one of them, none."""
     with access.change() as change:
         imported = external.import_authorities(
@@ -100,24 +104,24 @@ def import_authorities(access: Connects, body: Upload) -> Uploaded:
         items = [shown(access, row, sources.get(row.id)) for row in imported.authorities]
         # Several have no path in common but the list.
         change.located(*[each.id for each in items] if len(items) == 1 else ())
-        return change.answer(Uploaded(items=items, needs_exchange=imported.needs_exchange))
+        return change.answer(UploadedAuthorities(items=items, needs_exchange=imported.needs_exchange))
 
 
 @router.post("/refresh", status_code=202, operation_id="refreshAuthorities")
-def refresh_all(access: Connects) -> Refreshed:
+def refresh_all(access: Connects) -> AuthorityStatusRefreshes:
     """Have the status of what all external authorities issued fetched now. The worker does it within a minute; what
     came of it is shown with each authority."""
     return _refresh(access, None)
 
 
 @router.post("/{authority}/refresh", status_code=202, operation_id="refreshAuthority")
-def refresh(access: Connects, authority: _External) -> Refreshed:
+def refresh(access: Connects, authority: _External) -> AuthorityStatusRefreshes:
     """The same for one."""
     return _refresh(access, authority)
 
 
-@router.patch("/{authority}", operation_id="setAuthoritySources")
-def set_sources(access: Connects, authority: _External, body: Sources) -> AuthorityInFull:
+@router.patch("/{authority}", operation_id="updateAuthoritySources")
+def update_sources(access: Connects, authority: _External, body: AuthoritySourcesUpdate) -> AuthorityDetail:
     """Where the status of certificates of an external authority is fetched."""
     with access.change() as change:
         row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority, lock=True)
@@ -130,8 +134,8 @@ def set_sources(access: Connects, authority: _External, body: Sources) -> Author
         return change.answer(in_full(change.session, access, row))
 
 
-@router.delete("/{authority}", operation_id="removeAuthority")
-def remove_authority(access: Connects, authority: _External) -> Removed:
+@router.delete("/{authority}", operation_id="deleteAuthority")
+def delete_authority(access: Connects, authority: _External) -> RemovedAuthorities:
     """Trust an external authority no more, nor those below it that no other one vouches for."""
     with access.change() as change:
         row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority, lock=True)
@@ -139,14 +143,14 @@ def remove_authority(access: Connects, authority: _External) -> Removed:
         gone = external.remove_authority(
             change.session, actor=access.actor, tenant_id=access.tenant_id, which=authority
         )
-        return change.answer(Removed(removed=[row.id for row in gone]))
+        return change.answer(RemovedAuthorities(removed=[row.id for row in gone]))
 
 
-def _refresh(access: Connects, which: str | None) -> Refreshed:
+def _refresh(access: Connects, which: str | None) -> AuthorityStatusRefreshes:
     with access.change() as change:
         asked = refreshing.ask_again(change.session, tenant_id=access.tenant_id, which=which, now=utc_now())
         items = [
-            Asked.model_validate({"id": row.id, "name": row.name, "asked": asked.about(row.id)})
+            AuthorityStatusRefresh.model_validate({"id": row.id, "name": row.name, "asked": asked.about(row.id)})
             for row in asked.authorities
         ]
-        return change.answer(Refreshed(items=items))
+        return change.answer(AuthorityStatusRefreshes(items=items))

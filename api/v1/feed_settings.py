@@ -21,53 +21,71 @@ _Severities = Annotated[dict[str, Annotated[str, Field(max_length=20)]], Field(m
 _Headers = Annotated[dict[str, Annotated[str, Field(max_length=4_096)]], Field(max_length=10)]
 
 
-class _Shared(Input):
-    kinds: _Kinds | None = None
-    outcomes: _Words | None = Field(None, max_length=3)
-    networks: _Networks | None = None
-    # PEM of the authorities that its server certificate may come from; those of the system otherwise.
-    ca_certificate: _Pem | None = None
-    timeout_seconds: _Seconds | None = None
+class _FeedSettings(Input):
+    kinds: _Kinds | None = Field(None, description="Kinds of events that are sent; null for all.")
+    outcomes: _Words | None = Field(
+        None, max_length=3, description="Outcomes of events that are sent (success, failure); null for all."
+    )
+    networks: _Networks | None = Field(
+        None,
+        description="Networks (CIDR) that the receiver's addresses must be of; empty or null for any that "
+        "the installation allows.",
+    )
+    ca_certificate: _Pem | None = Field(
+        None,
+        description='PEM of the authorities that the other side\'s certificate may come from; null or "" '
+        "for those of the system.",
+    )
+    timeout_seconds: _Seconds | None = Field(None, description="For how many seconds an answer is waited for.")
 
 
-class WebhookGiven(_Shared):
-    # What is behind its host is sealed, it may hold a key.
-    url: _Url
-    batch: _Batch | None = None
-    # Sealed.
-    headers: _Headers | None = None
+class WebhookFeedSettings(_FeedSettings):
+    url: _Url = Field(description="Where events are posted; what is behind its host is sealed, it may hold a key.")
+    batch: _Batch | None = Field(None, description="Events that one message may have.")
+    headers: _Headers | None = Field(None, description="Headers that are sent along; sealed.")
 
 
-class SyslogGiven(_Shared):
-    host: _Host
-    port: _Port | None = None
-    facility: _Text | None = None
-    app_name: _Text | None = None
-    hostname: _Text | None = None
-    enterprise: _Enterprise | None = None
-    severities: _Severities | None = None
-    bom: bool | None = None
-    client_certificate: _Pem | None = None
+class SyslogFeedSettings(_FeedSettings):
+    host: _Host = Field(description="Host name or IP address.")
+    port: _Port | None = Field(None, description='SSID, or port of the NAS; "" where it is not known.')
+    facility: _Text | None = Field(None, description="Facility of syslog messages (RFC 5424 6.2.1), such as local0.")
+    app_name: _Text | None = Field(None, description="APP-NAME of syslog messages (RFC 5424 6.2.5).")
+    hostname: _Text | None = Field(None, description="HOSTNAME of syslog messages (RFC 5424 6.2.4).")
+    enterprise: _Enterprise | None = Field(
+        None, description="Private enterprise number in structured data of syslog (RFC 5424 7.2.2)."
+    )
+    severities: _Severities | None = Field(None, description="By kind of event, the severity that syslog gives it.")
+    bom: bool | None = Field(None, description="Whether messages begin with a byte order mark (RFC 5424 6.4).")
+    client_certificate: _Pem | None = Field(
+        None, description='PEM of the certificate that is shown to the receiver, with its chain; null or "" for none.'
+    )
 
 
-class FeedSettingsChange(_Shared):
+class FeedSettingsUpdate(_FeedSettings):
     """Of a webhook or of syslog. Certificate and key of a client are changed by rotate-secret."""
 
-    # Of the feed.
-    name: Omittable[Slug] = None
-    url: Omittable[_Url] = None
-    batch: _Batch | None = None
-    headers: _Headers | None = None
-    host: Omittable[_Host] = None
-    port: _Port | None = None
-    facility: _Text | None = None
-    app_name: _Text | None = None
-    hostname: _Text | None = None
-    enterprise: _Enterprise | None = None
-    severities: _Severities | None = None
-    bom: bool | None = None
+    name: Omittable[Slug] = Field(None, description="What it is called from now on, in the path, too.")
+    url: Omittable[_Url] = Field(None, description="Address (URL).")
+    batch: _Batch | None = Field(None, description="Events that one message may have; null: the default.")
+    headers: _Headers | None = Field(None, description="Headers that are sent along; sealed. null: none.")
+    host: Omittable[_Host] = Field(None, description="Host name or IP address.")
+    port: _Port | None = Field(None, description="Port of the syslog server; null: the default.")
+    facility: _Text | None = Field(
+        None, description="Facility of syslog messages (RFC 5424 6.2.1), such as local0; null: the default."
+    )
+    app_name: _Text | None = Field(None, description="APP-NAME of syslog messages (RFC 5424 6.2.5); null: the default.")
+    hostname: _Text | None = Field(None, description="HOSTNAME of syslog messages (RFC 5424 6.2.4); null: the default.")
+    enterprise: _Enterprise | None = Field(
+        None, description="Private enterprise number in structured data of syslog (RFC 5424 7.2.2); null: the default."
+    )
+    severities: _Severities | None = Field(
+        None, description="By kind of event, the severity that syslog gives it; null: the default."
+    )
+    bom: bool | None = Field(
+        None, description="Whether messages begin with a byte order mark (RFC 5424 6.4); null: the default."
+    )
 
 
 def given_settings(given: BaseModel) -> dict[str, Any]:
     """Those that are there; null only where something is to be as usual again."""
-    return given.model_dump(exclude_unset=True, exclude_none=not isinstance(given, FeedSettingsChange))
+    return given.model_dump(exclude_unset=True, exclude_none=not isinstance(given, FeedSettingsUpdate))

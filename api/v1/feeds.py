@@ -11,10 +11,10 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.server_tests import server_test
 from api.state import settings_of, signing_of
-from api.v1.feed_settings import FeedSettingsChange, SyslogGiven, WebhookGiven, given_settings
+from api.v1.feed_settings import FeedSettingsUpdate, SyslogFeedSettings, WebhookFeedSettings, given_settings
 from api.v1.inputs import Input, Slug
 from api.v1.moments import PastMoment
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
@@ -46,16 +46,16 @@ _CHOSEN = {"name", "kind", "destination", "paused_because", "former_secret_until
 
 
 class Feed(Observed):
-    name: str
-    kind: Literal["syslog", "webhook"]
-    # Host and port, or the address without what is behind its host.
-    destination: str
-    state: Literal["ok", "behind", "failing", "paused"]
-    behind_events: int
-    behind_since: datetime | None
-    delivered: int
-    # Not delivered in time and not tried any more.
-    lost: int
+    name: str = Field(description="Name, for people.")
+    kind: Literal["syslog", "webhook"] = Field(description="How events are sent.")
+    destination: str = Field(description="Host and port, or the address without what is behind its host.")
+    state: Literal["ok", "behind", "failing", "paused"] = Field(
+        description="behind: events wait. failing: the receiver takes nothing."
+    )
+    behind_events: int = Field(description="Events that wait to be delivered.")
+    behind_since: datetime | None = Field(description="Since when events wait.")
+    delivered: int = Field(description="How many events were delivered.")
+    lost: int = Field(description="Events that were not delivered in time and are not tried any more.")
 
     def observed(self) -> set[str]:
         # That it is paused somebody has said, what it is else is seen.
@@ -63,77 +63,69 @@ class Feed(Observed):
         return set(type(self).model_fields) - chosen
 
 
-class WholeFeed(Feed):
-    replays: bool
-    paused_because: str
-    failing_since: datetime | None
-    failure: str
-    attempts: int
-    # null where it does not fail.
-    next_attempt_at: datetime | None
-    # What a batch may have since the receiver took too long for more; null for as much as ever.
-    at_once: int | None
-    delivered_at: datetime | None
-    former_secret_until: datetime | None
-    # "(sealed)" and "(PEM)" stand for what is not shown.
-    settings: dict[str, Any]
+class FeedDetail(Feed):
+    replays: bool = Field(description="Whether events of before are being sent again.")
+    paused_because: str = Field(description='Why it is paused; "" where it is not.')
+    failing_since: datetime | None = Field(description="Since when the receiver takes nothing.")
+    failure: str = Field(description='Why the last attempt failed; "" where it did not.')
+    attempts: int = Field(description="Attempts since the last that succeeded.")
+    next_attempt_at: datetime | None = Field(description="When the next attempt is made; null where it does not fail.")
+    at_once: int | None = Field(
+        description="Events that a batch may have since the receiver took too long for more; null for as many as ever."
+    )
+    delivered_at: datetime | None = Field(description="When the receiver took something last.")
+    former_secret_until: datetime | None = Field(description="Until when the former secret signs, too.")
+    settings: dict[str, Any] = Field(
+        description='As they were given; "(sealed)" and "(PEM)" stand for what is not shown.'
+    )
 
 
-class AddedFeed(WholeFeed):
-    # Of a webhook: it signs, and is in this answer alone.
-    secret: str | None
+class CreatedFeed(FeedDetail):
+    secret: str | None = Field(description="Of a webhook: signs what is sent, and is in this answer alone.")
 
 
-class NewWebhook(Input):
-    kind: Literal["webhook"]
-    name: Slug = Field(examples=["siem"])
-    settings: WebhookGiven
+class WebhookFeedInput(Input):
+    kind: Literal["webhook"] = Field(description="Of which kind it is.")
+    name: Slug = Field(examples=["siem"], description="Name, for people.")
+    settings: WebhookFeedSettings = Field(description="The settings.")
 
 
-class NewSyslog(Input):
-    kind: Literal["syslog"]
-    name: Slug = Field(examples=["siem"])
-    settings: SyslogGiven
-    # PEM of the key of `client_certificate`; sealed.
-    client_key: _Pem = ""
+class SyslogFeedInput(Input):
+    kind: Literal["syslog"] = Field(description="Of which kind it is.")
+    name: Slug = Field(examples=["siem"], description="Name, for people.")
+    settings: SyslogFeedSettings = Field(description="The settings.")
+    client_key: _Pem = Field("", description="PEM of the key of `client_certificate`; sealed, and never shown.")
 
 
-class Pause(Input):
-    because: str = Field("", max_length=1_000)
+class FeedPause(Input):
+    because: str = Field("", max_length=1_000, description="Why, for whoever finds it paused.")
 
 
-class Replay(Input):
-    since: PastMoment
-    # Now, where it is left out.
-    until: PastMoment | None = None
+class FeedReplay(Input):
+    since: PastMoment = Field(description="From when on.")
+    until: PastMoment | None = Field(None, description="The end, not included; null: now.")
 
 
-class Rotation(Input):
-    # Of a webhook: so long the former secret signs, too.
-    keep_seconds: int = Field(86_400, ge=0, le=30 * 86_400)
-    # Of syslog: PEM of the new certificate with its chain, and of its key.
-    client_certificate: _Pem = ""
-    client_key: _Pem = ""
+class FeedSecretRotation(Input):
+    keep_seconds: int = Field(86_400, ge=0, le=30 * 86_400, description="So many seconds the former secret signs, too.")
+    client_certificate: _Pem = Field("", description="Of syslog: PEM of the new certificate, with its chain.")
+    client_key: _Pem = Field("", description="PEM of the key of `client_certificate`; sealed, and never shown.")
 
 
-class Rotated(BaseModel):
-    # Of a webhook: in this answer alone.
-    secret: str | None
+class RotatedFeedSecret(BaseModel):
+    secret: str | None = Field(description="Of a webhook: signs what is sent, and is in this answer alone.")
 
 
-class Tested(BaseModel):
-    # Whether the destination accepted the event.
-    delivered: bool
-    # Id of the event that was sent; "" where it was not delivered.
-    sent: str
-    # Why it was not delivered; "" where it was.
-    failure: str
+class FeedTestResult(BaseModel):
+    delivered: bool = Field(description="Whether the destination accepted the event.")
+    sent: str = Field(description='Id of the event that was sent; "" where it was not delivered.')
+    failure: str = Field(description='Why the event was not delivered; "" where it was.')
 
 
 @router.get("", operation_id="listFeeds")
 def list_feeds(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
     kind: Literal["syslog", "webhook"] | None = None,
 ) -> Page[Feed]:
@@ -143,10 +135,10 @@ def list_feeds(
         return paging.ordered(rows, lambda row: Feed(**_short(session, row)))
 
 
-@router.post("", status_code=201, operation_id="addFeed")
-def add_feed(
-    request: Request, access: Leads, body: Annotated[NewWebhook | NewSyslog, Field(discriminator="kind")]
-) -> AddedFeed:
+@router.post("", status_code=201, operation_id="createFeed")
+def create_feed(
+    request: Request, access: Leads, body: Annotated[WebhookFeedInput | SyslogFeedInput, Field(discriminator="kind")]
+) -> CreatedFeed:
     """From now on its events are sent. That takes the permissions to read them as well."""
     given = given_settings(body.settings)
     settings = WebhookSettings(**given) if body.kind == "webhook" else SyslogSettings(**given)
@@ -164,19 +156,19 @@ def add_feed(
         _require_to_read(access, added.feed)
         change.session.refresh(added.feed)
         change.located(added.feed.slug)
-        return change.answer(AddedFeed(**_whole(change.session, added.feed), secret=added.secret))
+        return change.answer(CreatedFeed(**_whole(change.session, added.feed), secret=added.secret))
 
 
 @router.get("/{feed}", operation_id="getFeed")
-def get_feed(access: Reads, feed: _Name) -> WholeFeed:
+def get_feed(access: Reads, feed: _Name) -> FeedDetail:
     """Its settings, how far it is, and why it fails where it does."""
     with access.read() as session:
         row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
-        return access.shown(WholeFeed(**_whole(session, row)))
+        return access.shown(FeedDetail(**_whole(session, row)))
 
 
-@router.patch("/{feed}", operation_id="changeFeed")
-def change_feed(request: Request, access: Leads, feed: _Name, body: FeedSettingsChange) -> WholeFeed:
+@router.patch("/{feed}", operation_id="updateFeed")
+def update_feed(request: Request, access: Leads, feed: _Name, body: FeedSettingsUpdate) -> FeedDetail:
     """What is left out stays as it is, null is as usual again. What waits is sent by the new settings, at once. Other
     settings than the name take the permissions to read what is sent as well."""
     given = given_settings(body)
@@ -202,8 +194,8 @@ def change_feed(request: Request, access: Leads, feed: _Name, body: FeedSettings
         return _answer(change, feeds.require(change.session, tenant_id=access.tenant_id, slug=feed))
 
 
-@router.delete("/{feed}", status_code=204, operation_id="removeFeed")
-def remove_feed(access: Changes, feed: _Name) -> None:
+@router.delete("/{feed}", status_code=204, operation_id="deleteFeed")
+def delete_feed(access: Changes, feed: _Name) -> None:
     """Nothing is sent there any more; what waits is forgotten."""
     with access.change() as change:
         _require_match(change, access, feed)
@@ -212,12 +204,12 @@ def remove_feed(access: Changes, feed: _Name) -> None:
 
 
 @router.post("/{feed}/test", operation_id="testFeed")
-def test_feed(request: Request, access: Tries, feed: _Name) -> Tested:
+def test_feed(request: Request, access: Tries, feed: _Name) -> FeedTestResult:
     """Send an event at once that says it is a test; a paused feed is tried, too. A failed delivery is a result. A few
     tests may run at a time (429)."""
     with access.read() as session:
         row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
-        slug = tenants.require(session, tenant_id=access.tenant_id).slug
+        slug = tenants.require_tenant(session, tenant_id=access.tenant_id).slug
     try:
         with server_test(access.tenant_id):
             sent = feeds.send_test(
@@ -228,12 +220,12 @@ def test_feed(request: Request, access: Tries, feed: _Name) -> Tested:
                 now=utc_now(),
             )
     except FeedUnreachable as exc:
-        return Tested(delivered=False, sent="", failure=exc.detail)
-    return Tested(delivered=True, sent=sent, failure="")
+        return FeedTestResult(delivered=False, sent="", failure=exc.detail)
+    return FeedTestResult(delivered=True, sent=sent, failure="")
 
 
 @router.post("/{feed}/pause", operation_id="pauseFeed")
-def pause_feed(access: Changes, feed: _Name, body: Pause) -> WholeFeed:
+def pause_feed(access: Changes, feed: _Name, body: FeedPause) -> FeedDetail:
     """Send nothing until it is resumed; what happens meanwhile is kept for a week."""
     with access.change() as change:
         _require_match(change, access, feed)
@@ -244,7 +236,7 @@ def pause_feed(access: Changes, feed: _Name, body: Pause) -> WholeFeed:
 
 
 @router.post("/{feed}/resume", operation_id="resumeFeed")
-def resume_feed(access: Changes, feed: _Name) -> WholeFeed:
+def resume_feed(access: Changes, feed: _Name) -> FeedDetail:
     """Go on where it stands; one that fails is tried at once."""
     with access.change() as change:
         _require_match(change, access, feed)
@@ -253,7 +245,7 @@ def resume_feed(access: Changes, feed: _Name) -> WholeFeed:
 
 
 @router.post("/{feed}/replay", status_code=202, operation_id="replayFeed")
-def replay_feed(access: Changes, feed: _Name, body: Replay) -> WholeFeed:
+def replay_feed(access: Changes, feed: _Name, body: FeedReplay) -> FeedDetail:
     """Send once more what the logs hold of this time, with the same ids."""
     now = utc_now()
     with access.change() as change:
@@ -271,7 +263,7 @@ def replay_feed(access: Changes, feed: _Name, body: Replay) -> WholeFeed:
 
 
 @router.post("/{feed}/rotate-secret", operation_id="rotateFeedSecret")
-def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Rotation) -> Rotated:
+def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: FeedSecretRotation) -> RotatedFeedSecret:
     """A new secret of a webhook, or another client's certificate and key of syslog."""
     if bool(body.client_certificate) != bool(body.client_key):
         raise InvalidFeed("Certificate and key go together.", place="client_certificate")
@@ -287,7 +279,7 @@ def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Rot
         else:
             keep = timedelta(seconds=body.keep_seconds)
             secret = feeds.rotate_secret(change.session, **who, keep=keep, now=utc_now())
-        return change.answer(Rotated(secret=secret), state=_locked(change, access, feed))
+        return change.answer(RotatedFeedSecret(secret=secret), state=_locked(change, access, feed))
 
 
 def _require_to_read(access: Access, row: FeedRow) -> None:
@@ -298,14 +290,14 @@ def _require_match(change: Change, access: Access, feed: str) -> None:
     change.require_match(_locked(change, access, feed))
 
 
-def _locked(change: Change, access: Access, feed: str) -> WholeFeed:
+def _locked(change: Change, access: Access, feed: str) -> FeedDetail:
     row = feeds.require(change.session, tenant_id=access.tenant_id, slug=feed, lock=True)
-    return WholeFeed(**_whole(change.session, row))
+    return FeedDetail(**_whole(change.session, row))
 
 
-def _answer(change: Change, row: FeedRow) -> WholeFeed:
+def _answer(change: Change, row: FeedRow) -> FeedDetail:
     change.session.refresh(row)
-    return change.answer(WholeFeed(**_whole(change.session, row)))
+    return change.answer(FeedDetail(**_whole(change.session, row)))
 
 
 def _short(session: Session, row: FeedRow) -> dict[str, Any]:

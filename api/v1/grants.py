@@ -16,32 +16,33 @@ router = APIRouter(tags=["grants"])
 
 
 class Grant(BaseModel):
-    on: Literal["platform", "msp", "tenant"]
-    # Null on the platform, and where a grant on a tenant names no MSP.
-    msp_id: UUID | None
-    tenant_id: UUID | None
-    # Slugs of the MSP or the tenant that it is on.
-    msp: str | None
-    tenant: str | None
-    # Of the MSP's tenants those alone; null for all of them.
-    tenants: list[UUID] | None
-    tenant_slugs: list[str] | None
-    permissions: list[str] = Field(examples=[["endpoint.read", "tenant.read"]])
+    on: Literal["platform", "msp", "tenant"] = Field(description="Whether it is of the platform, an MSP or a tenant.")
+    msp_id: UUID | None = Field(description="Id of the MSP.")
+    tenant_id: UUID | None = Field(description="Id of the tenant; null where it is of none.")
+    msp: str | None = Field(description="Slug of the MSP that it is on.")
+    tenant: str | None = Field(description="Slug of the tenant that it is on.")
+    tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that it is for; null for all of them.")
+    tenant_slugs: list[str] | None = Field(description="Slugs of these tenants; null for all of them.")
+    permissions: list[str] = Field(
+        examples=[["endpoint.read", "tenant.read"]],
+        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md).",
+    )
 
 
-class Grants(BaseModel):
-    # As the audit log names it.
-    actor: str = Field(examples=["token:monitoring (admit_abcdefghijklmnop)"])
-    grants: list[Grant]
+class GrantList(BaseModel):
+    actor: str = Field(
+        examples=["token:monitoring (admit_abcdefghijklmnop)"], description="How the audit log names whoever asks."
+    )
+    grants: list[Grant] = Field(description="What may be done where.")
 
 
 @router.get("/grants", operation_id="listMyGrants")
-def list_grants(asked: Annotated[Asked, Depends(Mine())]) -> Grants:
+def list_grants(asked: Annotated[Asked, Depends(Mine())]) -> GrantList:
     """Of the token or the person that asks: where it may do what. Paths name a place by its slug or its id."""
     grants = asked.principal.grants
     with reading(asked.request, asked.own_scope) as session:
         slugs = slugs_of(session, grants)
-    return Grants(actor=asked.principal.actor, grants=[_grant(each, slugs) for each in grants])
+    return GrantList(actor=asked.principal.actor, grants=[_grant(each, slugs) for each in grants])
 
 
 _ON: dict[Level, Literal["platform", "msp", "tenant"]] = {

@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import Input, Name, Omittable
-from api.v1.paging import Ordered, Page, sorted_by
-from api.v1.passphrases import NewPassphrase, Passphrase
+from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.passphrases import GeneratedPassphrase, PassphraseInput
 from nac.accounts.effects import OF_ENDPOINTS, OF_USERS
 from nac.accounts.permissions import Permission
 from nac.endpoints import passphrases
@@ -31,42 +31,39 @@ ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *
 
 
 class UserGroup(BaseModel):
-    id: UUID
-    name: str
+    id: UUID = Field(description="Id; it stays.")
+    name: str = Field(description="Name, for people.")
 
 
 class EndpointGroup(UserGroup):
-    # A condition, of which the members are made; null where people choose them.
-    rule: _Rule | None
-    # Whether its members share a passphrase; which one is never shown.
-    psk: bool
+    rule: _Rule | None = Field(description="A condition, of which the members are made; null where people choose them.")
+    psk: bool = Field(description="Whether its members share a passphrase; which one is never shown.")
 
 
-class NewUserGroup(Input):
-    name: Name = Field(examples=["staff"])
+class UserGroupInput(Input):
+    name: Name = Field(examples=["staff"], description="Name, for people.")
 
 
-class NewEndpointGroup(Input):
-    name: Name = Field(examples=["printers"])
-    rule: _Rule | None = None
+class EndpointGroupInput(Input):
+    name: Name = Field(examples=["printers"], description="Name, for people.")
+    rule: _Rule | None = Field(
+        None, description="A condition, of which the members are made; null: people choose them."
+    )
 
 
-class UserGroupChange(Input):
-    # Not while a policy names the group.
-    name: Omittable[Name] = Field(None, examples=["teachers"])
+class UserGroupUpdate(Input):
+    name: Omittable[Name] = Field(None, examples=["teachers"], description="Name, for people.")
 
 
-class EndpointGroupChange(Input):
-    # Not while a policy names the group.
-    name: Omittable[Name] = Field(None, examples=["cameras"])
-    # null: people choose the members again, and those of the rule go.
-    rule: _Rule | None = None
+class EndpointGroupUpdate(Input):
+    name: Omittable[Name] = Field(None, examples=["cameras"], description="Name, for people.")
+    rule: _Rule | None = Field(None, description="null: people choose the members again, and those of the rule go.")
 
 
 @of_endpoints.get("", operation_id="listEndpointGroups")
 def list_endpoint_groups(
     access: ReadsEndpoints,
-    paging: Annotated[Ordered, Depends(sorted_by(ENDPOINT_GROUPS.orders))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ENDPOINT_GROUPS.orders))],
     text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
 ) -> Page[EndpointGroup]:
     """By name."""
@@ -75,8 +72,8 @@ def list_endpoint_groups(
         return paging.ordered(rows, _endpoint_group)
 
 
-@of_endpoints.post("", status_code=201, operation_id="addEndpointGroup")
-def add_endpoint_group(access: ChangesEndpoints, body: NewEndpointGroup) -> EndpointGroup:
+@of_endpoints.post("", status_code=201, operation_id="createEndpointGroup")
+def create_endpoint_group(access: ChangesEndpoints, body: EndpointGroupInput) -> EndpointGroup:
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "name": body.name}
     with access.change() as change:
         row = ENDPOINT_GROUPS.create(change.session, **who)
@@ -93,8 +90,8 @@ def get_endpoint_group(access: ReadsEndpoints, group: _Key) -> EndpointGroup:
         return access.shown(_endpoint_group(row))
 
 
-@of_endpoints.patch("/{group}", operation_id="changeEndpointGroup")
-def change_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointGroupChange) -> EndpointGroup:
+@of_endpoints.patch("/{group}", operation_id="updateEndpointGroup")
+def update_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointGroupUpdate) -> EndpointGroup:
     """What is left out stays as it is. With a rule the worker then asks all endpoints, and later each that changes."""
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
     with access.change() as change:
@@ -106,8 +103,8 @@ def change_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointG
         return change.answer(_endpoint_group(row))
 
 
-@of_endpoints.delete("/{group}", status_code=204, operation_id="removeEndpointGroup")
-def remove_endpoint_group(access: ChangesEndpoints, group: _Key) -> None:
+@of_endpoints.delete("/{group}", status_code=204, operation_id="deleteEndpointGroup")
+def delete_endpoint_group(access: ChangesEndpoints, group: _Key) -> None:
     """Its members stay, without it. Not while a policy names it."""
     with access.change() as change:
         name = _require(change, access, group).name
@@ -115,16 +112,16 @@ def remove_endpoint_group(access: ChangesEndpoints, group: _Key) -> None:
         change.answer_nothing()
 
 
-@of_endpoints.put("/{group}/passphrase", operation_id="setEndpointGroupPassphrase")
-def set_passphrase(access: ChangesEndpoints, group: _Key, body: NewPassphrase) -> Passphrase:
+@of_endpoints.put("/{group}/passphrase", operation_id="updateEndpointGroupPassphrase")
+def update_passphrase(access: ChangesEndpoints, group: _Key, body: PassphraseInput) -> GeneratedPassphrase:
     """That its members share; a device's own comes before it."""
     with access.change() as change:
         row = _set_passphrase(change, access, group, body.chosen)
         return change.answer(body.shown(), state=_endpoint_group(row))
 
 
-@of_endpoints.delete("/{group}/passphrase", status_code=204, operation_id="removeEndpointGroupPassphrase")
-def remove_passphrase(access: ChangesEndpoints, group: _Key) -> None:
+@of_endpoints.delete("/{group}/passphrase", status_code=204, operation_id="deleteEndpointGroupPassphrase")
+def delete_passphrase(access: ChangesEndpoints, group: _Key) -> None:
     with access.change() as change:
         _set_passphrase(change, access, group, None)
         change.answer_nothing()
@@ -133,7 +130,7 @@ def remove_passphrase(access: ChangesEndpoints, group: _Key) -> None:
 @of_users.get("", operation_id="listUserGroups")
 def list_user_groups(
     access: ReadsUsers,
-    paging: Annotated[Ordered, Depends(sorted_by(USER_GROUPS.orders))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(USER_GROUPS.orders))],
     text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
 ) -> Page[UserGroup]:
     """By name."""
@@ -142,8 +139,8 @@ def list_user_groups(
         return paging.ordered(rows, _user_group)
 
 
-@of_users.post("", status_code=201, operation_id="addUserGroup")
-def add_user_group(access: ChangesUsers, body: NewUserGroup) -> UserGroup:
+@of_users.post("", status_code=201, operation_id="createUserGroup")
+def create_user_group(access: ChangesUsers, body: UserGroupInput) -> UserGroup:
     with access.change() as change:
         row = USER_GROUPS.create(change.session, actor=access.actor, tenant_id=access.tenant_id, name=body.name)
         change.located(row.id)
@@ -157,8 +154,8 @@ def get_user_group(access: ReadsUsers, group: _Key) -> UserGroup:
         return access.shown(_user_group(row))
 
 
-@of_users.patch("/{group}", operation_id="changeUserGroup")
-def change_user_group(access: ChangesUsers, group: _Key, body: UserGroupChange) -> UserGroup:
+@of_users.patch("/{group}", operation_id="updateUserGroup")
+def update_user_group(access: ChangesUsers, group: _Key, body: UserGroupUpdate) -> UserGroup:
     """Its name."""
     with access.change() as change:
         row = USER_GROUPS.require_by_key(change.session, tenant_id=access.tenant_id, key=group, lock=True)
@@ -170,8 +167,8 @@ def change_user_group(access: ChangesUsers, group: _Key, body: UserGroupChange) 
         return change.answer(_user_group(row))
 
 
-@of_users.delete("/{group}", status_code=204, operation_id="removeUserGroup")
-def remove_user_group(access: ChangesUsers, group: _Key) -> None:
+@of_users.delete("/{group}", status_code=204, operation_id="deleteUserGroup")
+def delete_user_group(access: ChangesUsers, group: _Key) -> None:
     """Its members stay, without it. Not while a policy names it."""
     with access.change() as change:
         row = USER_GROUPS.require_by_key(change.session, tenant_id=access.tenant_id, key=group, lock=True)

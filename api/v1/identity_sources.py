@@ -11,16 +11,16 @@ from api.change import Change
 from api.remedies import of_the_api
 from api.server_tests import server_test
 from api.v1.inputs import Input, Omittable, Slug
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.db import hold
 from nac.identities import service as sources
 from nac.identities.repository import ORDERS
-from nac.identities.trying import begin_trial, run_trial
+from nac.identities.source_probe import prepare_probe, run_probe
 from nac.models import IdentitySource as SourceRow
-from nac.outbound.reach import Reach
-from nac.reasons import reason_of
+from nac.outbound.reach import OutboundReach
+from nac.reasons import get_reason
 
 router = APIRouter(prefix="/tenants/{tenant}/identity-sources", tags=["identity sources"])
 
@@ -35,59 +35,63 @@ Tries = Annotated[Access, Depends(ReadsTenant(Permission.SOURCE_MANAGE, Effect.C
 
 
 class IdentitySource(BaseModel):
-    name: str
-    kind: _Kind
-    # Asked by position, then by name.
-    position: int
-    enabled: bool
-    # Whether the password of bind_dn or the client secret is there; it is never shown.
-    secret: Literal["set", "none"]
-    # What was set; docs/how-to/identity-sources.md lists all, with what they are where they are not set.
-    settings: dict[str, Any]
+    name: str = Field(description="Name, for people.")
+    kind: _Kind = Field(description="Of which kind it is.")
+    position: int = Field(description="Sources are asked by position, then by name.")
+    enabled: bool = Field(description="Whether it is asked.")
+    secret: Literal["set", "none"] = Field(
+        description="Whether the password of bind_dn or the client secret is there; it is never shown."
+    )
+    settings: dict[str, Any] = Field(
+        description="What was set; docs/how-to/identity-sources.md lists all, with what they are where "
+        "they are not set."
+    )
 
 
-class NewIdentitySource(Input):
-    name: Slug = Field(examples=["directory"])
-    kind: _Kind
-    settings: dict[str, Any] = Field(max_length=50, examples=[_LDAP])
-    secret: _Secret | None = None
-    position: _Position = sources.USUAL_POSITION
-    enabled: bool = True
+class IdentitySourceInput(Input):
+    name: Slug = Field(examples=["directory"], description="Name, for people.")
+    kind: _Kind = Field(description="Of which kind it is.")
+    settings: dict[str, Any] = Field(
+        max_length=50,
+        examples=[_LDAP],
+        description="docs/how-to/identity-sources.md lists all, with what they are where they are not set.",
+    )
+    secret: _Secret | None = Field(
+        None, description="Password of bind_dn, or the client secret; sealed, and never shown."
+    )
+    position: _Position = Field(sources.DEFAULT_POSITION, description="The place in the order, from 0.")
+    enabled: bool = Field(True, description="Whether it is asked.")
 
 
-class IdentitySourceChange(Input):
-    # Laid over those that it has; null brings a default back.
-    settings: Omittable[dict[str, Any]] = Field(None, max_length=50)
-    # To be given again where another server would get it.
-    secret: Omittable[_Secret] = None
-    position: Omittable[_Position] = None
-    enabled: Omittable[bool] = None
+class IdentitySourceUpdate(Input):
+    settings: Omittable[dict[str, Any]] = Field(
+        None, max_length=50, description="Laid over those that it has; null brings a default back."
+    )
+    secret: Omittable[_Secret] = Field(None, description="To be given again where another server would get it.")
+    position: Omittable[_Position] = Field(None, description="The place in the order, from 0.")
+    enabled: Omittable[bool] = Field(None, description="Whether it is asked.")
 
 
-class Question(Input):
-    user: str = Field(max_length=253, examples=["ann"])
-    password: str = Field(max_length=128)
+class IdentitySourceTest(Input):
+    user: str = Field(max_length=253, examples=["ann"], description="User name to try.")
+    password: str = Field(max_length=128, description="Its password; it is not kept.")
 
 
-class TestAnswer(BaseModel):
-    # Whether the password holds.
-    verified: bool
-    # As the authentication log has it; "" where it holds.
-    reason: str
-    detail: str
-    advice: str
-    # As the source spells it.
-    name: str
-    groups: list[str]
-    attributes: dict[str, list[str]]
-    # What was done on the way.
-    steps: list[str]
+class IdentitySourceTestResult(BaseModel):
+    verified: bool = Field(description="Whether the password holds.")
+    reason: str = Field(description='As the authentication log has it; "" where the password holds.')
+    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
+    advice: str = Field(description='What to do about it. "" where nothing is amiss.')
+    name: str = Field(description='As the source spells it; "" where there is no such user.')
+    groups: list[str] = Field(description="Names of groups.")
+    attributes: dict[str, list[str]] = Field(description="What the source says of the user.")
+    steps: list[str] = Field(description="What was done on the way.")
 
 
 @router.get("", operation_id="listIdentitySources")
 def list_sources(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
     kind: _Kind | None = None,
     enabled: Annotated[bool | None, Query(description="Those that are asked, or those that are not.")] = None,
@@ -100,10 +104,10 @@ def list_sources(
         return paging.ordered(rows, _source)
 
 
-@router.post("", status_code=201, operation_id="addIdentitySource")
-def add_source(access: Changes, body: NewIdentitySource) -> IdentitySource:
+@router.post("", status_code=201, operation_id="createIdentitySource")
+def create_source(access: Changes, body: IdentitySourceInput) -> IdentitySource:
     with access.change() as change:
-        row = sources.add_source(
+        row = sources.create_source(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -121,12 +125,12 @@ def get_source(access: Reads, source: _Source) -> IdentitySource:
         return access.shown(_source(sources.require_by_name(session, tenant_id=access.tenant_id, name=source)))
 
 
-@router.patch("/{source}", operation_id="changeIdentitySource")
-def change_source(access: Changes, source: _Source, body: IdentitySourceChange) -> IdentitySource:
+@router.patch("/{source}", operation_id="updateIdentitySource")
+def update_source(access: Changes, source: _Source, body: IdentitySourceUpdate) -> IdentitySource:
     """What is left out stays as it is."""
     with access.change() as change:
         _require(change, access, source)
-        row = sources.change_source(
+        row = sources.update_source(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -138,21 +142,21 @@ def change_source(access: Changes, source: _Source, body: IdentitySourceChange) 
         return change.answer(_source(row))
 
 
-@router.delete("/{source}", status_code=204, operation_id="removeIdentitySource")
-def remove_source(access: Changes, source: _Source) -> None:
+@router.delete("/{source}", status_code=204, operation_id="deleteIdentitySource")
+def delete_source(access: Changes, source: _Source) -> None:
     with access.change() as change:
         _require(change, access, source)
-        sources.remove_source(change.session, actor=access.actor, tenant_id=access.tenant_id, name=source)
+        sources.delete_source(change.session, actor=access.actor, tenant_id=access.tenant_id, name=source)
         change.answer_nothing()
 
 
 @router.post("/{source}/test", operation_id="testIdentitySource")
-def test_source(access: Tries, source: _Source, body: Question) -> TestAnswer:
+def test_source(access: Tries, source: _Source, body: IdentitySourceTest) -> IdentitySourceTestResult:
     """Ask it about a user, as a login would, from here: the cell may have another way to it. That it was asked is in
     the audit log, the password nowhere. A few tests may run at a time (429)."""
     with server_test(access.tenant_id):
         with access.noted() as session:
-            trial = begin_trial(
+            trial = prepare_probe(
                 session,
                 actor=access.actor,
                 tenant_id=access.tenant_id,
@@ -160,10 +164,10 @@ def test_source(access: Tries, source: _Source, body: Question) -> TestAnswer:
                 user=body.user,
                 unseal=access.sealer.open,
             )
-        asked = run_trial(trial, reach=_reach(access), user=body.user, password=body.password.encode())
+        asked = run_probe(trial, reach=_reach(access), user=body.user, password=body.password.encode())
         answer, steps = asyncio.run(asked)
-    reason = reason_of(answer.reason) if answer.reason else None
-    return TestAnswer(
+    reason = get_reason(answer.reason) if answer.reason else None
+    return IdentitySourceTestResult(
         verified=answer.verified,
         reason=answer.reason,
         detail=answer.detail,
@@ -181,8 +185,8 @@ def _require(change: Change, access: Access, name: str) -> None:
     change.require_match(_source(row))
 
 
-def _reach(access: Access) -> Reach:
-    reach: Reach = access.asked.request.app.state.settings.outbound_reach
+def _reach(access: Access) -> OutboundReach:
+    reach: OutboundReach = access.asked.request.app.state.settings.outbound_reach
     return reach
 
 

@@ -12,7 +12,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.endpoints import EndpointFilter
 from api.v1.inputs import GroupNames, Input, body_references
 from api.v1.moments import Moment, PastMoment
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import OF_ENDPOINTS
 from nac.accounts.permissions import Permission
 from nac.endpoints import inbox
@@ -30,43 +30,46 @@ Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
 
 
-class Seen(BaseModel):
+class DiscoveredEndpoint(BaseModel):
     """What a decision goes by: what it is, where it was seen, how often, and what the policy said."""
 
-    mac: str
-    random: bool
-    vendor: str
-    profile: str
-    profile_confidence: int
-    # Slug; null where it was not seen at one.
-    site: str | None
-    # SSID or port of the NAS.
-    port: str
-    method: str
-    # Of the last authentication; null where only accounting told of it.
-    permitted: bool | None
-    times: int
-    first_seen_at: datetime | None
-    last_seen_at: datetime | None
+    mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    random: bool = Field(description="Whether the device made its address up (IEEE 802c).")
+    vendor: str = Field(description='Vendor; "" where it is not known.')
+    profile: str = Field(description='What the device is, such as printer; "" where it is not known.')
+    profile_confidence: int = Field(description="How sure that is, 0 to 100; 100 where a person said it.")
+    site: str | None = Field(
+        description='Slug of the site; null or "" where it belongs to none, or to one that is gone.'
+    )
+    port: str = Field(description='SSID, or port of the NAS; "" where it is not known.')
+    method: str = Field(description='Authentication method, such as eap-tls or mab; "" where it is not known.')
+    permitted: bool | None = Field(description="Whether it was admitted last; null where only accounting told of it.")
+    times: int = Field(description="How often it was seen.")
+    first_seen_at: datetime | None = Field(description="When it was seen first; null: never.")
+    last_seen_at: datetime | None = Field(description="When it was seen last; null: never.")
 
 
 class Classification(Input):
     """Which ones: addresses, or what the other fields mean; those that are in the inbox."""
 
-    action: inbox.Action
-    macs: list[Annotated[str, Field(max_length=40)]] = Field(default=[], max_length=inbox.MAX_CLASSIFIED)
-    vendor: _Text = ""
-    profile: _Text = ""
-    text: _Text = ""
-    site: Annotated[str, Field(max_length=63)] = ""
-    seen_since: PastMoment | None = None
-    random: bool | None = None
-    # Of those that are approved.
-    groups: GroupNames = Field(default=[])
-    valid_until: Moment | None = None
-    allow_random: bool = False
-    # Tells which they are and changes nothing.
-    dry_run: bool = False
+    action: inbox.Action = Field(description="What becomes of them: approved, blocked, or ignored.")
+    macs: list[Annotated[str, Field(max_length=40)]] = Field(
+        default=[],
+        max_length=inbox.MAX_CLASSIFIED,
+        description="MAC addresses of those that are meant; empty: all that the other fields choose.",
+    )
+    vendor: _Text = Field("", description="Of those whose vendor has this part.")
+    profile: _Text = Field("", description="Of those that are this, such as printer.")
+    text: _Text = Field("", description="Of those whose name or owner has this part.")
+    site: Annotated[str, Field(max_length=63)] = Field("", description="Of those seen last at this site (slug).")
+    seen_since: PastMoment | None = Field(None, description="Those that were seen since.")
+    random: bool | None = Field(None, description="Of those that made their address up, or of those that did not.")
+    groups: GroupNames = Field(default=[], description="Groups of those that are approved.")
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    allow_random: bool = Field(
+        False, description="Takes MAC addresses that devices made up, which change with the network."
+    )
+    dry_run: bool = Field(False, description="Tells what would be, and changes nothing.")
 
     def filter(self) -> Filter:
         """Raises InvalidInput where it names nothing in particular."""
@@ -78,15 +81,17 @@ class Classification(Input):
         return wanted
 
 
-class Classified(BaseModel):
-    count: int
-    items: list[Seen]
+class ClassificationResult(BaseModel):
+    count: int = Field(description="How many.")
+    items: list[DiscoveredEndpoint] = Field(description="The rows.")
 
 
 @router.get("/inbox", operation_id="listDiscoveredEndpoints")
 def list_inbox(
-    access: Reads, paging: Annotated[Ordered, Depends(sorted_by(ORDERS))], asked: Annotated[EndpointFilter, Depends()]
-) -> Page[Seen]:
+    access: Reads,
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    asked: Annotated[EndpointFilter, Depends()],
+) -> Page[DiscoveredEndpoint]:
     """Devices that were seen and that nobody has decided about."""
     with access.read() as session:
         wanted = asked.filter(statuses=("discovered",))
@@ -100,7 +105,7 @@ def list_inbox(
 
 
 @router.post("/classify", operation_id="classifyEndpoints")
-def classify(access: Changes, body: Classification) -> Classified:
+def classify(access: Changes, body: Classification) -> ClassificationResult:
     """Approve, block or ignore devices of the inbox: all of them, or none where one of them cannot be."""
     with access.change() as change, body_references(mac="macs"):
         rows = inbox.classify(
@@ -111,13 +116,13 @@ def classify(access: Changes, body: Classification) -> Classified:
             decision=inbox.Decision(body.action, tuple(body.groups), body.valid_until, body.allow_random),
             dry_run=body.dry_run,
         )
-        return change.answer(Classified(count=len(rows), items=_seen(change.session, access, rows)))
+        return change.answer(ClassificationResult(count=len(rows), items=_seen(change.session, access, rows)))
 
 
-def _seen(session: Session, access: Access, rows: Sequence[Listed]) -> list[Seen]:
+def _seen(session: Session, access: Access, rows: Sequence[Listed]) -> list[DiscoveredEndpoint]:
     slugs = {row.id: row.slug for row in sites.list_sites(session, tenant_id=access.tenant_id)}
     return [
-        Seen(
+        DiscoveredEndpoint(
             mac=display_mac(endpoint.mac),
             random=is_random_mac(endpoint.mac),
             vendor=endpoint.vendor,

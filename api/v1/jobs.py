@@ -12,7 +12,7 @@ from api.access import Access, Requires
 from api.change import Change, Observed
 from api.remedies import told_by_the_api
 from api.v1.owners import of_every_owner
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.jobs import service as jobs
@@ -37,25 +37,26 @@ State = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
 class Job(Observed):
-    id: UUID
-    kind: str = Field(examples=["endpoints.import"])
-    title: str
-    state: State
-    # Somebody wants it to end; it will, at its next step.
-    is_cancelled: bool
-    done: int
-    # 0 where it is not known.
-    total: int
-    # null also where the caller could neither start the job nor read what it is about.
-    result: dict[str, Any] | None
-    # As a problem of an answer would be (RFC 9457); of one that is queued, why it is tried again. Such callers see
-    # its code and title.
-    problem: dict[str, Any] | None
-    asked_by: str
-    request_id: str | None
-    created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
+    id: UUID = Field(description="Id of the job.")
+    kind: str = Field(
+        examples=["endpoints.import"],
+        description="What it does: imports.run, policies.replay, tenants.export, templates.roll-out ... "
+        "The list is open.",
+    )
+    title: str = Field(description="What it is, in a few words.")
+    state: State = Field(description="How far it is.")
+    is_cancelled: bool = Field(description="Somebody wants it to end; it will, at its next step.")
+    done: int = Field(description="How much of `total` is done.")
+    total: int = Field(description="How much there is; 0 where that is not known.")
+    result: dict[str, Any] | None = Field(description="What came of it; null until it is done.")
+    problem: dict[str, Any] | None = Field(
+        description="What went wrong, as problem details (RFC 9457); of one that is queued, why it is tried again."
+    )
+    asked_by: str = Field(description="Who asked for it, such as token:setup.")
+    request_id: str | None = Field(description="X-Request-Id of the request that asked for it.")
+    created_at: datetime = Field(description="When it was made.")
+    started_at: datetime | None = Field(description="When it started; null while it waits.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
 
     def observed(self) -> set[str]:
         """Until it ends the worker begins it, brings it on and tries it again."""
@@ -108,7 +109,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.get(f"{prefix}/jobs", operation_id=f"list{noun}Jobs")
     def list_jobs(
         access: Annotated[Access, read],
-        paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
         state: Annotated[list[State] | None, Query()] = None,
         kind: JobKind | None = None,
     ) -> Page[Job]:
@@ -122,14 +123,14 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         """How far it is, and what it found. What it found takes the permissions that starting it took, or those to
         read the same things."""
         with access.read() as session:
-            return access.shown(shown(jobs.require(session, owner=access.owner, job_id=job_id), access.held))
+            return access.shown(shown(jobs.require_job(session, owner=access.owner, job_id=job_id), access.held))
 
     @router.post(f"{prefix}/jobs/{{job_id}}/cancel", operation_id=f"cancel{noun}Job")
     def cancel_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
         """One that runs ends at its next step."""
         with access.change() as change:
             _require_match(change, access, job_id)
-            row = jobs.cancel(change.session, actor=access.actor, owner=access.owner, job_id=job_id)
+            row = jobs.cancel_job(change.session, actor=access.actor, owner=access.owner, job_id=job_id)
             return change.answer(shown(row, access.held))
 
     @router.post(f"{prefix}/jobs/{{job_id}}/retry", operation_id=f"retry{noun}Job")
@@ -137,12 +138,14 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         """One that failed, from where it was. That takes the permissions that it took to begin it as well."""
         with access.change() as change:
             _require_match(change, access, job_id)
-            row = jobs.retry(change.session, actor=access.actor, owner=access.owner, job_id=job_id, held=access.held)
+            row = jobs.retry_job(
+                change.session, actor=access.actor, owner=access.owner, job_id=job_id, held=access.held
+            )
             return change.answer(shown(row, access.held))
 
 
 def _require_match(change: Change, access: Access, job_id: UUID) -> None:
-    row = jobs.require(change.session, owner=access.owner, job_id=job_id, lock=True)
+    row = jobs.require_job(change.session, owner=access.owner, job_id=job_id, lock=True)
     change.require_match(shown(row, access.held))
 
 

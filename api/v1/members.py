@@ -11,7 +11,7 @@ from api.access import Access, Requires
 from api.change import Change, Observed
 from api.v1.inputs import Input, Slug
 from api.v1.owners import of_every_owner
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.account_mails import service as account_mails
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -23,32 +23,36 @@ router = APIRouter(tags=["members"])
 
 
 class Member(Observed):
-    id: UUID
-    email: str
-    # "" until the person has come in.
-    name: str
-    # invited (and has not come in yet) | active | disabled
-    status: str
-    role: str
-    permissions: list[str]
-    # Ids of the MSP's tenants that the role is for; null for all of them.
-    tenants: list[UUID] | None
-    created_by: str
-    created_at: datetime
+    id: UUID = Field(description="Id; it stays.")
+    email: str = Field(description="E-mail address.")
+    name: str = Field(description="Name, for people.")
+    status: str = Field(description="What state it is in.")
+    role: str = Field(description="Slug of the role.")
+    permissions: list[str] = Field(
+        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md)."
+    )
+    tenants: list[UUID] | None = Field(
+        description="Ids of the MSP's tenants that the role is for; null for all of them."
+    )
+    created_by: str = Field(description="Who made it.")
+    created_at: datetime = Field(description="When it was made.")
 
     def observed(self) -> set[str]:
         """That the person has come in is seen; that the account is disabled, somebody has said."""
         return {"name"} if self.status == "disabled" else {"name", "status"}
 
 
-class Given(Input):
-    role: Slug = Field(examples=["msp-technician"])
-    # Slugs of the MSP's tenants that the role is for; null for all, those to come included.
-    tenants: list[Slug] | None = Field(None, max_length=1_000)
+class MemberUpdate(Input):
+    role: Slug = Field(examples=["msp-technician"], description="Slug of the role.")
+    tenants: list[Slug] | None = Field(
+        None,
+        max_length=1_000,
+        description="Slugs of the MSP's tenants that the role is for; null for all, those to come included.",
+    )
 
 
-class NewMember(Given):
-    email: str = Field(max_length=255, examples=["ann@example.com"])
+class MemberInput(MemberUpdate):
+    email: str = Field(max_length=255, examples=["ann@example.com"], description="E-mail address.")
     invite: bool = Field(
         True, description="A mail says where to sign in; who has no account gets a link for a password."
     )
@@ -60,7 +64,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.get(f"{prefix}/members", operation_id=f"list{noun}Members")
     def list_members(
         access: Annotated[Access, read],
-        paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
         text: Annotated[str, Query(max_length=255, description="A part of the e-mail address.")] = "",
         role: Annotated[str, Query(max_length=63, description="Slug of the role.")] = "",
     ) -> Page[Member]:
@@ -73,13 +77,15 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         with access.read() as session:
             return access.shown(_member(members.require_member(session, owner=access.owner, membership_id=member_id)))
 
-    @router.post(f"{prefix}/members", status_code=201, operation_id=f"add{noun}Member")
-    def add_member(access: Annotated[Access, manage], body: NewMember) -> Member:
+    @router.post(f"{prefix}/members", status_code=201, operation_id=f"create{noun}Member")
+    def add_member(access: Annotated[Access, manage], body: MemberInput) -> Member:
         """With a role that gives nothing which the asker has not got himself. Of an address that has an account already
         the answer is that of any other."""
         with access.change() as change:
             given = body.model_dump(exclude={"invite"})
-            row = members.add_member(change.session, actor=access.actor, held=access.held, owner=access.owner, **given)
+            row = members.create_member(
+                change.session, actor=access.actor, held=access.held, owner=access.owner, **given
+            )
             if body.invite:
                 account_mails.invite(change.session, actor=access.actor, owner=access.owner, email=row.person.email)
             shown = _member(row)
@@ -95,11 +101,11 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             account_mails.invite(change.session, actor=access.actor, owner=access.owner, email=row.person.email)
             change.answer_nothing()
 
-    @router.patch(f"{prefix}/members/{{member_id}}", operation_id=f"change{noun}Member")
-    def change_member(access: Annotated[Access, manage], member_id: UUID, body: Given) -> Member:
+    @router.patch(f"{prefix}/members/{{member_id}}", operation_id=f"update{noun}Member")
+    def change_member(access: Annotated[Access, manage], member_id: UUID, body: MemberUpdate) -> Member:
         with access.change() as change:
             _require_match(change, access, member_id)
-            row = members.change_member(
+            row = members.update_member(
                 change.session,
                 actor=access.actor,
                 held=access.held,
@@ -111,12 +117,12 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             )
             return change.answer(_member(row))
 
-    @router.delete(f"{prefix}/members/{{member_id}}", status_code=204, operation_id=f"remove{noun}Member")
+    @router.delete(f"{prefix}/members/{{member_id}}", status_code=204, operation_id=f"delete{noun}Member")
     def remove_member(access: Annotated[Access, manage], member_id: UUID) -> None:
         """The person's account stays, and what it is a member of elsewhere."""
         with access.change() as change:
             _require_match(change, access, member_id)
-            members.remove_member(
+            members.delete_member(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, membership_id=member_id
             )
             change.answer_nothing()
@@ -135,8 +141,8 @@ def _member(row: MemberRow) -> Member:
     return Member(
         id=row.membership.id,
         email=row.person.email,
-        name=row.told_name,
-        status=row.told_status,
+        name=row.visible_name,
+        status=row.visible_status,
         role=row.role,
         permissions=sorted(row.permissions),
         tenants=None if row.chosen is None else sorted(row.chosen),

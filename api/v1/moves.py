@@ -15,8 +15,8 @@ from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.db import enter_platform, enter_tenant
 from nac.ids import TenantId
-from nac.tenants import moving
-from nac.tenants.moving import MoveStatus
+from nac.tenants import moves
+from nac.tenants.moves import MoveStatus
 from nac.tenants.service import TenantNotFound
 
 router = APIRouter(tags=["moves"])
@@ -31,50 +31,47 @@ Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE, Effe
 ReadsOwn = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
 
 
-class Place(BaseModel):
+class MovePlace(BaseModel):
     """Where NASes send to."""
 
     address: str = Field(description="Of that cell, or else of the platform.", examples=["radius.example"])
-    auth_port: int
-    acct_port: int
+    auth_port: int = Field(description="UDP port for authentication.")
+    acct_port: int = Field(description="UDP port for accounting.")
 
 
-class OwnMove(BaseModel):
+class TenantMove(BaseModel):
     """What has to be changed at NASes. Their secrets stay as they are."""
 
-    # prepared: `after` does not answer yet. switched: `before` answers no more. finished, cancelled.
-    state: str
-    before: Place | None
-    after: Place | None
-    # What is to be done at NASes now, in a sentence.
-    told: str
-    created_at: datetime
-    switched_at: datetime | None
-    ended_at: datetime | None
+    state: str = Field(description="prepared: `after` does not answer yet. switched: `before` answers no more.")
+    before: MovePlace | None = Field(description="Where the tenant was answered before; null where that is over.")
+    after: MovePlace | None = Field(description="Where the tenant is answered afterwards; null where that is over.")
+    told: str = Field(description="What is to be done at NASes now, in a sentence.")
+    created_at: datetime = Field(description="When it was made.")
+    switched_at: datetime | None = Field(description="When it was switched.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
 
 
-class Move(OwnMove, Observed):
-    from_cell: str
-    to_cell: str
-    # Whether it can be switched or finished.
-    ready: bool
+class Move(TenantMove, Observed):
+    from_cell: str = Field(description="Name of the cell that it leaves.")
+    to_cell: str = Field(description="Name of the cell that it goes to.")
+    ready: bool = Field(description="Whether it can be switched or finished.")
 
     def observed(self) -> set[str]:
         return {"ready"}
 
 
-class NewMove(Input):
-    cell: str = Field(max_length=200, examples=["cell-2"])
+class MoveInput(Input):
+    cell: str = Field(max_length=200, examples=["cell-2"], description="Name of the cell that the tenant goes to.")
 
 
-@router.get("/tenants/{tenant}/move", operation_id="getOwnMove")
-def get_own_move(access: ReadsOwn) -> OwnMove:
+@router.get("/tenants/{tenant}/move", operation_id="getTenantMove")
+def get_own_move(access: ReadsOwn) -> TenantMove:
     """The last one, and what has to be done at NASes."""
     with access.read() as session:
         # Both cells are shown.
         enter_platform(session, tenant_id=access.tenant_id)
-        status = moving.require_move(session, tenant_id=access.tenant_id)
-        return access.shown(OwnMove(**_shown(access, status)))
+        status = moves.require_move(session, tenant_id=access.tenant_id)
+        return access.shown(TenantMove(**_shown(access, status)))
 
 
 @router.get(_MOVE, operation_id="getMove")
@@ -82,18 +79,18 @@ def get_move(access: Reads, tenant: _Tenant) -> Move:
     """The last one of the tenant."""
     with access.read() as session:
         tenant_id = _enter(session, access)
-        return access.shown(_move(access, moving.require_move(session, tenant_id=tenant_id)))
+        return access.shown(_move(access, moves.require_move(session, tenant_id=tenant_id)))
 
 
 @router.post(_MOVE, status_code=201, operation_id="prepareMove")
-def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: NewMove) -> Move:
+def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: MoveInput) -> Move:
     """A free slot of the cell is configured with the tenant's secret; for its NASes nothing changes yet."""
     with access.change() as change:
         sealer = signing_of(request).sealer
         tenant_id = _enter(change.session, access)
         _require_match(change, access, tenant_id)
         with body_references():
-            status = moving.prepare_move(
+            status = moves.prepare_move(
                 change.session, actor=access.actor, tenant_id=tenant_id, cell=body.cell, sealer=sealer
             )
         change.located()
@@ -112,7 +109,7 @@ def switch_move(
         sealer = signing_of(request).sealer
         tenant_id = _enter(change.session, access)
         _require_match(change, access, tenant_id)
-        status = moving.switch_move(
+        status = moves.switch_move(
             change.session, actor=access.actor, tenant_id=tenant_id, sealer=sealer, although_silent=although_silent
         )
         return _answer(access, change, tenant_id, status)
@@ -124,7 +121,7 @@ def finish_move(access: Manages, tenant: _Tenant) -> Move:
     with access.change() as change:
         tenant_id = _enter(change.session, access)
         _require_match(change, access, tenant_id)
-        status = moving.finish_move(change.session, actor=access.actor, tenant_id=tenant_id)
+        status = moves.finish_move(change.session, actor=access.actor, tenant_id=tenant_id)
         return _answer(access, change, tenant_id, status)
 
 
@@ -134,12 +131,12 @@ def cancel_move(access: Manages, tenant: _Tenant) -> Move:
     with access.change() as change:
         tenant_id = _enter(change.session, access)
         _require_match(change, access, tenant_id)
-        status = moving.cancel_move(change.session, actor=access.actor, tenant_id=tenant_id)
+        status = moves.cancel_move(change.session, actor=access.actor, tenant_id=tenant_id)
         return _answer(access, change, tenant_id, status)
 
 
 def _require_match(change: Change, access: Access, tenant_id: TenantId) -> None:
-    last = moving.lock_last(change.session, tenant_id=tenant_id)
+    last = moves.lock_last_move(change.session, tenant_id=tenant_id)
     change.require_match(None if last is None else _move(access, last))
 
 
@@ -175,8 +172,8 @@ def _shown(access: Access, status: MoveStatus) -> dict[str, Any]:
     }
 
 
-def _place(place: moving.Place, usual: str) -> Place | None:
+def _place(place: moves.CellAddress, usual: str) -> MovePlace | None:
     """None where its cell is no more."""
     if not place.cell:
         return None
-    return Place(address=place.address or usual, auth_port=place.auth_port, acct_port=place.acct_port)
+    return MovePlace(address=place.address or usual, auth_port=place.auth_port, acct_port=place.acct_port)

@@ -5,19 +5,19 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from api.me import Me
 from api.signing_in import Desk
 from api.state import signing_of
 from api.v1.inputs import Input, Name
-from api.v1.paging import Ordered, Page, sorted_by
-from api.v1.sign_in import ByPasskey, Challenge, Code, Credential, PasskeyOptions, Password, desk_of
+from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.sign_in import Challenge, Code, Credential, PasskeyOptions, Password, SignInByPasskey, desk_of
 from nac.clock import utc_now
 from nac.models import Passkey as PasskeyRow
-from nac.sign_in import passkeys, recovery, sessions, totp
+from nac.sign_in import passkeys, recovery_codes, sign_ins, totp
 from nac.sign_in.factors import Factor
-from nac.sign_in.repository import PASSKEYS
+from nac.sign_in.repository import PASSKEY_ORDERS
 
 router = APIRouter(tags=["factors"])
 
@@ -25,63 +25,59 @@ _Me = Annotated[Me, Depends()]
 _Desk = Annotated[Desk, Depends(desk_of)]
 
 
-class Confirmation(Input):
-    password: Password
+class PasswordConfirmation(Input):
+    password: Password = Field(description="The password; never shown.")
 
 
 class TotpSecret(BaseModel):
-    # Shown this once; base32, for those who type it.
-    secret: str
-    # otpauth://, for a QR code.
-    uri: str
+    secret: str = Field(description="In base32, for those who type it. Shown this once.")
+    uri: str = Field(description="otpauth:// address, for a QR code. Shown this once.")
 
 
 class TotpCode(Input):
-    code: Code
+    code: Code = Field(description="Six digits, as the device shows them now.")
 
 
 class Passkey(BaseModel):
-    id: UUID
-    name: str
-    # Kept by its maker, so that it outlives the device.
-    backed_up: bool
-    created_at: datetime
-    last_used_at: datetime | None
+    id: UUID = Field(description="Id; it stays.")
+    name: str = Field(description="Name, for people.")
+    backed_up: bool = Field(description="Whether its maker keeps it, so that it outlives the device.")
+    created_at: datetime = Field(description="When it was made.")
+    last_used_at: datetime | None = Field(description="When it was used last; null: never.")
 
 
-class NewPasskey(Input):
-    challenge: Challenge
-    credential: Credential
-    name: Name
+class PasskeyInput(Input):
+    challenge: Challenge = Field(description="From the answer before; good for five minutes.")
+    credential: Credential = Field(description="What navigator.credentials answered, as toJSON() gives it.")
+    name: Name = Field(description="Name, for people.")
 
 
 class RecoveryCodes(BaseModel):
-    # Shown this once; each is good once.
-    codes: list[str]
+    codes: list[str] = Field(description="Each is good once. Shown this once.")
 
 
 @router.post("/me/confirmation", status_code=204, operation_id="confirmByPassword")
-def confirm_by_password(me: _Me, desk: _Desk, body: Confirmation) -> None:
+def confirm_by_password(me: _Me, desk: _Desk, body: PasswordConfirmation) -> None:
     """That it is you, for ten minutes."""
     desk.confirm_by_password(me.signed_in, body.password)
 
 
-@router.post("/me/confirmation/passkey/options", operation_id="askForConfirmationByPasskey")
+@router.post("/me/confirmation/passkey/options", operation_id="startPasskeyConfirmation")
 def ask_for_confirmation_by_passkey(me: _Me, desk: _Desk) -> PasskeyOptions:
     options, challenge = desk.ask_passkey_of(me.signed_in)
     return PasskeyOptions(options=options, challenge=challenge)
 
 
 @router.post("/me/confirmation/passkey", status_code=204, operation_id="confirmByPasskey")
-def confirm_by_passkey(me: _Me, desk: _Desk, body: ByPasskey) -> None:
+def confirm_by_passkey(me: _Me, desk: _Desk, body: SignInByPasskey) -> None:
     desk.confirm_by_passkey(me.signed_in, body.challenge, body.credential)
 
 
-@router.post("/me/totp", status_code=201, operation_id="beginMyTotp")
+@router.post("/me/totp", status_code=201, operation_id="startMyTotp")
 def begin_my_totp(me: _Me, desk: _Desk) -> TotpSecret:
     """For an authenticator app. It counts once a first code was shown."""
     with me.account() as (session, person):
-        made = totp.begin(session, person=person, seal=signing_of(me.asked.request).sealer.seal)
+        made = totp.create_totp(session, person=person, seal=signing_of(me.asked.request).sealer.seal)
         me.located()
         return TotpSecret(secret=made.secret, uri=made.provisioning_uri())
 
@@ -92,54 +88,58 @@ def confirm_my_totp(me: _Me, desk: _Desk, body: TotpCode) -> None:
     desk.count_confirmation(me.signed_in)
     with me.account() as (session, person):
         unseal = signing_of(me.asked.request).sealer.open
-        totp.confirm(session, actor=me.signed_in.actor, person=person, code=body.code, unseal=unseal, now=utc_now())
-        sessions.gain(session, signed_in=me.signed_in, person=person, factor=Factor.TOTP)
+        totp.confirm_totp(
+            session, actor=me.signed_in.actor, person=person, code=body.code, unseal=unseal, now=utc_now()
+        )
+        sign_ins.add_factor(session, signed_in=me.signed_in, person=person, factor=Factor.TOTP)
 
 
-@router.delete("/me/totp", status_code=204, operation_id="removeMyTotp")
-def remove_my_totp(me: _Me) -> None:
+@router.delete("/me/totp", status_code=204, operation_id="deleteMyTotp")
+def delete_my_totp(me: _Me) -> None:
     with me.account() as (session, person):
-        totp.remove(session, actor=me.signed_in.actor, person=person)
+        totp.delete_totp(session, actor=me.signed_in.actor, person=person)
 
 
 @router.get("/me/passkeys", operation_id="listMyPasskeys")
-def list_my_passkeys(me: _Me, paging: Annotated[Ordered, Depends(sorted_by(PASSKEYS))]) -> Page[Passkey]:
+def list_my_passkeys(me: _Me, paging: Annotated[OrderedPaging, Depends(sorted_by(PASSKEY_ORDERS))]) -> Page[Passkey]:
     """Twenty at most. Of somebody whom an organisation's provider has named, none are told."""
     with me.account(confirmed=False) as (session, person):
         rows = paging.span.cut(passkeys.list_passkeys(session, person_id=person.id))
         return paging.ordered(rows, _passkey)
 
 
-@router.post("/me/passkeys/options", operation_id="offerMyPasskey")
+@router.post("/me/passkeys/options", operation_id="startMyPasskey")
 def offer_my_passkey(me: _Me, desk: _Desk) -> PasskeyOptions:
     with me.account() as (session, person):
         options, challenge = desk.offer_passkey(session, me.signed_in, person)
         return PasskeyOptions(options=options, challenge=challenge)
 
 
-@router.post("/me/passkeys", status_code=201, operation_id="addMyPasskey")
-def add_my_passkey(me: _Me, desk: _Desk, body: NewPasskey) -> Passkey:
+@router.post("/me/passkeys", status_code=201, operation_id="createMyPasskey")
+def create_my_passkey(me: _Me, desk: _Desk, body: PasskeyInput) -> Passkey:
     """Where it is the first second factor, other browsers are signed out."""
     with me.account() as (session, person):
         row, factor = desk.add_passkey(session, me.signed_in, person, body.challenge, body.credential, body.name)
-        sessions.gain(session, signed_in=me.signed_in, person=person, factor=factor)
+        sign_ins.add_factor(session, signed_in=me.signed_in, person=person, factor=factor)
         session.refresh(row)
         me.located("/passkeys")
         return _passkey(row)
 
 
-@router.delete("/me/passkeys/{passkey_id}", status_code=204, operation_id="removeMyPasskey")
-def remove_my_passkey(me: _Me, passkey_id: UUID) -> None:
+@router.delete("/me/passkeys/{passkey_id}", status_code=204, operation_id="deleteMyPasskey")
+def delete_my_passkey(me: _Me, passkey_id: UUID) -> None:
     with me.account() as (session, person):
-        passkeys.remove(session, actor=me.signed_in.actor, person=person, passkey_id=passkey_id)
+        passkeys.delete_passkey(session, actor=me.signed_in.actor, person=person, passkey_id=passkey_id)
 
 
-@router.post("/me/recovery-codes", status_code=201, operation_id="makeMyRecoveryCodes")
-def make_my_recovery_codes(me: _Me, desk: _Desk) -> RecoveryCodes:
+@router.post("/me/recovery-codes", status_code=201, operation_id="createMyRecoveryCodes")
+def create_my_recovery_codes(me: _Me, desk: _Desk) -> RecoveryCodes:
     """Ten, in place of those that there were."""
     with me.account() as (session, person):
         me.located()
-        return RecoveryCodes(codes=recovery.make(session, actor=me.signed_in.actor, person=person))
+        return RecoveryCodes(
+            codes=recovery_codes.create_recovery_codes(session, actor=me.signed_in.actor, person=person)
+        )
 
 
 def _passkey(row: PasskeyRow) -> Passkey:

@@ -7,32 +7,35 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from api.me import Me
-from api.v1.paging import Page, Sorted, moment_key, moment_of, sorted_by_time
+from api.v1.paging import Page, SortedPaging, moment_key, moment_of, sorted_by_time
 from nac.sign_in import history
-from nac.sign_in.history import Tried
+from nac.sign_in.history import HistoryEntry
 
 router = APIRouter(tags=["my-sign-ins"])
 
 
-class Attempt(BaseModel):
+class SignInAttempt(BaseModel):
     at: datetime = Field(description="Of failed ones the last.")
-    outcome: Literal["signed-in", "failed"]
+    outcome: Literal["signed-in", "failed"] = Field(description="Whether it was a sign-in, or failed.")
     attempts: int = Field(description="Failed ones of an hour are counted by reason and source.", examples=[3])
     since: datetime = Field(description="The first of them.")
-    reason: str | None = Field(examples=["wrong-password"])
-    factors: list[str] = Field(examples=[["password", "totp"]])
-    from_address: str | None
-    user_agent: str
+    reason: str | None = Field(examples=["wrong-password"], description="Why: a code.")
+    factors: list[str] = Field(
+        examples=[["password", "totp"]],
+        description="What was shown to sign in: password, totp, passkey, recovery-code, sign-on.",
+    )
+    from_address: str | None = Field(description="IP address that it came from.")
+    user_agent: str = Field(description="What the browser says that it is.")
 
 
 @router.get("/me/sign-ins", operation_id="listMySignIns")
 def list_my_sign_ins(
-    me: Annotated[Me, Depends()], paging: Annotated[Sorted, Depends(sorted_by_time("at"))]
-) -> Page[Attempt]:
+    me: Annotated[Me, Depends()], paging: Annotated[SortedPaging, Depends(sorted_by_time("at"))]
+) -> Page[SignInAttempt]:
     """Of the last 90 days, newest first: sign-ins, and attempts that failed."""
     after = moment_of(paging.after())
     with me.session() as session:
-        rows = history.list_own(
+        rows = history.list_history(
             session,
             signed_in=me.signed_in,
             after=after,
@@ -42,8 +45,8 @@ def list_my_sign_ins(
     return paging.page(rows, lambda row: moment_key(row.at, row.id), _attempt)
 
 
-def _attempt(row: Tried) -> Attempt:
-    return Attempt(
+def _attempt(row: HistoryEntry) -> SignInAttempt:
+    return SignInAttempt(
         at=row.at,
         outcome=row.outcome,
         attempts=row.attempts,

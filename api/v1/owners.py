@@ -16,7 +16,7 @@ from nac.accounts.effects import Effect
 from nac.accounts.permissions import Level, Permission, permissions_at
 
 
-class Routes(NamedTuple):
+class OwnerRoutes(NamedTuple):
     # Of their paths, and the word of it in the names of operations.
     prefix: str
     noun: str
@@ -26,19 +26,21 @@ class Routes(NamedTuple):
 
 def of_tenants_and_msps(
     read: Permission, manage: Permission, effect: Effect, *more: Effect, takes_everything: bool = False
-) -> Iterator[Routes]:
+) -> Iterator[OwnerRoutes]:
     """`takes_everything`: to manage it takes all that somebody there could have."""
     for reads, manages, prefix, noun in (
         (ReadsTenant, ChangesTenant, "/tenants/{tenant}", "Tenant"),
         (ReadsMsp, ChangesMsp, "/msps/{msp}", "Msp"),
     ):
         always = permissions_at(manages.level) if takes_everything else ()
-        yield Routes(prefix, noun, reads(read), manages(manage, effect, *more, always=always))
+        yield OwnerRoutes(prefix, noun, reads(read), manages(manage, effect, *more, always=always))
 
 
 def of_every_owner(
     read: Permission, manage: Permission, effect: Effect, *more: Effect, takes_everything: bool = False
-) -> Iterator[Routes]:
+) -> Iterator[OwnerRoutes]:
     yield from of_tenants_and_msps(read, manage, effect, *more, takes_everything=takes_everything)
     always = permissions_at(Level.PLATFORM) if takes_everything else ()
-    yield Routes("/platform", "Platform", ReadsPlatform(read), ChangesPlatform(manage, effect, *more, always=always))
+    yield OwnerRoutes(
+        "/platform", "Platform", ReadsPlatform(read), ChangesPlatform(manage, effect, *more, always=always)
+    )

@@ -35,9 +35,8 @@ _After = Annotated[str, Query(max_length=_LONGEST, description="`next` of the pa
 
 
 class Page(BaseModel, Generic[Item]):
-    items: list[Item]
-    # What to give as `after` for the next page; null where there is none.
-    next: str | None
+    items: list[Item] = Field(description="The rows.")
+    next: str | None = Field(description="What to give as `after` for the next page; null where there is none.")
 
 
 class Paging:
@@ -75,7 +74,7 @@ class Paging:
             return None
 
 
-class Sorted(Paging):
+class SortedPaging(Paging):
     """`sort` as well: a place is one of the order that it was given in."""
 
     def __init__(self, limit: int, after: str, sort: str) -> None:
@@ -103,7 +102,7 @@ class Sorted(Paging):
                 return None
 
 
-class Ordered(Sorted):
+class OrderedPaging(SortedPaging):
     """In one of the orders that a list is declared to have."""
 
     def __init__(self, limit: int, after: str, order: Order) -> None:
@@ -139,28 +138,28 @@ class Ordered(Sorted):
             raise no_place() from exc
 
 
-def sorted_by(orders: Orders) -> Callable[..., Awaitable[Ordered]]:
+def sorted_by(orders: Orders) -> Callable[..., Awaitable[OrderedPaging]]:
     """As a dependency: `limit`, `after` and `sort` of a list that has these orders."""
 
     @instant
-    async def paging(limit: _Limit = 100, after: _After = "", sort: str = orders.default) -> Ordered:
-        return Ordered(limit, after, orders[sort])
+    async def paging(limit: _Limit = 100, after: _After = "", sort: str = orders.default) -> OrderedPaging:
+        return OrderedPaging(limit, after, orders[sort])
 
     return _with_sort(paging, orders.names, orders.default)
 
 
-def sorted_by_time(name: str, *, newest_first: bool = True) -> Callable[..., Awaitable[Sorted]]:
+def sorted_by_time(name: str, *, newest_first: bool = True) -> Callable[..., Awaitable[SortedPaging]]:
     """Of a list that goes by moments, up and down, and reads its keys itself."""
     default = DOWN + name if newest_first else name
 
     @instant
-    async def paging(limit: _Limit = 100, after: _After = "", sort: str = default) -> Sorted:
-        return Sorted(limit, after, sort)
+    async def paging(limit: _Limit = 100, after: _After = "", sort: str = default) -> SortedPaging:
+        return SortedPaging(limit, after, sort)
 
     return _with_sort(paging, (name, DOWN + name), default)
 
 
-Dependency = TypeVar("Dependency", bound=Callable[..., Awaitable[Sorted]])
+Dependency = TypeVar("Dependency", bound=Callable[..., Awaitable[SortedPaging]])
 
 
 def _with_sort(paging: Dependency, names: Sequence[str], default: str) -> Dependency:

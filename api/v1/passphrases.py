@@ -8,18 +8,18 @@ from api.v1.inputs import Input
 from nac.endpoints.passphrases import generate_passphrase
 
 
-class Passphrase(BaseModel):
-    # The one that was made up; null where it was given.
-    passphrase: str | None
+class GeneratedPassphrase(BaseModel):
+    passphrase: str | None = Field(
+        description="The passphrase that was made up, shown this once; null where one was given."
+    )
 
 
-class NewPassphrase(Input):
-    # 8 to 63 printable characters of ASCII; null: one is made up.
-    passphrase: str | None = Field(None, max_length=63)
+class PassphraseInput(Input):
+    passphrase: str | None = Field(None, max_length=63, description="8 to 63 characters; null: one is made up.")
 
     @cached_property
     def chosen(self) -> str:
         return generate_passphrase() if self.passphrase is None else self.passphrase
 
-    def shown(self) -> Passphrase:
-        return Passphrase(passphrase=self.chosen if self.passphrase is None else None)
+    def shown(self) -> GeneratedPassphrase:
+        return GeneratedPassphrase(passphrase=self.chosen if self.passphrase is None else None)

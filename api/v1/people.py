@@ -11,7 +11,7 @@ from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import Change, Observed
 from api.state import settings_of
 from api.v1.inputs import Input
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from api.v1.sign_in import Email
 from nac.account_mails.letters import Letters
 from nac.accounts.effects import Effect
@@ -21,8 +21,8 @@ from nac.models import Membership, SignIn
 from nac.models import Person as PersonRow
 from nac.people import service as people
 from nac.people.repository import ORDERS
-from nac.sign_in import care
-from nac.sign_in.care import Account
+from nac.sign_in import account_admin
+from nac.sign_in.account_admin import AccountOverview
 
 router = APIRouter(prefix="/platform/people", tags=["people"])
 
@@ -43,58 +43,61 @@ Manages = Annotated[Access, Depends(_confirmed)]
 
 
 class Person(BaseModel):
-    id: UUID
-    email: str = Field(examples=["ann@example.com"])
-    name: str
-    status: Status
-    has_password: bool
-    created_at: datetime
+    id: UUID = Field(description="Id; it stays.")
+    email: str = Field(examples=["ann@example.com"], description="E-mail address.")
+    name: str = Field(description="Name, for people.")
+    status: Status = Field(description="What state it is in.")
+    has_password: bool = Field(description="Whether there is a password to sign in with.")
+    created_at: datetime = Field(description="When it was made.")
 
 
 class PersonSession(BaseModel):
-    id: UUID
-    factors: list[str] = Field(examples=[["password", "totp"]])
+    id: UUID = Field(description="Id; it stays.")
+    factors: list[str] = Field(
+        examples=[["password", "totp"]],
+        description="What was shown to sign in: password, totp, passkey, recovery-code, sign-on.",
+    )
     by_provider: bool = Field(description="Of an MSP or a tenant.")
-    from_address: str | None
-    user_agent: str
-    created_at: datetime
-    last_seen_at: datetime
+    from_address: str | None = Field(description="IP address that it came from.")
+    user_agent: str = Field(description="What the browser says that it is.")
+    created_at: datetime = Field(description="When it was made.")
+    last_seen_at: datetime = Field(description="When it was seen last; null: never.")
 
 
 class PersonMembership(BaseModel):
     """With neither MSP nor tenant, of the platform."""
 
-    id: UUID
-    msp_id: UUID | None
-    tenant_id: UUID | None
+    id: UUID = Field(description="Id; it stays.")
+    msp_id: UUID | None = Field(description="Id of the MSP.")
+    tenant_id: UUID | None = Field(description="Id of the tenant; null where it is of none.")
     role: str | None = Field(description="null for one that the MSP or the tenant has made itself.")
 
 
-class PersonDetails(Person, Observed):
+class PersonDetail(Person, Observed):
     methods: list[str] = Field(description="Second factors that are set up.", examples=[["totp", "recovery-code"]])
     sessions: list[PersonSession] = Field(description="Where the person is signed in, newest first, 200 at most.")
-    memberships: list[PersonMembership]
+    memberships: list[PersonMembership] = Field(description="Where the person is a member, and as what.")
 
     def observed(self) -> set[str]:
         """Where somebody is signed in, nobody else has said."""
         return {"sessions"}
 
 
-class NewPerson(Input):
-    email: Email
-    name: str = Field("", max_length=200, examples=["Ann"])
+class PersonInput(Input):
+    email: Email = Field(description="E-mail address.")
+    name: str = Field("", max_length=200, examples=["Ann"], description="Name, for people.")
 
 
-class PersonChange(Input):
-    status: Status
+class PersonUpdate(Input):
+    status: Status = Field(description="What state it is in.")
 
 
-class LinkWanted(Input):
+class PasswordLinkInput(Input):
     mail: bool = Field(True, description="Sent to the person; false: shown here, this once.")
 
 
-class PersonLink(BaseModel):
-    expires_at: datetime
+class PasswordLink(BaseModel):
+    expires_at: datetime = Field(description="When it ends.")
     url: str | None = Field(description="null where it was mailed.")
     token: str | None = Field(description="For POST /v1/sign-in/new-password.")
 
@@ -102,7 +105,7 @@ class PersonLink(BaseModel):
 @router.get("", operation_id="listPeople")
 def list_people(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of the address or the name.")] = "",
     status: Status | None = None,
 ) -> Page[Person]:
@@ -112,37 +115,39 @@ def list_people(
         return paging.ordered(rows, _person)
 
 
-@router.post("", status_code=201, operation_id="addPerson")
-def add_person(access: Manages, body: NewPerson) -> Person:
+@router.post("", status_code=201, operation_id="createPerson")
+def create_person(access: Manages, body: PersonInput) -> Person:
     """The account of this address; as it is where there is one. A link gives it a password, a membership something to
     do."""
     with access.change() as change:
-        row = people.add_person(change.session, actor=access.actor, email=body.email, name=body.name)
+        row = people.create_person(change.session, actor=access.actor, email=body.email, name=body.name)
         shown = _person(row)
         change.located(shown.id)
-        return change.answer(shown, state=_details(care.look_at(change.session, person_id=shown.id)))
+        return change.answer(shown, state=_details(account_admin.get_account(change.session, person_id=shown.id)))
 
 
 @router.get("/{person_id}", operation_id="getPerson")
-def get_person(access: Reads, person_id: UUID) -> PersonDetails:
+def get_person(access: Reads, person_id: UUID) -> PersonDetail:
     with access.read() as session:
-        return access.shown(_details(care.look_at(session, person_id=person_id)))
+        return access.shown(_details(account_admin.get_account(session, person_id=person_id)))
 
 
-@router.patch("/{person_id}", operation_id="changePerson")
-def change_person(access: Manages, person_id: UUID, body: PersonChange) -> PersonDetails:
+@router.patch("/{person_id}", operation_id="updatePerson")
+def update_person(access: Manages, person_id: UUID, body: PersonUpdate) -> PersonDetail:
     """Whoever is disabled is signed out, and signs in nowhere. The last operator stays."""
     with access.change() as change:
         _require_match(change, person_id)
-        care.set_status(change.session, actor=access.actor, held=access.held, person_id=person_id, status=body.status)
-        return change.answer(_details(care.look_at(change.session, person_id=person_id)))
+        account_admin.update_status(
+            change.session, actor=access.actor, held=access.held, person_id=person_id, status=body.status
+        )
+        return change.answer(_details(account_admin.get_account(change.session, person_id=person_id)))
 
 
-@router.delete("/{person_id}/sessions", status_code=204, operation_id="endPersonSessions")
+@router.delete("/{person_id}/sessions", status_code=204, operation_id="deletePersonSessions")
 def end_person_sessions(access: Manages, person_id: UUID) -> None:
     """Signs the person out everywhere."""
     with access.change() as change:
-        care.end_sign_ins(change.session, actor=access.actor, held=access.held, person_id=person_id)
+        account_admin.end_sign_ins(change.session, actor=access.actor, held=access.held, person_id=person_id)
         change.answer_nothing()
 
 
@@ -150,30 +155,30 @@ def end_person_sessions(access: Manages, person_id: UUID) -> None:
 def reset_person_factors(access: Manages, person_id: UUID) -> None:
     """Of who has lost them: app, passkeys and recovery codes go, the password stays. Signs the person out."""
     with access.change() as change:
-        care.reset_factors(change.session, actor=access.actor, held=access.held, person_id=person_id)
+        account_admin.reset_factors(change.session, actor=access.actor, held=access.held, person_id=person_id)
         change.answer_nothing()
 
 
-@router.post("/{person_id}/password-link", status_code=201, operation_id="makePasswordLink")
-def make_password_link(access: Manages, person_id: UUID, body: LinkWanted) -> PersonLink:
+@router.post("/{person_id}/password-link", status_code=201, operation_id="createPasswordLink")
+def create_password_link(access: Manages, person_id: UUID, body: PasswordLinkInput) -> PasswordLink:
     """With which the person sets a password, once; those of before are good no more. It takes all permissions that the
     person has, wherever that is."""
     with access.change() as change:
         _require_match(change, person_id)
-        made = care.make_link(change.session, actor=access.actor, held=access.held, person_id=person_id)
+        made = account_admin.create_link(change.session, actor=access.actor, held=access.held, person_id=person_id)
         letters = Letters(settings_of(access.asked.request).portal_url, access.sealer.seal)
         if body.mail:
             letters.send_link(change.session, made)
-            link = PersonLink(expires_at=made.expires_at, url=None, token=None)
+            link = PasswordLink(expires_at=made.expires_at, url=None, token=None)
         else:
-            link = PersonLink(expires_at=made.expires_at, url=letters.link_of(made), token=made.text)
+            link = PasswordLink(expires_at=made.expires_at, url=letters.link_of(made), token=made.text)
         change.located(person_id, at="/v1/platform/people")
-        return change.answer(link, state=_details(care.look_at(change.session, person_id=person_id)))
+        return change.answer(link, state=_details(account_admin.get_account(change.session, person_id=person_id)))
 
 
 def _require_match(change: Change, person_id: UUID) -> None:
-    care.lock(change.session, person_id=person_id)
-    change.require_match(_details(care.look_at(change.session, person_id=person_id)))
+    account_admin.lock_account(change.session, person_id=person_id)
+    change.require_match(_details(account_admin.get_account(change.session, person_id=person_id)))
 
 
 def _person(row: PersonRow) -> Person:
@@ -191,8 +196,8 @@ def _columns(row: PersonRow) -> dict[str, Any]:
     }
 
 
-def _details(account: Account) -> PersonDetails:
-    return PersonDetails(
+def _details(account: AccountOverview) -> PersonDetail:
+    return PersonDetail(
         **_columns(account.person),
         methods=list(account.methods),
         sessions=[_session(row) for row in account.sign_ins],

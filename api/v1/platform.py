@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsPlatform
 from nac.accounts.permissions import Permission
@@ -19,34 +19,29 @@ Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 
 
 class Alarm(BaseModel):
-    code: str
-    detail: str
-    since: datetime | None
-    # Name of the cell that tells it; null where it is of the platform.
-    cell: str | None
+    code: str = Field(description="Code for programs; it stays.")
+    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
+    since: datetime | None = Field(description="From when on.")
+    cell: str | None = Field(description="Name of the cell that tells it; null where it is of the platform.")
 
 
 class PlatformCell(BaseModel):
-    name: str
-    # Of the agent that serves it; "" where that one has left.
-    host: str
-    # active | draining | retired
-    status: str
-    # Nothing was heard of its agent for a minute.
-    silent: bool
-    heard_at: datetime | None
-    # Every change of before decides there.
-    current_at: datetime | None
-    # What was journalled before is in the database.
-    shipped_until: datetime | None
-    radiusd_started_at: datetime | None
-    # What its radiusd and agent have counted since they were started.
-    counters: dict[str, int]
+    name: str = Field(description="Name, for people.")
+    host: str = Field(description='Host of the agent that serves it; "" where that one has left.')
+    status: str = Field(description="draining: takes no new tenants.")
+    silent: bool = Field(description="Nothing was heard of its agent for a minute.")
+    heard_at: datetime | None = Field(description="When something was heard of it last.")
+    current_at: datetime | None = Field(description="Every change of before this moment decides there.")
+    shipped_until: datetime | None = Field(description="What was journalled before this moment is in the database.")
+    radiusd_started_at: datetime | None = Field(description="When its radiusd was started.")
+    counters: dict[str, int] = Field(
+        description="What radiusd and agent have counted since they were started, by name."
+    )
 
 
 class PlatformStatus(BaseModel):
-    alarms: list[Alarm]
-    cells: list[PlatformCell]
+    alarms: list[Alarm] = Field(description="What is amiss now.")
+    cells: list[PlatformCell] = Field(description="Cells.")
 
 
 @router.get("/status", operation_id="getPlatformStatus")

@@ -14,7 +14,7 @@ from api.bodies import BodyTooLarge
 from api.change import Change, HasChanged
 from api.v1.inputs import Comment, Input, Name, Slug, body_references
 from api.v1.jobs import Job, accepted
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.engine import PolicyErrors, read_policy_text
@@ -22,12 +22,12 @@ from nac.engine.document import MAX_DOCUMENT_BYTES
 from nac.errors import InvalidInput
 from nac.jobs import service as jobs
 from nac.models import Policy as PolicyRow
-from nac.models import PolicyVersion
+from nac.models import PolicyVersion as PolicyVersionRow
 from nac.policies import service as policies
-from nac.policies.asking import PUBLISH, publishing_takes_long
 from nac.policies.hits import count_hits, hit_rows
-from nac.policies.reading import as_written, in_reading_order
-from nac.policies.repository import ORDERS, VERSIONS
+from nac.policies.key_order import decode_policy_text, order_keys
+from nac.policies.replay_jobs import PUBLISH_JOB, is_publishing_slow
+from nac.policies.repository import ORDERS, VERSION_ORDERS
 
 router = APIRouter(prefix="/tenants/{tenant}/policies", tags=["policies"])
 
@@ -57,75 +57,79 @@ _AS_DOCUMENT = {
 
 
 class Policy(BaseModel):
-    id: UUID
-    slug: str
-    name: str
-    # Number of the version that decides; null: everything is denied.
-    published_version: int | None
-    # Where it decides, by slug. Assigned by a change of the site.
-    sites: list[str]
+    id: UUID = Field(description="Id; it stays.")
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    name: str = Field(description="Name, for people.")
+    published_version: int | None = Field(description="Number of the version that decides; null: everything is denied.")
+    sites: list[str] = Field(description="Where it decides, by slug. Assigned by a change of the site.")
 
 
-class VersionInShort(BaseModel):
-    version: int
-    # draft: it decides nothing yet. superseded: it was a draft or in force before.
-    status: Literal["draft", "published", "superseded"]
-    comment: str
-    created_at: datetime
-    published_at: datetime | None
+class PolicyVersionSummary(BaseModel):
+    version: int = Field(description="Number of the version.")
+    status: Literal["draft", "published", "superseded"] = Field(
+        description="draft: it decides nothing yet. superseded: it was a draft or in force before."
+    )
+    comment: str = Field(description='Why, in words. "": nothing was said.')
+    created_at: datetime = Field(description="When it was made.")
+    published_at: datetime | None = Field(description="When it was published last; null: never.")
 
 
-class Version(VersionInShort):
-    document: dict[str, Any]
-    # As it was written, where it came as a text.
-    written: str | None
-    # What the replay before publishing found, and who acknowledged it; null without one.
-    replayed: dict[str, Any] | None
+class PolicyVersion(PolicyVersionSummary):
+    document: dict[str, Any] = Field(
+        description="The policy document, as docs/reference/policy.schema.json describes it."
+    )
+    written: str | None = Field(description="As it was written, where it came as a text.")
+    replayed: dict[str, Any] | None = Field(
+        description="What the replay before publishing found, and who acknowledged it; null without one."
+    )
 
 
 class RuleHits(BaseModel):
-    # "" is the fallback.
-    rule: str
-    name: str
-    kind: Literal["pinned-deny", "rule", "fallback"]
-    # Decisions by this version of the last 1, 7 and 30 days (UTC).
-    hits_1d: int
-    hits_7d: int
-    hits_30d: int
-    last_hit: datetime | None
-    never_hit: bool
-    # By a version that was in force before.
-    last_hit_before: datetime | None
+    rule: str = Field(description='Id of the rule; "" is the fallback.')
+    name: str = Field(description="Name, for people.")
+    kind: Literal["pinned-deny", "rule", "fallback"] = Field(description="Which part of the document it is.")
+    hits_1d: int = Field(description="Decisions by it of the last day (UTC).")
+    hits_7d: int = Field(description="Decisions by it of the last 7 days (UTC).")
+    hits_30d: int = Field(description="Decisions by it of the last 30 days (UTC).")
+    last_hit: datetime | None = Field(description="When it decided last.")
+    never_hit: bool = Field(description="Whether it has never decided.")
+    last_hit_before: datetime | None = Field(description="When it decided last, by a version that was in force before.")
 
 
-class Hits(BaseModel):
-    slug: str
-    version: int
-    published_at: datetime | None
-    rules: list[RuleHits]
+class PolicyHits(BaseModel):
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    version: int = Field(description="Number of the version that decides.")
+    published_at: datetime | None = Field(description="When it was published last; null: never.")
+    rules: list[RuleHits] = Field(description="The rules.")
 
 
-class NewPolicy(Input):
-    slug: Slug = Field(examples=["office"])
-    name: Name = ""
+class PolicyInput(Input):
+    slug: Slug = Field(examples=["office"], description="Its name in addresses: a DNS label.")
+    name: Name = Field("", description="Name, for people.")
 
 
-class PolicyChange(Input):
-    # "": as its slug.
-    name: Name = Field(examples=["Office, 2nd floor"])
+class PolicyUpdate(Input):
+    name: Name = Field(examples=["Office, 2nd floor"], description="Name, for people.")
 
 
-class Publication(Input):
-    # Only if this is the draft: what was reviewed is what is published.
-    version: VersionNumber | None = Field(None, examples=[3])
-    # The digest of differences that a replay told: publish in spite of them.
-    acknowledge: str = Field("", max_length=64, pattern="^[0-9a-f]*$", examples=["9f86d081884c7d65"])
+class PublicationInput(Input):
+    version: VersionNumber | None = Field(
+        None,
+        examples=[3],
+        description="Only if this is the draft: what was reviewed is what is published. null: whatever the draft is.",
+    )
+    acknowledge: str = Field(
+        "",
+        max_length=64,
+        pattern="^[0-9a-f]*$",
+        examples=["9f86d081884c7d65"],
+        description='`digest` of the differences that a replay told: publish in spite of them. "": none.',
+    )
 
 
-class RollBack(Input):
-    # One that was in force before.
-    version: VersionNumber = Field(examples=[2])
-    comment: Comment = ""
+class PolicyRollback(Input):
+    version: VersionNumber = Field(examples=[2], description="Number of a version that was in force before.")
+    comment: Comment = Field("", description='Why, in words. "": nothing was said.')
 
 
 async def document_text(request: Request) -> bytes:
@@ -144,7 +148,7 @@ _DocumentText = Annotated[bytes, Depends(document_text)]
 @router.get("", operation_id="listPolicies")
 def list_policies(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
     published: Annotated[bool | None, Query(description="Whether a version of it is in force.")] = None,
 ) -> Page[Policy]:
@@ -156,7 +160,7 @@ def list_policies(
 
 
 @router.post("", status_code=201, operation_id="createPolicy")
-def create_policy(access: Changes, body: NewPolicy) -> Policy:
+def create_policy(access: Changes, body: PolicyInput) -> Policy:
     """Without versions: where it is assigned, everything is denied until one is published."""
     with access.change() as change:
         row = policies.create_policy(
@@ -172,8 +176,8 @@ def get_policy(access: Reads, policy: PolicySlug) -> Policy:
         return access.shown(_read(session, access, policy))
 
 
-@router.patch("/{policy}", operation_id="changePolicy")
-def change_policy(access: Changes, policy: PolicySlug, body: PolicyChange) -> Policy:
+@router.patch("/{policy}", operation_id="updatePolicy")
+def update_policy(access: Changes, policy: PolicySlug, body: PolicyUpdate) -> Policy:
     """Its name; the slug, by which all else names it, stays."""
     with access.change() as change:
         change.require_match(_read(change.session, access, policy, lock=True))
@@ -182,19 +186,19 @@ def change_policy(access: Changes, policy: PolicySlug, body: PolicyChange) -> Po
         return change.answer(_read(change.session, access, policy))
 
 
-@router.delete("/{policy}", status_code=204, operation_id="removePolicy")
-def remove_policy(access: Changes, policy: PolicySlug) -> None:
+@router.delete("/{policy}", status_code=204, operation_id="deletePolicy")
+def delete_policy(access: Changes, policy: PolicySlug) -> None:
     """With all its versions; it must decide at no site."""
     with access.change() as change:
         change.require_match(_read(change.session, access, policy, lock=True))
-        policies.remove_policy(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=policy)
+        policies.delete_policy(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=policy)
         change.answer_nothing()
 
 
 @router.get("/{policy}/versions", operation_id="listPolicyVersions")
 def list_versions(
-    access: Reads, policy: PolicySlug, paging: Annotated[Ordered, Depends(sorted_by(VERSIONS))]
-) -> Page[VersionInShort]:
+    access: Reads, policy: PolicySlug, paging: Annotated[OrderedPaging, Depends(sorted_by(VERSION_ORDERS))]
+) -> Page[PolicyVersionSummary]:
     """Newest first, unless `sort` says otherwise."""
     with access.read() as session:
         rows = policies.list_versions(session, tenant_id=access.tenant_id, slug=policy, span=paging.span)
@@ -202,7 +206,7 @@ def list_versions(
 
 
 @router.get("/{policy}/versions/{version}", operation_id="getPolicyVersion")
-def get_version(access: Reads, policy: PolicySlug, version: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> Version:
+def get_version(access: Reads, policy: PolicySlug, version: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> PolicyVersion:
     """With its document."""
     with access.read() as session:
         row = policies.require_version(session, tenant_id=access.tenant_id, slug=policy, number=version)
@@ -210,7 +214,7 @@ def get_version(access: Reads, policy: PolicySlug, version: Annotated[int, Path(
 
 
 @router.get("/{policy}/draft", operation_id="getPolicyDraft")
-def get_draft(access: Reads, policy: PolicySlug) -> Version:
+def get_draft(access: Reads, policy: PolicySlug) -> PolicyVersion:
     """The version that would be published."""
     with access.read() as session:
         row = policies.get_draft(session, tenant_id=access.tenant_id, slug=policy)
@@ -219,13 +223,13 @@ def get_draft(access: Reads, policy: PolicySlug) -> Version:
         return access.shown(version_of(row))
 
 
-@router.put("/{policy}/draft", operation_id="savePolicyDraft", openapi_extra=_AS_DOCUMENT)
+@router.put("/{policy}/draft", operation_id="updatePolicyDraft", openapi_extra=_AS_DOCUMENT)
 def save_draft(
     access: Changes,
     policy: PolicySlug,
     text: _DocumentText,
     comment: Annotated[Comment, Query(description="What changed and why.")] = "",
-) -> Version:
+) -> PolicyVersion:
     """The body is the document. It becomes the newest version, and decides nothing until it is published.
 
     `If-Match` with the draft's ETag: only if nobody has saved another one meanwhile.
@@ -249,7 +253,7 @@ def save_draft(
             slug=policy,
             document=document,
             comment=comment,
-            written=as_written(text),
+            written=decode_policy_text(text),
         )
         change.session.refresh(row)
         return change.answer(version_of(row))
@@ -258,10 +262,12 @@ def save_draft(
 @router.post(
     "/{policy}/publish",
     operation_id="publishPolicy",
-    response_model=Version | Job,
+    response_model=PolicyVersion | Job,
     responses={202: {"model": Job, "description": "A job: there are many requests to replay before."}},
 )
-def publish_policy(access: Publishes, response: Response, policy: PolicySlug, body: Publication) -> Version | Job:
+def publish_policy(
+    access: Publishes, response: Response, policy: PolicySlug, body: PublicationInput
+) -> PolicyVersion | Job:
     """Put the draft in force at every site that the policy is assigned to.
 
     Refused (409) where a test of the policy fails (`policy-tests-failed`, with `failed_tests`) and, if the tenant asks
@@ -277,14 +283,14 @@ def publish_policy(access: Publishes, response: Response, policy: PolicySlug, bo
         who: dict[str, Any] = {"tenant_id": access.tenant_id, "slug": policy}
         # The draft of now: what others save while the job waits was seen by nobody who may publish. Without a draft
         # there is nothing that a job could wait for.
-        takes_long = publishing_takes_long(change.session, tenant_id=access.tenant_id)
+        takes_long = is_publishing_slow(change.session, tenant_id=access.tenant_id)
         draft = policies.get_draft(change.session, **who) if takes_long else None
         if draft is not None:
-            row = jobs.start(
+            row = jobs.start_job(
                 change.session,
                 actor=access.actor,
                 owner=access.owner,
-                kind=PUBLISH,
+                kind=PUBLISH_JOB,
                 title=f"Publish {policy}",
                 input={"slug": policy, "number": body.version or draft.number, "acknowledge": body.acknowledge},
                 needs=(Permission.POLICY_PUBLISH,),
@@ -302,7 +308,7 @@ def publish_policy(access: Publishes, response: Response, policy: PolicySlug, bo
 
 
 @router.post("/{policy}/roll-back", operation_id="rollBackPolicy")
-def roll_back(access: Publishes, policy: PolicySlug, body: RollBack) -> Version:
+def roll_back(access: Publishes, policy: PolicySlug, body: PolicyRollback) -> PolicyVersion:
     """Put an earlier version back in force, as a new version. Its tests must pass; no replay is asked for."""
     with access.change() as change:
         _require_match(change, access, policy)
@@ -314,12 +320,12 @@ def roll_back(access: Publishes, policy: PolicySlug, body: RollBack) -> Version:
 
 
 @router.get("/{policy}/hits", operation_id="getPolicyHits")
-def get_hits(access: Reads, policy: PolicySlug) -> Hits:
+def get_hits(access: Reads, policy: PolicySlug) -> PolicyHits:
     """How often each rule of the version in force decided, and when last."""
     with access.read() as session:
         counts = count_hits(session, tenant_id=access.tenant_id, slug=policy)
         rows = [RuleHits.model_validate(row) for row in hit_rows(counts)]
-        return Hits(slug=counts.slug, version=counts.version, published_at=counts.published_at, rules=rows)
+        return PolicyHits(slug=counts.slug, version=counts.version, published_at=counts.published_at, rules=rows)
 
 
 def _require_match(change: Change, access: Access, slug: str) -> None:
@@ -337,8 +343,8 @@ def _policy(row: PolicyRow, sites: Sequence[str]) -> Policy:
     return Policy(id=row.id, slug=row.slug, name=row.name, published_version=row.published_version, sites=list(sites))
 
 
-def _in_short(row: PolicyVersion) -> VersionInShort:
-    return VersionInShort(
+def _in_short(row: PolicyVersionRow) -> PolicyVersionSummary:
+    return PolicyVersionSummary(
         version=row.number,
         status=cast(Any, row.status),
         comment=row.comment,
@@ -347,10 +353,10 @@ def _in_short(row: PolicyVersion) -> VersionInShort:
     )
 
 
-def version_of(row: PolicyVersion) -> Version:
-    return Version(
+def version_of(row: PolicyVersionRow) -> PolicyVersion:
+    return PolicyVersion(
         **_in_short(row).model_dump(),
-        document=cast("dict[str, Any]", in_reading_order(row.document)),
+        document=cast("dict[str, Any]", order_keys(row.document)),
         written=row.written,
         replayed=row.replayed,
     )

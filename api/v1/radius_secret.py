@@ -18,33 +18,36 @@ router = APIRouter(prefix="/tenants/{tenant}", tags=["secret"])
 Reveals = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_REVEAL, Effect.SECRETS))]
 
 
-class Wanted(Input):
-    # Name, address or identifier of a NAS; "" for the tenant's secret.
-    nas: str = Field("", max_length=253)
-    # Id of a snippet that is to be given with the secret in it; "" for none.
-    snippet: str = Field("", max_length=63, examples=["cisco-iosxe-ibns2"])
-    site: str = Field("", max_length=63)
-    # While it changes over: the one that is to come.
-    next: bool = False
+class RadiusSecretRequest(Input):
+    nas: str = Field("", max_length=253, description='Name of a NAS with a secret of its own; "": the tenant\'s.')
+    snippet: str = Field(
+        "",
+        max_length=63,
+        examples=["cisco-iosxe-ibns2"],
+        description='Id of a configuration snippet that is to be given with the secret in it; "" for none.',
+    )
+    site: str = Field(
+        "", max_length=63, description='Slug of the site that the configuration is for; "": the default one.'
+    )
+    next: bool = Field(False, description="What to give as `after` for the next page; null where there is none.")
 
 
 class RadiusServer(BaseModel):
     """Where the tenant's NASes send to, and what they share with it."""
 
-    address: str
-    auth_port: int
-    acct_port: int
-    secret: str
-    # "" where no snippet was asked for.
-    text: str
+    address: str = Field(description="IP address.")
+    auth_port: int = Field(description="UDP port for authentication.")
+    acct_port: int = Field(description="UDP port for accounting.")
+    secret: str = Field(description="The shared secret.")
+    text: str = Field(description='The configuration, with the secret in it; "" where no snippet was asked for.')
 
 
 @router.post("/radius-secret/reveal", operation_id="revealRadiusSecret")
-def reveal_secret(access: Reveals, wanted: Wanted) -> RadiusServer:
+def reveal_secret(access: Reveals, wanted: RadiusSecretRequest) -> RadiusServer:
     """With the shared secret, and a snippet with it where one is named. Who was shown it is in the audit log."""
     usual = settings_of(access.asked.request).radius_host
     with access.change() as change, body_references():
-        secret = snippets.reveal(
+        secret = snippets.reveal_secret(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -54,7 +57,7 @@ def reveal_secret(access: Reveals, wanted: Wanted) -> RadiusServer:
         )
         text = ""
         if wanted.snippet:
-            text = snippets.require_snippet(
+            text = snippets.render_snippet(
                 change.session,
                 tenant_id=access.tenant_id,
                 name=wanted.snippet,

@@ -11,7 +11,7 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change, Observed
 from api.v1.inputs import Input, Omittable, Slug, body_references
 from api.v1.keys import RowId, RowNumber
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import Redecision as RedecisionRow
@@ -19,7 +19,7 @@ from nac.models.redecision import RedecisionMode, RedecisionState
 from nac.policies import service as policies
 from nac.redecisions import service as redecisions
 from nac.redecisions.repository import ORDERS
-from nac.redecisions.settings import Settings
+from nac.redecisions.settings import TenantRedecisionSettings
 
 router = APIRouter(prefix="/tenants/{tenant}/redecisions", tags=["re-decisions"])
 
@@ -28,26 +28,26 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.REDECISION_MANAGE, 
 
 
 class Redecision(Observed):
-    id: int
-    began_at: datetime
-    ended_at: datetime | None
-    # What changed, and who asked.
-    cause: str
-    asked_by: str
-    # all | some: which sessions are looked at.
-    scope: str
-    state: RedecisionState
-    # preview or ceiling where it waits for approval.
-    waits_for: str | None
-    sessions: int
-    unchanged: int
-    disconnects: int
-    reauthentications: int
-    # Of both, where a step of what the NAS is asked is a Disconnect.
-    may_disconnect: int
-    # How many sessions, by why.
-    cannot_be_redecided: dict[str, int]
-    detail: str
+    id: int = Field(description="Id; it stays.")
+    began_at: datetime = Field(description="When it began.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
+    cause: str = Field(description="What changed, and who asked.")
+    asked_by: str = Field(description="Who asked for it, such as token:setup.")
+    scope: str = Field(description="Which sessions are looked at: all or some.")
+    state: RedecisionState = Field(
+        description="deciding, waiting (for approval), sending (requests to NASes), done, stopped, or "
+        "superseded by a later one."
+    )
+    waits_for: str | None = Field(description="preview or ceiling, where it waits for approval.")
+    sessions: int = Field(description="How many sessions differ.")
+    unchanged: int = Field(description="How many stay as they are.")
+    disconnects: int = Field(description="How many live sessions are asked to end.")
+    reauthentications: int = Field(description="How many sessions are asked to authenticate again.")
+    may_disconnect: int = Field(
+        description="How many NASes may disconnect the device on the way to what they are asked."
+    )
+    cannot_be_redecided: dict[str, int] = Field(description="How many sessions cannot be decided again, by why.")
+    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
 
     def observed(self) -> set[str]:
         """While it is under way the worker brings it on; what it found, and how far that was sent, goes on besides."""
@@ -61,114 +61,135 @@ _BROUGHT = {
 }
 
 
-class ByAction(BaseModel):
-    disconnect: int
-    reauthenticate: int
+class ActionCounts(BaseModel):
+    disconnect: int = Field(description="How many sessions would be disconnected.")
+    reauthenticate: int = Field(description="How many sessions would authenticate again.")
 
 
-class NasFound(ByAction):
-    nas: str
+class NasActionCounts(ActionCounts):
+    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
 
 
-class SiteFound(ByAction):
-    site: str
+class SiteActionCounts(ActionCounts):
+    site: str = Field(description='Slug of the site; null or "" where it belongs to none, or to one that is gone.')
 
 
-class Outcome(BaseModel):
-    verdict: str
-    rule: str
-    vlan: str
-    text: str
-    # Code of the reason, of what it would be.
-    reason: str | None = None
+class RedecisionOutcome(BaseModel):
+    verdict: str = Field(
+        description='What the policy says; in monitor mode not what was done. "" where no policy was asked.'
+    )
+    rule: str = Field(description='Name of the rule; "" for the fallback.')
+    vlan: str = Field(description='VLAN that the device gets; "" where none is said.')
+    text: str = Field(description="It, in words.")
+    reason: str | None = Field(None, description="Why: a code.")
 
 
-class Example(BaseModel):
-    session: int
-    mac: str
-    identity: str
-    nas: str
+class RedecisionExample(BaseModel):
+    session: int = Field(description="Id of the session.")
+    mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    identity: str = Field(description="What the device or user called itself.")
+    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
 
 
-class DifferenceFound(BaseModel):
-    action: str
-    sessions: int
-    before: Outcome
-    after: Outcome
-    examples: list[Example]
+class RedecisionDifference(BaseModel):
+    action: str = Field(description="What was done, as noun.verb.")
+    sessions: int = Field(description="How many sessions.")
+    before: RedecisionOutcome = Field(description="The state before the change.")
+    after: RedecisionOutcome = Field(description="The state after the change.")
+    examples: list[RedecisionExample] = Field(description="Some of them.")
 
 
-class Found(BaseModel):
+class RedecisionSummary(BaseModel):
     """The largest first."""
 
-    nases: list[NasFound]
-    sites: list[SiteFound]
-    changes: list[DifferenceFound]
+    nases: list[NasActionCounts] = Field(description="How many sessions, by NAS.")
+    sites: list[SiteActionCounts] = Field(description="Slugs of sites.")
+    changes: list[RedecisionDifference] = Field(description="What becomes otherwise, by kind.")
 
 
-class WholeRedecision(Redecision, Found):
-    # Sessions that differ, by state: found, asked, settled, withdrawn.
-    items: dict[str, int]
-    # Requests to NASes by state: they are listed under coa-requests.
-    requests: dict[str, int]
+class RedecisionDetail(Redecision, RedecisionSummary):
+    items: dict[str, int] = Field(description="Sessions that differ, by state: found, asked, settled, withdrawn.")
+    requests: dict[str, int] = Field(description="Requests to NASes by state: they are listed under coa-requests.")
 
 
-class StoppedRedecision(Redecision):
-    # Requests that were queued.
-    withdrawn: int
+class CancelledRedecision(Redecision):
+    withdrawn: int = Field(description="Requests that were withdrawn.")
 
 
-class WantedPreview(Input):
+class RedecisionPreviewInput(Input):
     """As if this were in force. Of neither `draft` nor `version`: the newest version of the policy."""
 
-    # Slug; where it is left out, the tenant's only one.
-    policy: Slug | None = None
-    version: RowNumber | None = None
-    # A document, whatever is stored.
-    draft: dict[str, Any] | None = None
-    # As things are now: what a start would find.
-    in_force: bool = False
+    policy: Slug | None = Field(None, description="Slug; null: the tenant's only one.")
+    version: RowNumber | None = Field(None, description="Number of the version; null: the newest.")
+    draft: dict[str, Any] | None = Field(None, description="A document, whatever is stored; null: what is stored.")
+    in_force: bool = Field(False, description="As things are now: what a start would find.")
 
 
-class Preview(Found):
-    sessions: int
-    unchanged: int
-    # Their NASes are being asked, or have just done what they were asked.
-    asked_already: int
-    disconnects: int
-    reauthentications: int
-    may_disconnect: int
-    cannot_be_redecided: dict[str, int]
-    # Whether it would wait for approval.
-    over_ceiling: bool
-    mode: RedecisionMode
+class RedecisionPreview(RedecisionSummary):
+    sessions: int = Field(description="How many sessions.")
+    unchanged: int = Field(description="How many stay as they are.")
+    asked_already: int = Field(
+        description="Sessions whose NASes are being asked, or have just done what they were asked."
+    )
+    disconnects: int = Field(description="How many live sessions are asked to end.")
+    reauthentications: int = Field(description="How many sessions are asked to authenticate again.")
+    may_disconnect: int = Field(
+        description="How many NASes may disconnect the device on the way to what they are asked."
+    )
+    cannot_be_redecided: dict[str, int] = Field(description="How many sessions cannot be decided again, by why.")
+    over_ceiling: bool = Field(description="Whether it would wait for approval.")
+    mode: RedecisionMode = Field(
+        description="What becomes of changes: nothing (off), a preview, or requests to NASes (send)."
+    )
 
 
 class RedecisionSettings(BaseModel):
-    # What becomes of changes: nothing, a preview, or requests.
-    mode: RedecisionMode
-    # Requests to the NASes of the tenant.
-    per_second: int
-    # More disconnects than that of all live sessions wait for approval.
-    ceiling_percent: int
-    ceiling_sessions: int
-    # All sessions are looked at so often without a change; 0 for never.
-    every_minutes: int
+    mode: RedecisionMode = Field(
+        description="What becomes of changes: nothing (off), a preview, or requests to NASes (send)."
+    )
+    per_second: int = Field(description="Requests to the tenant's NASes in a second, at most.")
+    ceiling_percent: int = Field(
+        description="Where more of all live sessions than these per cent would be disconnected, it waits for approval."
+    )
+    ceiling_sessions: int = Field(
+        description="Where more live sessions than that would be disconnected, it waits for approval."
+    )
+    every_minutes: int = Field(
+        description="All sessions are looked at so often without a change: 5 to 1440, or 0 for never."
+    )
 
 
-class RedecisionSettingsChange(Input):
-    mode: Omittable[RedecisionMode] = None
-    per_second: Omittable[int] = Field(None, ge=1, le=500)
-    ceiling_percent: Omittable[int] = Field(None, ge=0, le=100)
-    ceiling_sessions: Omittable[int] = Field(None, ge=0, le=10_000_000)
-    # 5 to 1440, or 0.
-    every_minutes: Omittable[int] = Field(None, ge=0, le=1_440)
+class RedecisionSettingsUpdate(Input):
+    mode: Omittable[RedecisionMode] = Field(
+        None, description="What becomes of changes: nothing (off), a preview, or requests to NASes (send)."
+    )
+    per_second: Omittable[int] = Field(
+        None, ge=1, le=500, description="Requests to the tenant's NASes in a second, at most."
+    )
+    ceiling_percent: Omittable[int] = Field(
+        None,
+        ge=0,
+        le=100,
+        description="Where more of all live sessions than these per cent would be disconnected, it waits for approval.",
+    )
+    ceiling_sessions: Omittable[int] = Field(
+        None,
+        ge=0,
+        le=10_000_000,
+        description="Where more live sessions than that would be disconnected, it waits for approval.",
+    )
+    every_minutes: Omittable[int] = Field(
+        None,
+        ge=0,
+        le=1_440,
+        description="All sessions are looked at so often without a change: 5 to 1440, or 0 for never.",
+    )
 
 
 @router.get("", operation_id="listRedecisions")
 def list_redecisions(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     state: Annotated[list[RedecisionState] | None, Query()] = None,
 ) -> Page[Redecision]:
     """Those that are under way and those that are over."""
@@ -181,23 +202,23 @@ def list_redecisions(
 def start_redecision(access: Changes) -> Redecision:
     """Look at every live session now, and send what differs; more disconnects than the ceiling wait for approval."""
     with access.change() as change:
-        run = redecisions.start(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        run = redecisions.start_redecision(change.session, actor=access.actor, tenant_id=access.tenant_id)
         change.session.refresh(run)
         change.located(run.id)
         return change.answer(Redecision(**_row(run)))
 
 
 @router.post("/preview", operation_id="previewRedecision")
-def preview_redecision(access: Reads, body: WantedPreview) -> Preview:
+def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> RedecisionPreview:
     """What would be sent if a policy were in force; nothing is sent or stored."""
     with access.read() as session, body_references(slug="policy"):
         drafts: dict[Any, object] = {}
         if not body.in_force:
             policy = policies.find_policy(session, tenant_id=access.tenant_id, slug=body.policy or "")
             drafts[policy.id] = body.draft if body.draft is not None else _document(session, access, policy.slug, body)
-        found = redecisions.preview(session, tenant_id=access.tenant_id, drafts=drafts)
+        found = redecisions.preview_redecision(session, tenant_id=access.tenant_id, drafts=drafts)
     tallies = found.tallies
-    return Preview(
+    return RedecisionPreview(
         **tallies.row(),
         sessions=tallies.sessions,
         unchanged=tallies.unchanged,
@@ -212,28 +233,28 @@ def preview_redecision(access: Reads, body: WantedPreview) -> Preview:
 @router.get("/settings", operation_id="getRedecisionSettings")
 def get_settings(access: Reads) -> RedecisionSettings:
     with access.read() as session:
-        return access.shown(_settings(redecisions.settings_of(session, tenant_id=access.tenant_id)))
+        return access.shown(_settings(redecisions.get_settings(session, tenant_id=access.tenant_id)))
 
 
-@router.patch("/settings", operation_id="changeRedecisionSettings")
-def change_settings(access: Changes, body: RedecisionSettingsChange) -> RedecisionSettings:
+@router.patch("/settings", operation_id="updateRedecisionSettings")
+def update_settings(access: Changes, body: RedecisionSettingsUpdate) -> RedecisionSettings:
     """What is left out stays as it is."""
     given = body.model_dump(exclude_unset=True)
     with access.change() as change:
-        now = redecisions.settings_of(change.session, tenant_id=access.tenant_id, lock=True)
+        now = redecisions.get_settings(change.session, tenant_id=access.tenant_id, lock=True)
         change.require_match(_settings(now))
-        made = redecisions.set_settings(change.session, actor=access.actor, tenant_id=access.tenant_id, **given)
+        made = redecisions.update_settings(change.session, actor=access.actor, tenant_id=access.tenant_id, **given)
         return change.answer(_settings(made))
 
 
 @router.get("/{redecision}", operation_id="getRedecision")
-def get_redecision(access: Reads, redecision: RowId) -> WholeRedecision:
+def get_redecision(access: Reads, redecision: RowId) -> RedecisionDetail:
     """What it found, and how far it was sent."""
     with access.read() as session:
-        run = redecisions.require(session, tenant_id=access.tenant_id, number=redecision)
+        run = redecisions.require_redecision(session, tenant_id=access.tenant_id, number=redecision)
         found = redecisions.redecision_row(session, run)
         whole = {name: found.get(name, {}) for name in ("nases", "sites", "changes", "items", "requests")}
-        return access.shown(WholeRedecision(**_row(run), **whole))
+        return access.shown(RedecisionDetail(**_row(run), **whole))
 
 
 @router.post("/{redecision}/approve", status_code=202, operation_id="approveRedecision")
@@ -241,30 +262,34 @@ def approve_redecision(access: Changes, redecision: RowId) -> Redecision:
     """Send what it has found, which waits for it: for a preview, or because it disconnects many."""
     with access.change() as change:
         _require_match(change, access, redecision)
-        run = redecisions.approve(change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision)
+        run = redecisions.approve_redecision(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision
+        )
         return change.answer(Redecision(**_row(run)))
 
 
-@router.post("/{redecision}/stop", operation_id="stopRedecision")
-def stop_redecision(access: Changes, redecision: RowId) -> StoppedRedecision:
+@router.post("/{redecision}/stop", operation_id="cancelRedecision")
+def stop_redecision(access: Changes, redecision: RowId) -> CancelledRedecision:
     """Send no more of it, and withdraw what is queued; what NASes have done stays done."""
     with access.change() as change:
         run = _require_match(change, access, redecision)
-        withdrawn = redecisions.stop(change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision)
-        return change.answer(StoppedRedecision(**_row(run), withdrawn=withdrawn), state=Redecision(**_row(run)))
+        withdrawn = redecisions.stop_redecision(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision
+        )
+        return change.answer(CancelledRedecision(**_row(run), withdrawn=withdrawn), state=Redecision(**_row(run)))
 
 
 def _require_match(change: Change, access: Access, number: int) -> RedecisionRow:
-    run = redecisions.require(change.session, tenant_id=access.tenant_id, number=number, lock=True)
+    run = redecisions.require_redecision(change.session, tenant_id=access.tenant_id, number=number, lock=True)
     change.require_match(Redecision(**_row(run)))
     return run
 
 
-def _document(session: Session, access: Access, slug: str, body: WantedPreview) -> object:
-    return policies.require_newest(session, tenant_id=access.tenant_id, slug=slug, number=body.version).document
+def _document(session: Session, access: Access, slug: str, body: RedecisionPreviewInput) -> object:
+    return policies.require_newest_version(session, tenant_id=access.tenant_id, slug=slug, number=body.version).document
 
 
-def _settings(row: Settings) -> RedecisionSettings:
+def _settings(row: TenantRedecisionSettings) -> RedecisionSettings:
     return RedecisionSettings(
         mode=row.mode,
         per_second=row.per_second,

@@ -10,16 +10,17 @@ from api.access import Access, ChangesPlatform, ChangesTenant, ReadsPlatform, Re
 from api.change import Change, Observed
 from api.v1.inputs import Input, Omittable
 from api.v1.keys import RowId
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
-from nac.models import RetentionHold, RetentionNotice
+from nac.models import RetentionHold as RetentionHoldRow
+from nac.models import RetentionNotice as RetentionNoticeRow
 from nac.models.export import ExportFormat
 from nac.retention import clock, holds, service
-from nac.retention.logs import Limits, LogName
+from nac.retention.logs import LogLimits, LogName
 from nac.retention.plan import LogPlan
-from nac.retention.repository import HOLDS
-from nac.retention.service import MOST_DAYS
+from nac.retention.repository import HOLD_ORDERS
+from nac.retention.service import MAX_DAYS
 
 router = APIRouter(tags=["retention"])
 
@@ -31,132 +32,135 @@ ReadsLimits = Annotated[Access, Depends(ReadsPlatform(Permission.RETENTION_READ)
 ChangesLimits = Annotated[
     Access, Depends(ChangesPlatform(Permission.RETENTION_MANAGE, Effect.ERASURE, Effect.PLATFORM))
 ]
-_Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
+_Days = Annotated[int, Field(ge=1, le=MAX_DAYS)]
 _Bytes = Annotated[int, Field(ge=1, le=1 << 60)]
 
 
-class Notice(BaseModel):
+class RetentionNotice(BaseModel):
     """What will be deleted early, or without having been exported."""
 
-    log: str
-    # budget | change | export
-    kind: str
-    since: datetime
-    expected_on: date | None
-    detail: str
+    log: str = Field(description="Which log.")
+    kind: str = Field(description="Why: budget, change or export.")
+    since: datetime = Field(description="From when on.")
+    expected_on: date | None = Field(description="The day on which it is to be expected.")
+    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
 
 
 class Retention(Observed):
-    log: LogName
-    days: int
-    # Whether the tenant chose it; else it is the platform's.
-    days_chosen: bool
-    floor_days: int
-    ceiling_days: int
-    # null for no budget.
-    bytes: int | None
-    # Estimates.
-    used_bytes: int
-    used_rows: int
-    oldest_day: date | None
-    # What is older goes; and once all that was chosen is in force.
-    kept_from: date
-    kept_from_later: date
-    # Each day is exported so before it is deleted.
-    export: ExportFormat | None
-    held: bool
-    notices: list[Notice]
+    log: LogName = Field(description="Which log.")
+    days: int = Field(description="How many days are kept.")
+    days_chosen: bool = Field(description="Whether the tenant chose the days; else they are the platform's.")
+    floor_days: int = Field(description="The fewest days that a tenant may keep.")
+    ceiling_days: int = Field(description="The most days that a tenant may keep.")
+    bytes: int | None = Field(description="The most bytes that the log may have; null for no budget.")
+    used_bytes: int = Field(description="How many bytes it has now, estimated.")
+    used_rows: int = Field(description="How many rows it has now, estimated.")
+    oldest_day: date | None = Field(description="The oldest day that there are rows of.")
+    kept_from: date = Field(description="The oldest day that is kept.")
+    kept_from_later: date = Field(description="The oldest day that is kept once all that was chosen is in force.")
+    export: ExportFormat | None = Field(
+        description="The form in which each day is exported before it is deleted; null: it is not."
+    )
+    held: bool = Field(description="Whether a hold keeps days from being deleted.")
+    notices: list[RetentionNotice] = Field(description="What will be deleted early, or without having been exported.")
 
     def observed(self) -> set[str]:
         return {"used_bytes", "used_rows", "oldest_day", "kept_from", "kept_from_later", "notices"}
 
 
-class Retentions(BaseModel):
-    items: list[Retention]
+class RetentionList(BaseModel):
+    items: list[Retention] = Field(description="The rows.")
 
 
-class Foreseen(Retention):
-    # Days that are there now and would be deleted for the change's sake, in a week.
-    lost_days: int
-    # They would be deleted without having been exported.
-    no_longer_exported: bool
+class RetentionPreview(Retention):
+    lost_days: int = Field(description="Days that are there now and would be deleted for the change's sake, in a week.")
+    no_longer_exported: bool = Field(description="Whether days would be deleted without having been exported.")
 
 
-class RetentionChange(Input):
+class RetentionUpdate(Input):
     """What is left out stays as it is; "default" is as the platform has it, "none" ends the exports. null is what it
     shows: no budget, no exports."""
 
-    days: Omittable[_Days | Literal["default"]] = None
-    bytes: _Bytes | Literal["default"] | None = None
-    export: ExportFormat | Literal["none"] | None = None
+    days: Omittable[_Days | Literal["default"]] = Field(
+        None, description="How many days are kept; default: as the platform says. Left out: stays as it is."
+    )
+    bytes: _Bytes | Literal["default"] | None = Field(
+        None, description="The most bytes that the log may have; null or default: no budget. Left out: stays as it is."
+    )
+    export: ExportFormat | Literal["none"] | None = Field(
+        None,
+        description="The form in which each day is exported before it is deleted; null or none: it is not "
+        "exported. Left out: stays as it is.",
+    )
 
 
-class Hold(BaseModel):
+class RetentionHold(BaseModel):
     """Days, both included, that nothing deletes; null for no bound, and for all logs."""
 
-    id: int
-    log: LogName | None
-    since: date | None
-    until: date | None
-    reason: str
-    set_by: str
-    set_at: datetime
-    cleared_at: datetime | None
-    cleared_by: str
+    id: int = Field(description="Id; it stays.")
+    log: LogName | None = Field(description="The log that is held; null for all.")
+    since: date | None = Field(description="The first day that is held; null: from the beginning.")
+    until: date | None = Field(description="The last day that is held; null: no end.")
+    reason: str = Field(description="Why, in words.")
+    set_by: str = Field(description="Who set it.")
+    set_at: datetime = Field(description="When it was set.")
+    cleared_at: datetime | None = Field(description="When it was taken away; null while it holds.")
+    cleared_by: str = Field(description='Who took it away; "" while it holds.')
 
 
-class NewHold(Input):
-    reason: str = Field(max_length=200, examples=["Case 2026-17"])
-    log: LogName | None = None
-    since: date | None = None
-    until: date | None = None
+class RetentionHoldInput(Input):
+    reason: str = Field(max_length=200, examples=["Case 2026-17"], description="Why, in words.")
+    log: LogName | None = Field(None, description="The log that is held; null for all.")
+    since: date | None = Field(None, description="The first day that is held; null: from the beginning.")
+    until: date | None = Field(None, description="The last day that is held; null: no end.")
 
 
 class RetentionLimits(BaseModel):
-    log: LogName
-    # No tenant keeps less, what tenants have that chose nothing, and no tenant keeps more.
-    floor_days: int
-    default_days: int
-    ceiling_days: int
-    ceiling_bytes: int | None
+    log: LogName = Field(description="Which log.")
+    floor_days: int = Field(description="The fewest days that a tenant may keep.")
+    default_days: int = Field(description="Days that tenants have that chose nothing.")
+    ceiling_days: int = Field(description="The most days that a tenant may keep.")
+    ceiling_bytes: int | None = Field(description="The most bytes that a tenant's log may have; null for no bound.")
 
 
-class AllRetentionLimits(BaseModel):
-    items: list[RetentionLimits]
+class RetentionLimitsList(BaseModel):
+    items: list[RetentionLimits] = Field(description="The rows.")
 
 
-class NewRetentionLimits(Input):
-    floor_days: _Days
-    default_days: _Days
-    ceiling_days: _Days
-    ceiling_bytes: _Bytes | None = None
+class RetentionLimitsInput(Input):
+    floor_days: _Days = Field(description="The fewest days that a tenant may keep.")
+    default_days: _Days = Field(description="Days that tenants have that chose nothing.")
+    ceiling_days: _Days = Field(description="The most days that a tenant may keep.")
+    ceiling_bytes: _Bytes | None = Field(
+        None, description="The most bytes that a tenant's log may have; null for no bound."
+    )
 
 
 @router.get(_TENANT, operation_id="listRetention")
-def list_retention(access: Reads) -> Retentions:
+def list_retention(access: Reads) -> RetentionList:
     """What is kept of each log, what it uses, and what is going to be deleted early."""
     with access.read() as session:
-        logs = service.show(session, tenant_id=access.tenant_id).values()
-        return Retentions(items=[Retention(**_retention(log)) for log in logs])
+        logs = service.get_log_plans(session, tenant_id=access.tenant_id).values()
+        return RetentionList(items=[Retention(**_retention(log)) for log in logs])
 
 
 @router.get(f"{_TENANT}/holds", operation_id="listRetentionHolds")
 def list_holds(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(HOLDS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(HOLD_ORDERS))],
     in_force: Annotated[bool | None, Query(description="Those that hold, or those that were cleared.")] = None,
-) -> Page[Hold]:
+) -> Page[RetentionHold]:
     """Those that were cleared as well, the oldest first."""
     with access.read() as session:
         rows = holds.list_holds(session, tenant_id=access.tenant_id, span=paging.span, in_force=in_force)
         return paging.ordered(rows, _hold)
 
 
-@router.post(f"{_TENANT}/holds", status_code=201, operation_id="setRetentionHold")
-def set_hold(access: Changes, body: NewHold) -> Hold:
+@router.post(f"{_TENANT}/holds", status_code=201, operation_id="createRetentionHold")
+def update_hold(access: Changes, body: RetentionHoldInput) -> RetentionHold:
     """Keep days of the logs, or all of them, until the hold is cleared."""
     with access.change() as change:
-        row = holds.set_hold(
+        row = holds.create_hold(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -170,16 +174,16 @@ def set_hold(access: Changes, body: NewHold) -> Hold:
 
 
 @router.get(f"{_TENANT}/holds/{{hold}}", operation_id="getRetentionHold")
-def get_hold(access: Reads, hold: RowId) -> Hold:
+def get_hold(access: Reads, hold: RowId) -> RetentionHold:
     with access.read() as session:
-        return access.shown(_hold(holds.require(session, tenant_id=access.tenant_id, hold_id=hold)))
+        return access.shown(_hold(holds.require_hold(session, tenant_id=access.tenant_id, hold_id=hold)))
 
 
-@router.post(f"{_TENANT}/holds/{{hold}}/clear", operation_id="clearRetentionHold")
-def clear_hold(access: Changes, hold: RowId) -> Hold:
+@router.post(f"{_TENANT}/holds/{{hold}}/clear", operation_id="deleteRetentionHold")
+def clear_hold(access: Changes, hold: RowId) -> RetentionHold:
     """What it kept goes when its time is over, a week later at the soonest."""
     with access.change() as change:
-        now = holds.require(change.session, tenant_id=access.tenant_id, hold_id=hold, lock=True)
+        now = holds.require_hold(change.session, tenant_id=access.tenant_id, hold_id=hold, lock=True)
         change.require_match(_hold(now))
         row = holds.clear_hold(change.session, actor=access.actor, tenant_id=access.tenant_id, hold_id=hold)
         return change.answer(_hold(row))
@@ -188,26 +192,28 @@ def clear_hold(access: Changes, hold: RowId) -> Hold:
 @router.get(f"{_TENANT}/{{log}}", operation_id="getRetention")
 def get_retention(access: Reads, log: LogName) -> Retention:
     with access.read() as session:
-        return access.shown(Retention(**_retention(service.show(session, tenant_id=access.tenant_id)[log])))
+        return access.shown(Retention(**_retention(service.get_log_plans(session, tenant_id=access.tenant_id)[log])))
 
 
-@router.patch(f"{_TENANT}/{{log}}", operation_id="changeRetention")
-def change_retention(access: Changes, log: LogName, body: RetentionChange) -> Retention:
+@router.patch(f"{_TENANT}/{{log}}", operation_id="updateRetention")
+def update_retention(access: Changes, log: LogName, body: RetentionUpdate) -> Retention:
     """Less takes effect a week later."""
     with access.change() as change:
-        service.lock(change.session, tenant_id=access.tenant_id, log=log)
-        now = service.show(change.session, tenant_id=access.tenant_id)[log]
+        service.lock_log_setting(change.session, tenant_id=access.tenant_id, log=log)
+        now = service.get_log_plans(change.session, tenant_id=access.tenant_id)[log]
         change.require_match(Retention(**_retention(now)))
-        made = service.change(change.session, actor=access.actor, tenant_id=access.tenant_id, change=_change(log, body))
+        made = service.update_retention(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, change=_change(log, body)
+        )
         return change.answer(Retention(**_retention(made)))
 
 
 @router.post(f"{_TENANT}/{{log}}/preview", operation_id="previewRetention")
-def preview_retention(access: Reads, log: LogName, body: RetentionChange) -> Foreseen:
+def preview_retention(access: Reads, log: LogName, body: RetentionUpdate) -> RetentionPreview:
     """What a change would delete; nothing is changed."""
     with access.read() as session:
-        would_be = service.foresee(session, tenant_id=access.tenant_id, change=_change(log, body))
-    return Foreseen(
+        would_be = service.preview_change(session, tenant_id=access.tenant_id, change=_change(log, body))
+    return RetentionPreview(
         **_retention(would_be),
         lost_days=sum(would_be.is_lost(day) for day in would_be.sizes),
         no_longer_exported=bool(would_be.terms.export) and would_be.export_format is None,
@@ -215,33 +221,33 @@ def preview_retention(access: Reads, log: LogName, body: RetentionChange) -> For
 
 
 @router.get(f"{_PLATFORM}/limits", operation_id="listRetentionLimits")
-def list_limits(access: ReadsLimits) -> AllRetentionLimits:
+def list_limits(access: ReadsLimits) -> RetentionLimitsList:
     with access.read() as session:
-        return AllRetentionLimits(items=[_limits(log, each) for log, each in service.show_limits(session).items()])
+        return RetentionLimitsList(items=[_limits(log, each) for log, each in service.get_limits(session).items()])
 
 
 @router.get(f"{_PLATFORM}/limits/{{log}}", operation_id="getRetentionLimits")
 def get_limits(access: ReadsLimits, log: LogName) -> RetentionLimits:
     with access.read() as session:
-        return access.shown(_limits(log, service.show_limits(session)[log]))
+        return access.shown(_limits(log, service.get_limits(session)[log]))
 
 
-@router.put(f"{_PLATFORM}/limits/{{log}}", operation_id="setRetentionLimits")
-def set_limits(access: ChangesLimits, log: LogName, body: NewRetentionLimits) -> RetentionLimits:
+@router.put(f"{_PLATFORM}/limits/{{log}}", operation_id="updateRetentionLimits")
+def update_limits(access: ChangesLimits, log: LogName, body: RetentionLimitsInput) -> RetentionLimits:
     """What tenants may choose of a log. It holds for settings of before, too; less takes effect a week later."""
     with access.change() as change:
         _require_match(change, log)
-        wanted = Limits(**body.model_dump())
-        made = service.change_limits(change.session, actor=access.actor, log=log, limits=wanted)
+        wanted = LogLimits(**body.model_dump())
+        made = service.update_limits(change.session, actor=access.actor, log=log, limits=wanted)
         return change.answer(_limits(log, made))
 
 
-@router.delete(f"{_PLATFORM}/limits/{{log}}", operation_id="resetRetentionLimits")
+@router.delete(f"{_PLATFORM}/limits/{{log}}", operation_id="deleteRetentionLimits")
 def reset_limits(access: ChangesLimits, log: LogName) -> RetentionLimits:
     """Back to what the product comes with."""
     with access.change() as change:
         _require_match(change, log)
-        made = service.change_limits(change.session, actor=access.actor, log=log, limits=None)
+        made = service.update_limits(change.session, actor=access.actor, log=log, limits=None)
         return change.answer(_limits(log, made))
 
 
@@ -249,20 +255,20 @@ def reset_limits(access: ChangesLimits, log: LogName) -> RetentionLimits:
 def trust_clock(access: ChangesLimits) -> None:
     """Say that the time is right, where it was not believed: what is due is deleted again."""
     with access.change() as change:
-        clock.trust(change.session, actor=access.actor)
+        clock.trust_clock(change.session, actor=access.actor)
         change.answer_nothing()
 
 
 def _require_match(change: Change, log: LogName) -> None:
     service.lock_limits(change.session, log=log)
-    change.require_match(_limits(log, service.show_limits(change.session)[log]))
+    change.require_match(_limits(log, service.get_limits(change.session)[log]))
 
 
-def _change(log: LogName, body: RetentionChange) -> service.Change:
+def _change(log: LogName, body: RetentionUpdate) -> service.RetentionChange:
     cleared = {name for name in body.model_fields_set if getattr(body, name) is None}
     most = "default" if "bytes" in cleared else body.bytes
     export = "none" if "export" in cleared else body.export
-    return service.Change(log=log, days=body.days, bytes=most, export_format=export)
+    return service.RetentionChange(log=log, days=body.days, bytes=most, export_format=export)
 
 
 def _retention(log: LogPlan) -> dict[str, Any]:
@@ -284,12 +290,12 @@ def _retention(log: LogPlan) -> dict[str, Any]:
     }
 
 
-def _notice(row: RetentionNotice) -> Notice:
-    return Notice(log=row.log, kind=row.kind, since=row.since, expected_on=row.expected_on, detail=row.detail)
+def _notice(row: RetentionNoticeRow) -> RetentionNotice:
+    return RetentionNotice(log=row.log, kind=row.kind, since=row.since, expected_on=row.expected_on, detail=row.detail)
 
 
-def _hold(row: RetentionHold) -> Hold:
-    return Hold.model_validate(
+def _hold(row: RetentionHoldRow) -> RetentionHold:
+    return RetentionHold.model_validate(
         {
             "id": row.id,
             "log": row.log,
@@ -304,7 +310,7 @@ def _hold(row: RetentionHold) -> Hold:
     )
 
 
-def _limits(log: LogName, limits: Limits) -> RetentionLimits:
+def _limits(log: LogName, limits: LogLimits) -> RetentionLimits:
     return RetentionLimits(
         log=log,
         floor_days=limits.floor_days,

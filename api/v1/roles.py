@@ -10,7 +10,7 @@ from api.access import Access, Requires
 from api.change import Change
 from api.v1.inputs import Input, Name, Omittable, PermissionNames, Slug
 from api.v1.owners import of_tenants_and_msps
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.custom_roles import service as custom_roles
@@ -23,22 +23,28 @@ _Slug = Annotated[str, Path(max_length=63)]
 
 
 class Role(BaseModel):
-    slug: str
-    name: str
-    permissions: list[str]
-    # Of the MSP's or tenant's own; the others cannot be changed.
-    own: bool
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    name: str = Field(description="Name, for people.")
+    permissions: list[str] = Field(
+        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md)."
+    )
+    own: bool = Field(description="Whether it is the MSP's or tenant's own; others cannot be changed.")
 
 
-class NewRole(Input):
-    slug: Slug = Field(examples=["kicker"])
-    name: Name = Field(examples=["Takes devices off the network"])
-    permissions: PermissionNames = Field(examples=[["session.read", "session.disconnect"]])
+class RoleInput(Input):
+    slug: Slug = Field(examples=["kicker"], description="Its name in addresses: a DNS label.")
+    name: Name = Field(examples=["Takes devices off the network"], description="Name, for people.")
+    permissions: PermissionNames = Field(
+        examples=[["session.read", "session.disconnect"]],
+        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md).",
+    )
 
 
-class RoleChange(Input):
-    name: Omittable[Name] = None
-    permissions: Omittable[PermissionNames] = None
+class RoleUpdate(Input):
+    name: Omittable[Name] = Field(None, description="Name, for people.")
+    permissions: Omittable[PermissionNames] = Field(
+        None, description="Names of permissions, such as endpoint.read (docs/reference/permissions.md)."
+    )
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
@@ -47,7 +53,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.get(f"{prefix}/roles", operation_id=f"list{noun}Roles")
     def list_roles(
         access: Annotated[Access, read],
-        paging: Annotated[Ordered, Depends(sorted_by(custom_roles.ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(sorted_by(custom_roles.ORDERS))],
         text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
         own: Annotated[bool | None, Query(description="Its own, or those that Admit comes with.")] = None,
     ) -> Page[Role]:
@@ -63,7 +69,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             return access.shown(Role(**asdict(custom_roles.require_any(session, owner=access.owner, slug=slug))))
 
     @router.post(f"{prefix}/roles", status_code=201, operation_id=f"create{noun}Role")
-    def create_role(access: Annotated[Access, manage], body: NewRole) -> Role:
+    def create_role(access: Annotated[Access, manage], body: RoleInput) -> Role:
         """Of permissions that the asker has himself."""
         with access.change() as change:
             row = custom_roles.create_role(
@@ -72,8 +78,8 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             change.located(row.slug)
             return change.answer(_own(row))
 
-    @router.patch(f"{prefix}/roles/{{slug}}", operation_id=f"change{noun}Role")
-    def change_role(access: Annotated[Access, manage], slug: _Slug, body: RoleChange) -> Role:
+    @router.patch(f"{prefix}/roles/{{slug}}", operation_id=f"update{noun}Role")
+    def change_role(access: Annotated[Access, manage], slug: _Slug, body: RoleUpdate) -> Role:
         """For its members at once."""
         with access.change() as change:
             _require_match(change, access, slug)
@@ -82,7 +88,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             )
             return change.answer(_own(row))
 
-    @router.delete(f"{prefix}/roles/{{slug}}", status_code=204, operation_id=f"remove{noun}Role")
+    @router.delete(f"{prefix}/roles/{{slug}}", status_code=204, operation_id=f"delete{noun}Role")
     def remove_role(access: Annotated[Access, manage], slug: _Slug) -> None:
         with access.change() as change:
             _require_match(change, access, slug)

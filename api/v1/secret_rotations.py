@@ -15,9 +15,9 @@ from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.secret_rotations import service as rotations
-from nac.secret_rotations.plan import Way, advise, steps
-from nac.secret_rotations.repository import Concerned
-from nac.secret_rotations.service import Stage, Status
+from nac.secret_rotations.instructions import ChangeWay, advise_nas, list_steps
+from nac.secret_rotations.repository import RotationNas
+from nac.secret_rotations.service import RotationStage, RotationStatus
 
 router = APIRouter(prefix="/tenants/{tenant}/radius-secret/rotation", tags=["secret rotation"])
 
@@ -27,72 +27,76 @@ _Nas = Annotated[str, Query(max_length=253, description="With a secret of its ow
 NasState = Literal["unseen", "old", "new", "back"]
 
 
-class NewRotation(Input):
-    # Name, address or identifier of a NAS with a secret of its own; "" for the tenant's.
-    nas: str = Field("", max_length=253)
-    # 16 to 128 characters; one is made where none is given.
-    secret: str | None = Field(None, max_length=128)
-    # Of the window.
-    hours: int = Field(168, ge=1, le=720, examples=[168])
-    # finish: the old secret ends then. wait: both go on, and an alarm stands.
-    at_end: Literal["finish", "wait"] = "finish"
+class SecretRotationInput(Input):
+    nas: str = Field(
+        "", max_length=253, description="Name of the NAS or, where it is not registered, what it says of itself."
+    )
+    secret: str | None = Field(None, max_length=128, description="The secret. Where it is told, it is this once.")
+    hours: int = Field(168, ge=1, le=720, examples=[168], description="How long both secrets work.")
+    at_end: Literal["finish", "wait"] = Field(
+        "finish",
+        description="Whether the new secret alone works from the end of the window on, or a person decides "
+        "where NASes have not changed over.",
+    )
 
 
-class Ending(Input):
-    nas: str = Field("", max_length=253)
-    # Although NASes have the secret that ends.
-    leave_behind: bool = False
+class SecretRotationEnd(Input):
+    nas: str = Field(
+        "", max_length=253, description="Name of the NAS or, where it is not registered, what it says of itself."
+    )
+    leave_behind: bool = Field(
+        False, description="Also where NASes have the secret that ends, which get no answer from then on."
+    )
 
 
-class Counts(BaseModel):
+class SecretRotationCounts(BaseModel):
     """NASes by what they were heard with. `back`: with the new one, and since then with the old one."""
 
-    unseen: int = 0
-    old: int = 0
-    new: int = 0
-    back: int = 0
+    unseen: int = Field(0, description="NASes that were not heard since it began.")
+    old: int = Field(0, description="NASes that were heard with the old secret last.")
+    new: int = Field(0, description="NASes that have changed over.")
+    back: int = Field(0, description="NASes that had changed over, and were heard with the old secret since.")
 
 
-class Rotation(Observed):
-    # Name of the NAS whose own secret it is; null for the tenant's.
-    nas: str | None
-    # preparing: the new one does not work yet. open: both work. overdue: past its end, and waits for a person.
-    state: Stage
-    at_end: Literal["finish", "wait"]
-    created_at: datetime
-    opened_at: datetime | None
-    ends_at: datetime
-    ended_at: datetime | None
-    nases: Counts
-    # What a person does, in this order.
-    plan: list[str]
+class SecretRotation(Observed):
+    nas: str | None = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
+    state: RotationStage = Field(description="How far it is.")
+    at_end: Literal["finish", "wait"] = Field(
+        description="What happens at the end of the window to NASes that have not changed over."
+    )
+    created_at: datetime = Field(description="When it was made.")
+    opened_at: datetime | None = Field(description="From when on both secrets work; null while cells prepare.")
+    ends_at: datetime = Field(description="When the trial ends.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
+    nases: SecretRotationCounts = Field(description="How many sessions, by NAS.")
+    plan: list[str] = Field(description="What is to be done, step by step.")
 
     def observed(self) -> set[str]:
         """When it ended, and thereby that it did, somebody has said."""
         return {"state", "opened_at", "nases", "plan"}
 
 
-class RotatingNas(BaseModel):
-    # Its id where it is registered, else NAS-Identifier|address as it was heard.
-    key: str
-    name: str
-    state: NasState
-    new_since: datetime | None
-    last_seen: datetime | None
-    # That it sent from last.
-    source: str | None
-    # alone: whenever it suits. together: with all that share its address. watched: radiusd cannot always tell.
-    way: Way
-    plan: str
+class SecretRotationNas(BaseModel):
+    key: str = Field(description="The private key.")
+    name: str = Field(description="Name, for people.")
+    state: NasState = Field(description="How far it is.")
+    new_since: datetime | None = Field(description="When it was first heard with the new secret.")
+    last_seen: datetime | None = Field(description="When it was heard last.")
+    source: str | None = Field(description="Who says so: dhcp, lldp, cdp, http, radius, api ...")
+    way: ChangeWay = Field(
+        description="alone: it can change over whenever it suits. together: with all that share its "
+        "address. watched: radiusd cannot always tell."
+    )
+    plan: str = Field(description="What is to be done with it.")
 
 
-@router.post("", status_code=201, operation_id="beginSecretRotation")
-def begin_rotation(access: Rotates, body: NewRotation) -> Rotation:
+@router.post("", status_code=201, operation_id="startSecretRotation")
+def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation:
     """From when it is `open` both secrets work, each NAS with the one that it has. What the new one is tells
     revealRadiusSecret, with `next`."""
     with access.change() as change:
         _require_match(change, access, body.nas)
-        status = rotations.begin(
+        status = rotations.start_rotation(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -104,19 +108,19 @@ def begin_rotation(access: Rotates, body: NewRotation) -> Rotation:
 
 
 @router.get("", operation_id="getSecretRotation")
-def get_rotation(access: Reads, nas: _Nas = "") -> Rotation:
+def get_rotation(access: Reads, nas: _Nas = "") -> SecretRotation:
     """The last one, and what is to be done."""
     with access.read() as session:
         return access.shown(_shown(rotations.require_status(session, tenant_id=access.tenant_id, nas=nas)))
 
 
-@router.get("/nases", operation_id="listRotatingNases")
+@router.get("/nases", operation_id="listSecretRotationNases")
 def list_nases(
     access: Reads,
     paging: Annotated[Paging, Depends()],
     nas: _Nas = "",
     state: Annotated[NasState | None, Query()] = None,
-) -> Page[RotatingNas]:
+) -> Page[SecretRotationNas]:
     """Which has which secret, and how each changes over. Of the last rotation."""
     with access.read() as session:
         rows = rotations.list_page(
@@ -127,15 +131,15 @@ def list_nases(
             after=paging.after(),
             limit=paging.limit + 1,
         )
-        return paging.page(rows, lambda row: row.key, lambda row: RotatingNas(**_row(row)))
+        return paging.page(rows, lambda row: row.key, lambda row: SecretRotationNas(**_row(row)))
 
 
 @router.post("/finish", operation_id="finishSecretRotation")
-def finish_rotation(access: Rotates, body: Ending) -> Rotation:
+def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
     """The new secret alone, from now on."""
     with access.change() as change:
         _require_match(change, access, body.nas)
-        status = rotations.finish(
+        status = rotations.finish_rotation(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -146,24 +150,26 @@ def finish_rotation(access: Rotates, body: Ending) -> Rotation:
 
 
 @router.post("/cancel", operation_id="cancelSecretRotation")
-def cancel_rotation(access: Rotates, body: Ending) -> Rotation:
+def cancel_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
     """The old secret alone, as before."""
     with access.change() as change:
         _require_match(change, access, body.nas)
-        status = rotations.cancel(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
+        status = rotations.cancel_rotation(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump()
+        )
         return change.answer(_shown(status))
 
 
 def _require_match(change: Change, access: Access, nas: str) -> None:
     with body_references():
-        last = rotations.lock_last(change.session, tenant_id=access.tenant_id, nas=nas)
+        last = rotations.lock_last_status(change.session, tenant_id=access.tenant_id, nas=nas)
     change.require_match(None if last is None else _shown(last))
 
 
-def _shown(status: Status) -> Rotation:
+def _shown(status: RotationStatus) -> SecretRotation:
     row = status.rotation
-    stage = rotations.stage_of(row, utc_now())
-    return Rotation(
+    stage = rotations.get_stage(row, utc_now())
+    return SecretRotation(
         nas=status.nas.name if status.nas else None,
         state=stage,
         at_end="wait" if row.at_end == "wait" else "finish",
@@ -171,13 +177,13 @@ def _shown(status: Status) -> Rotation:
         opened_at=row.opened_at,
         ends_at=row.ends_at,
         ended_at=row.ended_at,
-        nases=Counts(**status.counts),
-        plan=[of_the_api(step) for step in steps(status, stage)],
+        nases=SecretRotationCounts(**status.counts),
+        plan=[of_the_api(step) for step in list_steps(status, stage)],
     )
 
 
-def _row(nas: Concerned) -> dict[str, Any]:
-    advice = advise(nas)
+def _row(nas: RotationNas) -> dict[str, Any]:
+    advice = advise_nas(nas)
     return {
         "key": nas.key,
         "name": nas.name,

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.errors import InvalidInput
@@ -24,36 +24,34 @@ Starts = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_PUBLISH, Effe
 
 
 class SelfTestCheck(BaseModel):
-    name: str = Field(examples=["MAB"])
-    sent: str = Field(examples=["unknown device"])
-    expected: str = Field(examples=["permit VLAN 20"])
-    got: str = Field(examples=["permit VLAN 20"])
-    # Why this is to be expected.
-    because: str
-    # Code of the cell's reason, "" where it decided nothing.
-    reason: str = Field(examples=["rule-permitted"])
-    why: str
-    rule: str
-    milliseconds: int
-    ok: bool
+    name: str = Field(examples=["MAB"], description="Name, for people.")
+    sent: str = Field(examples=["unknown device"], description="What was sent.")
+    expected: str = Field(examples=["permit VLAN 20"], description="What was to come.")
+    got: str = Field(examples=["permit VLAN 20"], description="What came.")
+    because: str = Field(description="Why this is to be expected.")
+    reason: str = Field(
+        examples=["rule-permitted"], description='Code of the cell\'s reason; "" where it decided nothing.'
+    )
+    why: str = Field(description="Why, in a sentence.")
+    rule: str = Field(description='Name of the rule; "" for the fallback.')
+    milliseconds: int = Field(description="What it took, in milliseconds.")
+    ok: bool = Field(description="Whether it came as expected.")
 
 
 class SelfTest(BaseModel):
-    id: UUID
-    state: SelfTestState
-    # Null until it is done.
-    passed: bool | None
-    asked_by: str
-    created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    # Why it could not be carried out; "" else.
-    error: str
-    checks: list[SelfTestCheck]
+    id: UUID = Field(description="Id; it stays.")
+    state: SelfTestState = Field(description="How far it is.")
+    passed: bool | None = Field(description="Whether all came as expected; null until it is done.")
+    asked_by: str = Field(description="Who asked for it, such as token:setup.")
+    created_at: datetime = Field(description="When it was made.")
+    started_at: datetime | None = Field(description="When it started; null while it waits.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
+    error: str = Field(description='Why it could not be carried out; "" where it was.')
+    checks: list[SelfTestCheck] = Field(description="What was tried, in order.")
 
 
 @router.get("", operation_id="listSelfTests")
-def list_self_tests(access: Reads, paging: Annotated[Ordered, Depends(sorted_by(ORDERS))]) -> Page[SelfTest]:
+def list_self_tests(access: Reads, paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))]) -> Page[SelfTest]:
     """The last 50 are kept."""
     with access.read() as session:
         rows = self_tests.list_self_tests(session, tenant_id=access.tenant_id, span=paging.span)
@@ -65,7 +63,7 @@ def startself_test_of(access: Starts) -> SelfTest:
     """Devices that Admit plays itself ask the tenant's listeners: known and unknown ones by MAC address, with a good
     certificate, a revoked one and one of another tenant, with a wrong secret. It takes seconds: ask for its `state`."""
     with access.change() as change:
-        row = self_tests.start(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        row = self_tests.start_self_test(change.session, actor=access.actor, tenant_id=access.tenant_id)
         change.located(row.id)
         return change.answer(self_test_of(row))
 
@@ -73,7 +71,9 @@ def startself_test_of(access: Starts) -> SelfTest:
 @router.get("/{self_test_id}", operation_id="getSelfTest")
 def getself_test_of(access: Reads, self_test_id: UUID) -> SelfTest:
     with access.read() as session:
-        return access.shown(self_test_of(self_tests.require(session, tenant_id=access.tenant_id, test_id=self_test_id)))
+        return access.shown(
+            self_test_of(self_tests.require_self_test(session, tenant_id=access.tenant_id, test_id=self_test_id))
+        )
 
 
 def _place(key: str) -> tuple[datetime, UUID] | None:

@@ -17,41 +17,51 @@ from nac.sign_in import rules
 router = APIRouter(tags=["sign-in rules"])
 
 
-class Rules(BaseModel):
-    # Of an MSP: in its tenants as well. Of the platform: everywhere.
-    two_factors: bool
-    # Its own members come in by its single sign-on alone, wherever else they could.
-    sign_on_only: bool
-    # E-mail address of the one member who comes in without it, with two factors.
-    local_account: str | None
+class SignInRules(BaseModel):
+    two_factors: bool = Field(
+        description="Whether people need two factors. Of an MSP: in its tenants as well; of the platform: everywhere."
+    )
+    sign_on_only: bool = Field(description="Whether members of its own come in by its single sign-on alone.")
+    local_account: str | None = Field(
+        description="E-mail address of the one member who comes in without the provider, with two factors; "
+        "null for nobody."
+    )
 
 
-class RulesChange(Input):
-    two_factors: bool
-    # Null leaves it as it is.
-    sign_on_only: bool | None = None
-    # Null leaves it as it is, "" names nobody.
-    local_account: str | None = Field(None, max_length=254, examples=["break-glass@acme.example"])
+class SignInRulesUpdate(Input):
+    two_factors: bool = Field(
+        description="Whether people need two factors. Of an MSP: in its tenants as well; of the platform: everywhere."
+    )
+    sign_on_only: bool | None = Field(
+        None, description="Whether members of its own come in by its single sign-on alone; null leaves it as it is."
+    )
+    local_account: str | None = Field(
+        None,
+        max_length=254,
+        examples=["break-glass@acme.example"],
+        description="E-mail address of the one member who comes in without the provider, with two factors; "
+        '"" names nobody, null leaves it as it is.',
+    )
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     read, manage = Depends(reads), Depends(manages)
 
     @router.get(f"{prefix}/sign-in-rules", operation_id=f"get{noun}SignInRules")
-    def get_rules(access: Annotated[Access, read]) -> Rules:
+    def get_rules(access: Annotated[Access, read]) -> SignInRules:
         with access.read() as session:
-            return access.shown(_rules(session, rules.get(session, owner=access.owner)))
+            return access.shown(_rules(session, rules.get_rule(session, owner=access.owner)))
 
-    @router.put(f"{prefix}/sign-in-rules", operation_id=f"change{noun}SignInRules")
-    def change_rules(access: Annotated[Access, manage], body: RulesChange) -> Rules:
+    @router.put(f"{prefix}/sign-in-rules", operation_id=f"update{noun}SignInRules")
+    def change_rules(access: Annotated[Access, manage], body: SignInRulesUpdate) -> SignInRules:
         """Whoever has not signed in so is refused there from now on. Tokens of programs are not asked. `sign_on_only`
         takes somebody who may manage members and has come in by the provider since it was set up or changed.
 
         The rules are for everybody there: it takes every permission that a member there could have."""
         with access.change() as change:
-            now = rules.get(change.session, owner=access.owner, lock=True)
+            now = rules.get_rule(change.session, owner=access.owner, lock=True)
             change.require_match(_rules(change.session, now))
-            row = rules.change(
+            row = rules.update_rule(
                 change.session,
                 actor=access.actor,
                 owner=access.owner,
@@ -63,9 +73,9 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             return change.answer(_rules(change.session, row))
 
 
-def _rules(session: Session, row: SignInRule) -> Rules:
-    local = rules.local_email(session, row)
-    return Rules(two_factors=row.two_factors, sign_on_only=row.sign_on_only, local_account=local)
+def _rules(session: Session, row: SignInRule) -> SignInRules:
+    local = rules.get_local_email(session, row)
+    return SignInRules(two_factors=row.two_factors, sign_on_only=row.sign_on_only, local_account=local)
 
 
 for each in of_every_owner(Permission.MEMBER_READ, Permission.MEMBER_MANAGE, Effect.SIGN_IN, takes_everything=True):

@@ -17,17 +17,17 @@ from api.signing_on import Back
 from api.state import signing_of
 from api.v1.inputs import Input, Slug
 from api.v1.owners import of_tenants_and_msps
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from api.v1.sign_in import desk_of
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import Person, SignIn
 from nac.models import SignOn as SignOnRow
 from nac.settings import Settings
-from nac.sign_in import sessions
+from nac.sign_in import sign_ins
 from nac.sign_in.repository import ORDERS
 from nac.sign_ons import service as sign_ons
-from nac.sign_ons.settings import MOST_JOINS
+from nac.sign_ons.settings import MAX_JOINS
 
 router = APIRouter(tags=["sign-on"])
 
@@ -37,51 +37,72 @@ _PATH = r"^/(?:[A-Za-z0-9._~%?&=+,:@-][A-Za-z0-9._~%?&=+,:@/-]*)?$"
 _Desk = Annotated[Desk, Depends(desk_of)]
 
 
-class Join(Input):
+class SignOnRule(Input):
     """Whoever the provider names becomes a member, where domain and group, as far as given, are theirs."""
 
-    role: Slug = Field(examples=["help-desk"])
-    domain: str = Field("", max_length=253, examples=["acme.example"])
-    group: str = Field("", max_length=300)
-    # Slugs of the MSP's tenants; null for all of them.
-    tenants: list[Slug] | None = Field(None, max_length=1_000)
+    role: Slug = Field(examples=["help-desk"], description="Slug of the role that they have.")
+    domain: str = Field(
+        "", max_length=253, examples=["acme.example"], description='Domain of e-mail addresses; "" for any.'
+    )
+    group: str = Field("", max_length=300, description='A value of the groups claim; "" for anybody of the domain.')
+    tenants: list[Slug] | None = Field(
+        None, max_length=1_000, description="Slugs of the MSP's tenants that the role is for; null for all of them."
+    )
 
 
 class SignOnSettings(Input):
-    issuer: str = Field(max_length=1_000, examples=["https://login.acme.example"])
-    client_id: str = Field(max_length=200, examples=["admit"])
-    scope: str = Field("openid email profile", max_length=300)
-    # PEM of the authorities that the provider's certificate may come from; "" for the usual ones.
-    ca_certificate: str = Field("", max_length=50_000)
-    groups_claim: str = Field("groups", max_length=200)
-    # Addresses count without `email_verified`, which some providers never say.
-    trusts_email: bool = False
-    # The provider asks for two factors itself, whether it says so (amr: mfa) or not.
-    counts_as_two: bool = False
-    joins: list[Join] = Field([], max_length=MOST_JOINS)
+    issuer: str = Field(
+        max_length=1_000, examples=["https://login.acme.example"], description="The provider's issuer (OpenID Connect)."
+    )
+    client_id: str = Field(max_length=200, examples=["admit"], description="As the provider knows this installation.")
+    scope: str = Field(
+        "openid email profile", max_length=300, description="Scopes that are asked for, with spaces between."
+    )
+    ca_certificate: str = Field(
+        "",
+        max_length=50_000,
+        description='PEM of the authorities that the other side\'s certificate may come from; null or "" '
+        "for those of the system.",
+    )
+    groups_claim: str = Field(
+        "groups", max_length=200, description='The claim of the provider\'s ID token that lists groups; "" for none.'
+    )
+    trusts_email: bool = Field(
+        False, description="Addresses count without `email_verified`, which some providers never say."
+    )
+    counts_as_two: bool = Field(
+        False, description="The provider asks for two factors itself, whether it says so (amr: mfa) or not."
+    )
+    joins: list[SignOnRule] = Field(
+        [], max_length=MAX_JOINS, description="Which people become members on their first sign-in, and as what."
+    )
 
 
-class SignOnChange(SignOnSettings):
-    # Needed at first and where it is to go to another provider; null leaves it as it is.
-    client_secret: str | None = Field(None, max_length=1_000)
+class SignOnUpdate(SignOnSettings):
+    client_secret: str | None = Field(
+        None,
+        max_length=1_000,
+        description="As the provider gave it; sealed, and never shown. Needed at first and with another "
+        "provider; null leaves it as it is.",
+    )
 
 
 class SignOn(SignOnSettings):
-    id: UUID
-    # Where people begin; `?next=/...` says where to afterwards.
-    begin_url: str
-    # For the provider's list of redirect URIs.
-    callback_url: str
+    id: UUID = Field(description="Id; it stays.")
+    begin_url: str = Field(description="Where people begin; `?next=/...` says where to afterwards.")
+    callback_url: str = Field(description="For the provider's list of redirect URIs.")
 
 
-class ViaSignIn(BaseModel):
-    id: UUID
-    email: str | None
-    factors: list[str]
-    from_address: str | None
-    user_agent: str
-    created_at: datetime
-    last_seen_at: datetime
+class SignOnSession(BaseModel):
+    id: UUID = Field(description="Id; it stays.")
+    email: str | None = Field(description="E-mail address.")
+    factors: list[str] = Field(
+        description="What was shown to sign in: password, totp, passkey, recovery-code, sign-on."
+    )
+    from_address: str | None = Field(description="IP address that it came from.")
+    user_agent: str = Field(description="What the browser says that it is.")
+    created_at: datetime = Field(description="When it was made.")
+    last_seen_at: datetime = Field(description="When it was seen last; null: never.")
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
@@ -90,16 +111,16 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.get(f"{prefix}/sign-on", operation_id=f"get{noun}SignOn")
     def get_sign_on(request: Request, access: Annotated[Access, read]) -> SignOn:
         with access.read() as session:
-            return access.shown(_sign_on(request, sign_ons.require(session, owner=access.owner)))
+            return access.shown(_sign_on(request, sign_ons.require_sign_on(session, owner=access.owner)))
 
-    @router.put(f"{prefix}/sign-on", operation_id=f"setUp{noun}SignOn")
-    def set_up_sign_on(request: Request, access: Annotated[Access, manage], body: SignOnChange) -> SignOn:
+    @router.put(f"{prefix}/sign-on", operation_id=f"update{noun}SignOn")
+    def set_up_sign_on(request: Request, access: Annotated[Access, manage], body: SignOnUpdate) -> SignOn:
         """By who may everything there: whoever names the provider could be every member. Its people sign in here alone,
         whatever else they are members of."""
         with access.change() as change:
-            before = sign_ons.find(change.session, owner=access.owner, lock=True)
+            before = sign_ons.find_sign_on(change.session, owner=access.owner, lock=True)
             change.require_match(None if before is None else _sign_on(request, before))
-            row = sign_ons.set_up(
+            row = sign_ons.set_up_sign_on(
                 change.session,
                 actor=access.actor,
                 held=access.held,
@@ -110,12 +131,14 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             )
             return change.answer(_sign_on(request, row))
 
-    @router.delete(f"{prefix}/sign-on", status_code=204, operation_id=f"remove{noun}SignOn")
+    @router.delete(f"{prefix}/sign-on", status_code=204, operation_id=f"delete{noun}SignOn")
     def remove_sign_on(request: Request, access: Annotated[Access, manage]) -> None:
         """Who has signed in by it is signed out. By who may everything there, as `setUp` is."""
         with access.change() as change:
-            change.require_match(_sign_on(request, sign_ons.require(change.session, owner=access.owner, lock=True)))
-            sign_ons.remove(change.session, actor=access.actor, owner=access.owner)
+            change.require_match(
+                _sign_on(request, sign_ons.require_sign_on(change.session, owner=access.owner, lock=True))
+            )
+            sign_ons.delete_sign_on(change.session, actor=access.actor, owner=access.owner)
             change.answer_nothing()
 
 
@@ -125,19 +148,21 @@ def _session_routes(prefix: str, noun: str, reads: Requires, manages: Requires) 
     @router.get(f"{prefix}/sign-on/sessions", operation_id=f"list{noun}SignOnSessions")
     def list_sign_on_sessions(
         access: Annotated[Access, read],
-        paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
         text: Annotated[str, Query(max_length=255, description="A part of the e-mail address.")] = "",
-    ) -> Page[ViaSignIn]:
+    ) -> Page[SignOnSession]:
         """Who is signed in by the provider, newest first, unless `sort` says otherwise."""
         with access.read() as session:
-            rows = sessions.list_via(session, owner=access.owner, span=paging.span, text=text)
+            rows = sign_ins.list_via(session, owner=access.owner, span=paging.span, text=text)
             return paging.ordered(rows, lambda row: _via(*row), entity=lambda row: row[0])
 
-    @router.delete(f"{prefix}/sign-on/sessions/{{session_id}}", status_code=204, operation_id=f"end{noun}SignOnSession")
+    @router.delete(
+        f"{prefix}/sign-on/sessions/{{session_id}}", status_code=204, operation_id=f"delete{noun}SignOnSession"
+    )
     def end_sign_on_session(access: Annotated[Access, manage], session_id: UUID) -> None:
         """You cannot sign out a member who holds permissions that you do not have."""
         with access.change() as change:
-            sessions.end_via(
+            sign_ins.end_via(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, sign_in_id=session_id
             )
             change.answer_nothing()
@@ -157,7 +182,7 @@ for each in of_tenants_and_msps(
 @router.get(
     "/sign-on/{sign_on_id}/begin",
     status_code=303,
-    operation_id="beginSignOn",
+    operation_id="startSignOn",
     response_class=RedirectResponse,
     dependencies=[_ANYONE],
     responses=refuses(401, 403),
@@ -205,8 +230,8 @@ def _sign_on(request: Request, row: SignOnRow) -> SignOn:
     )
 
 
-def _via(row: SignIn, person: Person | None) -> ViaSignIn:
-    return ViaSignIn(
+def _via(row: SignIn, person: Person | None) -> SignOnSession:
+    return SignOnSession(
         id=row.id,
         email=person.email if person is not None else None,
         factors=row.factors,

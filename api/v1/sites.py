@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import Input, Name, Omittable, Slug, body_references
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.db import hold
-from nac.locking import hold_with_namesakes, lock_first
+from nac.locking import lock_before_site, lock_with_namesakes
 from nac.models import Site as SiteRow
 from nac.policies import service as policies
 from nac.sites import service as sites
@@ -35,43 +35,50 @@ _OF_POLICY = {"policy", "monitor", "fallback", "default"}
 
 
 class Site(BaseModel):
-    id: UUID
-    slug: str
-    name: str
-    # IANA name: times of day in a policy are of this zone.
-    time_zone: str
-    # Slug of the policy that decides there; without one everything is denied.
-    policy: str | None
-    # NASes that are not registered belong to it.
-    default: bool
-    # The policy decides nothing: its verdicts are logged, and devices are admitted as the fallback admits.
-    monitor: bool
-    # An outcome in place of the policy's own fallback.
-    fallback: dict[str, Any] | None
+    id: UUID = Field(description="Id; it stays.")
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    name: str = Field(description="Name, for people.")
+    time_zone: str = Field(description="IANA name of the time zone: times of day in a policy are of it.")
+    policy: str | None = Field(description="Slug of the policy that decides there; null: everything is denied.")
+    default: bool = Field(description="Whether NASes that are not registered belong to it.")
+    monitor: bool = Field(
+        description="The policy decides nothing: its verdicts are logged, and devices are admitted as the "
+        "fallback admits."
+    )
+    fallback: dict[str, Any] | None = Field(
+        description="An outcome in place of the policy's own; null: the policy's own."
+    )
 
 
-class NewSite(Input):
-    slug: Slug = Field(examples=["branch-north"])
-    name: Name = ""
-    time_zone: _TimeZone = "UTC"
+class SiteInput(Input):
+    slug: Slug = Field(examples=["branch-north"], description="Its name in addresses: a DNS label.")
+    name: Name = Field("", description="Name, for people.")
+    time_zone: _TimeZone = Field("UTC", description="IANA name of the time zone: times of day in a policy are of it.")
 
 
-class SiteChange(Input):
-    name: Omittable[Name] = None
-    time_zone: Omittable[_TimeZone] = None
-    monitor: Omittable[bool] = None
-    # null goes back to the policy's own.
-    fallback: dict[str, Any] | None = None
-    # null: everything is denied.
-    policy: Slug | None = None
-    # Only true: another site becomes the default by being made it.
-    default: Omittable[bool] = None
+class SiteUpdate(Input):
+    name: Omittable[Name] = Field(None, description="Name, for people.")
+    time_zone: Omittable[_TimeZone] = Field(
+        None, description="IANA name of the time zone: times of day in a policy are of it."
+    )
+    monitor: Omittable[bool] = Field(
+        None,
+        description="The policy decides nothing: its verdicts are logged, and devices are admitted as the "
+        "fallback admits.",
+    )
+    fallback: dict[str, Any] | None = Field(
+        None, description="An outcome in place of the policy's own; null goes back to that."
+    )
+    policy: Slug | None = Field(None, description="Slug of the policy that decides there; null: everything is denied.")
+    default: Omittable[bool] = Field(
+        None, description="Only true: another site becomes the default by being made it. Left out: stays as it is."
+    )
 
 
 @router.get("", operation_id="listSites")
 def list_sites(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(sites.ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(sites.ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
     policy: Annotated[str, Query(max_length=63, description="Slug: where it decides.")] = "",
 ) -> Page[Site]:
@@ -83,11 +90,11 @@ def list_sites(
         return paging.ordered(rows, lambda row: shown[row.id])
 
 
-@router.post("", status_code=201, operation_id="addSite")
-def add_site(access: Adds, body: NewSite) -> Site:
+@router.post("", status_code=201, operation_id="createSite")
+def create_site(access: Adds, body: SiteInput) -> Site:
     """It denies everything until a policy is assigned."""
     with access.change() as change:
-        row = sites.add_site(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
+        row = sites.create_site(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
         change.located(row.slug)
         return change.answer(_site(change.session, access, row))
 
@@ -100,8 +107,8 @@ def get_site(access: Reads, site: _Slug) -> Site:
         )
 
 
-@router.patch("/{site}", operation_id="changeSite")
-def change_site(access: Changes, site: _Slug, body: SiteChange) -> Site:
+@router.patch("/{site}", operation_id="updateSite")
+def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
     """What is left out stays as it is. All of it is changed, or nothing. `policy`, `monitor`, `fallback` and `default`
     take `policy.publish` as well: they say which rules decide."""
     if _OF_POLICY & body.model_fields_set:
@@ -110,7 +117,7 @@ def change_site(access: Changes, site: _Slug, body: SiteChange) -> Site:
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": site}
     with access.change() as change:
         named = {given["policy"]} if given.get("policy") else set()
-        lock_first(change.session, tenant_id=access.tenant_id, policies=named, tenant=bool(given.get("default")))
+        lock_before_site(change.session, tenant_id=access.tenant_id, policies=named, tenant=bool(given.get("default")))
         row = _require(change, access, site, renames="name" in given)
         if "policy" in given:
             slug = given.pop("policy")
@@ -122,22 +129,22 @@ def change_site(access: Changes, site: _Slug, body: SiteChange) -> Site:
         if given.pop("default", None):
             row = sites.make_default(change.session, **who)
         if given:
-            row = sites.set_site(change.session, **who, **given)
+            row = sites.update_site(change.session, **who, **given)
         return change.answer(_site(change.session, access, row))
 
 
-@router.delete("/{site}", status_code=204, operation_id="removeSite")
-def remove_site(access: Adds, site: _Slug) -> None:
+@router.delete("/{site}", status_code=204, operation_id="deleteSite")
+def delete_site(access: Adds, site: _Slug) -> None:
     """Not while it is the default, or has NASes."""
     with access.change() as change:
         _require(change, access, site, renames=True)
-        sites.remove_site(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=site)
+        sites.delete_site(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=site)
         change.answer_nothing()
 
 
 def _require(change: Change, access: Access, slug: str, *, renames: bool) -> SiteRow:
     row = sites.require_by_slug(change.session, tenant_id=access.tenant_id, slug=slug)
-    (hold_with_namesakes if renames else hold)(change.session, row)
+    (lock_with_namesakes if renames else hold)(change.session, row)
     change.require_match(_site(change.session, access, row))
     return row
 

@@ -3,14 +3,13 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
 from api.state import settings_of
 from nac.accounts.permissions import Permission
 from nac.snippets import service as snippets
-from nac.snippets.catalogue import Access as AccessKind
-from nac.snippets.catalogue import Feature, Kind, Template
+from nac.snippets.catalogue import AccessKind, Feature, SnippetKind, SnippetTemplate
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["onboarding"])
 
@@ -19,23 +18,24 @@ _Id = Annotated[str, Path(max_length=63, examples=["cisco-iosxe-ibns2"])]
 
 
 class Snippet(BaseModel):
-    id: str
-    title: str
-    # By whose recipe sessions are ended (docs/reference/vendors.md).
-    vendor: str
-    access: AccessKind
-    kind: Kind
-    versions: str
-    features: list[Feature]
-    message_authenticator: str
+    id: str = Field(description="Id; it stays.")
+    title: str = Field(description="What it is, in a few words.")
+    vendor: str = Field(description="By whose recipe sessions are ended (docs/reference/vendors.md).")
+    access: AccessKind = Field(description="For which access the configuration is.")
+    kind: SnippetKind = Field(description="Whether it is commands to paste, a file, or steps to take.")
+    versions: str = Field(description="Versions of the software that it is for.")
+    features: list[Feature] = Field(description="What it sets up.")
+    message_authenticator: str = Field(
+        description="What the configuration says of Message-Authenticator (RFC 3579 3.2)."
+    )
 
 
 class SnippetText(Snippet):
-    text: str
+    text: str = Field(description="The text.")
 
 
 class SnippetList(BaseModel):
-    items: list[Snippet]
+    items: list[Snippet] = Field(description="The rows.")
 
 
 @router.get("/snippets", operation_id="listSnippets")
@@ -54,7 +54,7 @@ def get_snippet(
 ) -> SnippetText:
     """With the tenant's address and ports, and a word in place of the secret."""
     with access.read() as session:
-        text = snippets.require_snippet(
+        text = snippets.render_snippet(
             session,
             tenant_id=access.tenant_id,
             name=snippet,
@@ -65,5 +65,5 @@ def get_snippet(
     return SnippetText(**_row(snippets.require_template(snippet)), text=text)
 
 
-def _row(template: Template) -> dict[str, Any]:
+def _row(template: SnippetTemplate) -> dict[str, Any]:
     return {name: getattr(template, name) for name in Snippet.model_fields}

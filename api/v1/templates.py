@@ -13,7 +13,7 @@ from api.change import Change, Observed
 from api.remedies import of_the_api
 from api.state import signing_of
 from api.v1.inputs import Input, Name, Slug, body_references
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.ids import TenantId
@@ -22,23 +22,23 @@ from nac.models import Template as TemplateRow
 from nac.models import TemplateVersion as VersionRow
 from nac.templates import repository, rollouts
 from nac.templates import service as templates
-from nac.templates.rights import EVERY_PART, TO_READ_EVERY_PART
-from nac.templates.rollouts import LEAST_MINUTES, MOST_MINUTES, MOST_STAGES
+from nac.templates.part_permissions import CHANGE_ALL_PARTS, READ_ALL_PARTS
+from nac.templates.rollouts import MAX_MINUTES, MAX_STAGES, MIN_MINUTES
 
 router = APIRouter(prefix="/msps/{msp}/templates", tags=["templates"])
 
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
-# What a tenant has otherwise takes, there, what it takes to read it (nac.templates.rights).
-Compares = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ, Effect.DISCLOSURE, also=TO_READ_EVERY_PART))]
+# What a tenant has otherwise takes, there, what it takes to read it (nac.templates.part_permissions).
+Compares = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ, Effect.DISCLOSURE, also=READ_ALL_PARTS))]
 Changes = Annotated[Access, Depends(ChangesMsp(Permission.TEMPLATE_MANAGE, Effect.DRAFT))]
-# At each tenant that is concerned it takes what its parts take there (nac.templates.rights).
+# At each tenant that is concerned it takes what its parts take there (nac.templates.part_permissions).
 RollsOut = Annotated[
     Access,
     Depends(
         ChangesMsp(
             Permission.TEMPLATE_MANAGE,
             *(Effect.RULES, Effect.FACTS, Effect.TRUST, Effect.DRAFT),
-            also=EVERY_PART,
+            also=CHANGE_ALL_PARTS,
         )
     ),
 ]
@@ -53,115 +53,136 @@ _EXAMPLE = {
 
 
 class Template(BaseModel):
-    slug: str
-    name: str
-    # Number of the newest version; 0 where there is none.
-    newest: int
-    created_at: datetime
-    updated_at: datetime
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    name: str = Field(description="Name, for people.")
+    newest: int = Field(description="Number of the newest version; 0 where there is none.")
+    created_at: datetime = Field(description="When it was made.")
+    updated_at: datetime = Field(description="When it was changed last.")
 
 
-class NewTemplate(Input):
-    slug: Slug = Field(examples=["school"])
-    name: Name = ""
+class TemplateInput(Input):
+    slug: Slug = Field(examples=["school"], description="Its name in addresses: a DNS label.")
+    name: Name = Field("", description="Name, for people.")
 
 
-class TemplateChange(Input):
-    # "": as its slug.
-    name: Name = Field(examples=["Schools"])
+class TemplateUpdate(Input):
+    name: Name = Field(examples=["Schools"], description="Name, for people.")
 
 
-class Version(BaseModel):
-    number: int
-    comment: str
-    created_by: str
-    created_at: datetime
+class TemplateVersion(BaseModel):
+    number: int = Field(description="Number of the version, from 1.")
+    comment: str = Field(description='Why, in words. "": nothing was said.')
+    created_by: str = Field(description="Who made it.")
+    created_at: datetime = Field(description="When it was made.")
 
 
-class WholeVersion(Version):
-    document: dict[str, Any]
+class TemplateVersionDetail(TemplateVersion):
+    document: dict[str, Any] = Field(description="The template, as docs/how-to/templates.md describes it.")
 
 
-class NewVersion(Input):
-    document: dict[str, Any] = Field(examples=[_EXAMPLE])
-    comment: str = Field("", max_length=1_000)
+class TemplateVersionInput(Input):
+    document: dict[str, Any] = Field(
+        examples=[_EXAMPLE], description="The template, as docs/how-to/templates.md describes it."
+    )
+    comment: str = Field("", max_length=1_000, description='Why, in words. "": nothing was said.')
 
 
-class Difference(BaseModel):
-    part: str = Field(examples=["site:main.time_zone"])
-    wanted: Any
-    found: Any
+class TemplateDifference(BaseModel):
+    part: str = Field(examples=["site:main.time_zone"], description="The part of the template, as a path.")
+    wanted: Any = Field(description="What the template says; null: nothing.")
+    found: Any = Field(description="What the tenant has; null: nothing.")
 
 
-class Follower(BaseModel):
-    tenant: str
-    # That was brought to it last; null: none yet.
-    version: int | None
-    applied_at: datetime | None
-    overrides: list[str]
-    # null where it was not asked for.
-    drift: list[Difference] | None
-
-
-class Following(Input):
-    # Parts that are the tenant's own: a site with all that is said of it, or one thing.
-    overrides: list[Annotated[str, Field(max_length=300)]] = Field(
-        [], max_length=templates.MOST_OVERRIDES, examples=[["policy:office", "site:main.time_zone"]]
+class TemplateFollower(BaseModel):
+    tenant: str = Field(description="Slug of the tenant.")
+    version: int | None = Field(description="Number of the version that was brought to it last; null: none yet.")
+    applied_at: datetime | None = Field(description="When it was brought there last.")
+    overrides: list[str] = Field(
+        description="Parts that are the tenant's own: a site with all that is said of it, or one thing."
+    )
+    drift: list[TemplateDifference] | None = Field(
+        description="What the tenant has changed since; null where it was not asked for."
     )
 
 
-class NewStage(Input):
+class TemplateFollowerInput(Input):
+    overrides: list[Annotated[str, Field(max_length=300)]] = Field(
+        [],
+        max_length=templates.MAX_OVERRIDES,
+        examples=[["policy:office", "site:main.time_zone"]],
+        description="Parts that are the tenant's own: a site with all that is said of it, or one thing.",
+    )
+
+
+class StageInput(Input):
     """`tenants`, or a `share` in percent of all that are behind, those of earlier stages included."""
 
-    tenants: list[Slug] | None = Field(None, max_length=10_000)
-    share: int | None = Field(None, ge=1, le=100)
-    # How long its tenants are watched before the next stage.
-    minutes: int = Field(ge=LEAST_MINUTES, le=MOST_MINUTES)
-
-
-class NewRollout(Input):
-    version: int = Field(ge=1, le=2**31 - 1)
-    # All that are left are in the last one.
-    stages: list[NewStage] = Field(
-        min_length=1, max_length=MOST_STAGES, examples=[[{"tenants": ["hill-school"], "minutes": 60}]]
+    tenants: list[Slug] | None = Field(
+        None, max_length=10_000, description="Slugs of tenants that follow the template; null where a share is given."
     )
-    # The roll-out stops where the share of devices that are rejected moves by more, up or down.
-    most_moved: float = Field(0.05, gt=0, le=1)
+    share: int | None = Field(
+        None, ge=1, le=100, description="The share of tenants in per cent; null where they are named."
+    )
+    minutes: int = Field(
+        ge=MIN_MINUTES, le=MAX_MINUTES, description="How many minutes its tenants are watched before the next stage."
+    )
+
+
+class RolloutInput(Input):
+    version: int = Field(ge=1, le=2**31 - 1, description="Number of the version.")
+    stages: list[StageInput] = Field(
+        min_length=1,
+        max_length=MAX_STAGES,
+        examples=[[{"tenants": ["hill-school"], "minutes": 60}]],
+        description="Stages, one after the other; all that are left are in the last one.",
+    )
+    most_moved: float = Field(
+        0.05,
+        gt=0,
+        le=1,
+        description="The roll-out stops where the share of devices that are rejected moves by more than "
+        "this (0 to 1), up or down.",
+    )
     back_when_moved: bool = Field(
         False, description="Where it moves, the tenants get back at once what they had; else the roll-out stops there."
     )
 
 
 class RolloutTenant(BaseModel):
-    tenant: str
-    stage: int
-    state: Literal["waiting", "applied", "failed", "rolled-back", "left-out"]
-    detail: str
-    applied_at: datetime | None
-    rejected_before: int | None
-    devices_before: int | None
-    rejected_since: int | None
-    devices_since: int | None
+    tenant: str = Field(description="Slug of the tenant.")
+    stage: int = Field(description="Number of the stage, from 1.")
+    state: Literal["waiting", "applied", "failed", "rolled-back", "left-out"] = Field(description="How far it is.")
+    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
+    applied_at: datetime | None = Field(description="When it was brought there last.")
+    rejected_before: int | None = Field(description="Devices that were rejected in the time before.")
+    devices_before: int | None = Field(description="Devices that authenticated in the time before.")
+    rejected_since: int | None = Field(description="Devices that were rejected since.")
+    devices_since: int | None = Field(description="Devices that authenticated since.")
 
 
 class Rollout(BaseModel):
-    id: UUID
-    version: int
-    state: Literal["running", "stopped", "done", "rolling-back", "rolled-back"]
-    stage: int
+    id: UUID = Field(description="Id; it stays.")
+    version: int = Field(description="Number of the version.")
+    state: Literal["running", "stopped", "done", "rolling-back", "rolled-back"] = Field(description="How far it is.")
+    stage: int = Field(description="Number of the stage, from 1.")
     stages: list[int] = Field(description="Minutes that each is watched for.")
-    most_moved: float
-    back_when_moved: bool
+    most_moved: float = Field(
+        description="The roll-out stops where the share of devices that are rejected moves by more than "
+        "this (0 to 1), up or down."
+    )
+    back_when_moved: bool = Field(
+        description="Whether it goes back by itself where it is stopped because devices are rejected "
+        "otherwise than before."
+    )
     job_id: UUID | None = Field(description="The job of the MSP that brings it on; if that ends, it is stopped.")
-    # Why it stopped, or goes back.
-    detail: str
-    asked_by: str
-    created_at: datetime
-    ended_at: datetime | None
+    detail: str = Field(description='Why it stopped; "" where it did not.')
+    asked_by: str = Field(description="Who asked for it, such as token:setup.")
+    created_at: datetime = Field(description="When it was made.")
+    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
 
 
-class WholeRollout(Rollout, Observed):
-    tenants: list[RolloutTenant]
+class RolloutDetail(Rollout, Observed):
+    tenants: list[RolloutTenant] = Field(description="Tenants of the MSP; null for all, those to come included.")
 
     def observed(self) -> set[str]:
         """While it is under way its job brings it on."""
@@ -171,7 +192,7 @@ class WholeRollout(Rollout, Observed):
 @router.get("", operation_id="listTemplates")
 def list_templates(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(repository.TEMPLATES))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(repository.TEMPLATE_ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
 ) -> Page[Template]:
     with access.read() as session:
@@ -180,7 +201,7 @@ def list_templates(
 
 
 @router.post("", status_code=201, operation_id="createTemplate")
-def create_template(access: Changes, body: NewTemplate) -> Template:
+def create_template(access: Changes, body: TemplateInput) -> Template:
     with access.change() as change:
         row = templates.create_template(
             change.session, actor=access.actor, msp_id=access.msp_id, slug=body.slug, name=body.name
@@ -195,8 +216,8 @@ def get_template(access: Reads, slug: str) -> Template:
         return access.shown(_template(_require(session, access, slug)))
 
 
-@router.patch("/{slug}", operation_id="changeTemplate")
-def change_template(access: Changes, slug: str, body: TemplateChange) -> Template:
+@router.patch("/{slug}", operation_id="updateTemplate")
+def update_template(access: Changes, slug: str, body: TemplateUpdate) -> Template:
     """Its name; the slug stays."""
     with access.change() as change:
         change.require_match(_template(_require(change.session, access, slug, lock=True)))
@@ -206,27 +227,27 @@ def change_template(access: Changes, slug: str, body: TemplateChange) -> Templat
         return change.answer(_template(row))
 
 
-@router.delete("/{slug}", status_code=204, operation_id="removeTemplate")
-def remove_template(access: Changes, slug: str) -> None:
+@router.delete("/{slug}", status_code=204, operation_id="deleteTemplate")
+def delete_template(access: Changes, slug: str) -> None:
     """One that no tenant follows."""
     with access.change() as change:
         change.require_match(_template(_require(change.session, access, slug, lock=True)))
-        templates.remove_template(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug)
+        templates.delete_template(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug)
         change.answer_nothing()
 
 
 @router.get("/{slug}/versions", operation_id="listTemplateVersions")
 def list_versions(
-    access: Reads, slug: str, paging: Annotated[Ordered, Depends(sorted_by(repository.VERSIONS))]
-) -> Page[Version]:
+    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(sorted_by(repository.VERSION_ORDERS))]
+) -> Page[TemplateVersion]:
     """Newest first, unless `sort` says otherwise."""
     with access.read() as session:
         rows = templates.list_versions(session, template=_require(session, access, slug), span=paging.span)
-        return paging.ordered(rows, lambda row: Version.model_validate(_version(row)))
+        return paging.ordered(rows, lambda row: TemplateVersion.model_validate(_version(row)))
 
 
-@router.post("/{slug}/versions", status_code=201, operation_id="saveTemplateVersion")
-def save_version(access: Changes, slug: str, body: NewVersion) -> WholeVersion:
+@router.post("/{slug}/versions", status_code=201, operation_id="createTemplateVersion")
+def create_version(access: Changes, slug: str, body: TemplateVersionInput) -> TemplateVersionDetail:
     """As the newest one; no tenant has it until it is rolled out."""
     with access.change() as change:
         change.require_match(_template(_require(change.session, access, slug, lock=True)))
@@ -240,23 +261,23 @@ def save_version(access: Changes, slug: str, body: NewVersion) -> WholeVersion:
         )
         state = _template(_require(change.session, access, slug))
         change.located(row.number)
-        return change.answer(WholeVersion.model_validate(_version(row)), state=state)
+        return change.answer(TemplateVersionDetail.model_validate(_version(row)), state=state)
 
 
 @router.get("/{slug}/versions/{number}", operation_id="getTemplateVersion")
-def get_version(access: Reads, slug: str, number: Annotated[int, _NUMBER]) -> WholeVersion:
+def get_version(access: Reads, slug: str, number: Annotated[int, _NUMBER]) -> TemplateVersionDetail:
     with access.read() as session:
         row = templates.require_version(session, template=_require(session, access, slug), number=number)
-        return access.shown(WholeVersion.model_validate(_version(row)))
+        return access.shown(TemplateVersionDetail.model_validate(_version(row)))
 
 
 @router.get("/{slug}/tenants", operation_id="listTemplateTenants")
 def list_followers(
     access: Compares,
     slug: str,
-    paging: Annotated[Ordered, Depends(sorted_by(repository.FOLLOWERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(repository.FOLLOWER_ORDERS))],
     drift: Annotated[bool, Query(description="With what each has otherwise than its version says.")] = False,
-) -> Page[Follower]:
+) -> Page[TemplateFollower]:
     """Those that follow the template and that the asker may see. With `drift` it takes, at each of them, the
     permissions to read the parts of its version."""
     with access.read() as session:
@@ -272,12 +293,12 @@ def list_followers(
 
 
 @router.put("/{slug}/tenants/{follower}", operation_id="followTemplate")
-def follow(access: RollsOut, slug: str, follower: str, body: Following) -> Follower:
+def follow_template(access: RollsOut, slug: str, follower: str, body: TemplateFollowerInput) -> TemplateFollower:
     """Roll-outs reach the tenant from now on; nothing of it changes until then. It takes, at the tenant, each
     permission that the parts of the newest version take which are not overridden."""
     with access.change() as change:
         _require_match(change, access, slug, follower)
-        row = templates.follow(
+        row = templates.follow_template(
             change.session,
             actor=access.actor,
             msp_id=access.msp_id,
@@ -290,17 +311,17 @@ def follow(access: RollsOut, slug: str, follower: str, body: Following) -> Follo
 
 
 @router.delete("/{slug}/tenants/{follower}", status_code=204, operation_id="releaseFromTemplate")
-def release(access: Changes, slug: str, follower: str) -> None:
+def release_from_template(access: Changes, slug: str, follower: str) -> None:
     """The tenant keeps what it has."""
     with access.change() as change:
         _require_match(change, access, slug, follower)
-        templates.release(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug, tenant=follower)
+        templates.release_follower(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug, tenant=follower)
         change.answer_nothing()
 
 
 @router.get("/{slug}/rollouts", operation_id="listRollouts")
 def list_rollouts(
-    access: Reads, slug: str, paging: Annotated[Ordered, Depends(sorted_by(repository.ROLLOUTS))]
+    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(sorted_by(repository.ROLLOUT_ORDERS))]
 ) -> Page[Rollout]:
     """Newest first, unless `sort` says otherwise."""
     with access.read() as session:
@@ -309,14 +330,14 @@ def list_rollouts(
 
 
 @router.post("/{slug}/rollouts", status_code=201, operation_id="startRollout")
-def start_rollout(access: RollsOut, slug: str, body: NewRollout) -> WholeRollout:
+def start_rollout(access: RollsOut, slug: str, body: RolloutInput) -> RolloutDetail:
     """Begins within a second, and goes on by itself: a job of the MSP. It takes, at each tenant, each permission that
     the parts of the version take there."""
-    stages = [rollouts.Stage(stage.minutes, stage.tenants, stage.share) for stage in body.stages]
+    stages = [rollouts.RolloutStage(stage.minutes, stage.tenants, stage.share) for stage in body.stages]
     with access.change() as change:
         _require(change.session, access, slug, lock=True)
         with body_references():
-            row = rollouts.start(
+            row = rollouts.start_rollout(
                 change.session,
                 actor=access.actor,
                 msp_id=access.msp_id,
@@ -333,27 +354,27 @@ def start_rollout(access: RollsOut, slug: str, body: NewRollout) -> WholeRollout
 
 
 @router.get("/{slug}/rollouts/{rollout_id}", operation_id="getRollout")
-def get_rollout(access: Reads, slug: str, rollout_id: UUID) -> WholeRollout:
+def get_rollout(access: Reads, slug: str, rollout_id: UUID) -> RolloutDetail:
     with access.read() as session:
         return access.shown(_whole(access, session, _require_rollout(session, access, slug, rollout_id)))
 
 
-@router.post("/{slug}/rollouts/{rollout_id}/stop", operation_id="stopRollout")
-def stop_rollout(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
+@router.post("/{slug}/rollouts/{rollout_id}/stop", operation_id="pauseRollout")
+def pause_rollout(access: Changes, slug: str, rollout_id: UUID) -> RolloutDetail:
     """Tenants that have the version keep it."""
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
-        row = rollouts.stop(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id)
+        row = rollouts.stop_rollout(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id)
         return change.answer(_whole(access, change.session, row))
 
 
-@router.post("/{slug}/rollouts/{rollout_id}/go-on", operation_id="goOnWithRollout")
-def go_on(access: RollsOut, slug: str, rollout_id: UUID) -> WholeRollout:
+@router.post("/{slug}/rollouts/{rollout_id}/go-on", operation_id="resumeRollout")
+def resume_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDetail:
     """One that was stopped; its stage is watched anew from now. It takes the permissions that `startRollout` takes."""
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
         seal = signing_of(access.asked.request).sealer.seal
-        row = rollouts.go_on(
+        row = rollouts.resume_rollout(
             change.session,
             actor=access.actor,
             msp_id=access.msp_id,
@@ -365,13 +386,13 @@ def go_on(access: RollsOut, slug: str, rollout_id: UUID) -> WholeRollout:
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/roll-back", operation_id="rollBackRollout")
-def roll_back(access: RollsOut, slug: str, rollout_id: UUID) -> WholeRollout:
+def roll_back_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDetail:
     """Give the tenants back what they had, of parts that nobody has changed since. It takes, at each tenant, each
     permission that these parts take there."""
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
         seal = signing_of(access.asked.request).sealer.seal
-        row = rollouts.roll_back(
+        row = rollouts.roll_back_rollout(
             change.session,
             actor=access.actor,
             msp_id=access.msp_id,
@@ -417,11 +438,11 @@ def _version(row: VersionRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ("number", "comment", "created_by", "created_at", "document")}
 
 
-def _follower(row: templates.Follower) -> Follower:
+def _follower(row: templates.TemplateFollower) -> TemplateFollower:
     drift = None
     if row.drift is not None:
-        drift = [Difference(part=each.part, wanted=each.wanted, found=each.found) for each in row.drift]
-    return Follower(
+        drift = [TemplateDifference(part=each.part, wanted=each.wanted, found=each.found) for each in row.drift]
+    return TemplateFollower(
         tenant=row.tenant.slug,
         version=row.row.version,
         applied_at=row.row.applied_at,
@@ -439,7 +460,7 @@ def _seen(access: Access) -> frozenset[TenantId] | None:
     return access.principal.tenants_of(access.msp_id)
 
 
-def _whole(access: Access, session: Session, row: RolloutRow) -> WholeRollout:
+def _whole(access: Access, session: Session, row: RolloutRow) -> RolloutDetail:
     only = _seen(access)
     tenants = [
         RolloutTenant(
@@ -448,7 +469,7 @@ def _whole(access: Access, session: Session, row: RolloutRow) -> WholeRollout:
             **{name: getattr(each, name) for name in RolloutTenant.model_fields if name not in _TOLD},
             detail=of_the_api(each.detail),
         )
-        for each, tenant in repository.rollout_tenants(session, row)
+        for each, tenant in repository.list_rollout_tenants(session, row)
         if only is None or tenant.id in only
     ]
-    return WholeRollout(**_rollout(row), tenants=tenants)
+    return RolloutDetail(**_rollout(row), tenants=tenants)

@@ -17,8 +17,8 @@ from nac.accounts.permissions import Permission
 from nac.accounts.places import find_tenant
 from nac.errors import NotFound
 from nac.jobs import service as jobs
-from nac.tenant_files import asked, rights
-from nac.tenant_files.sealing import PASSPHRASE_CHARACTERS, require_passphrase
+from nac.tenant_files import file_jobs, file_permissions
+from nac.tenant_files.file_key import PASSPHRASE_CHARACTERS, require_passphrase
 from nac.tenants import service as tenants
 
 # Of a file of 16 MB, in base64.
@@ -27,37 +27,46 @@ router = APIRouter(tags=["tenant-files"])
 
 _Tenant = Annotated[str, Path(description="Slug or id.", max_length=63)]
 _Job = Annotated[UUID, Path(description="Of the job that made it.")]
-_EVERYTHING = rights.to_export(logs=True, secrets=True)
-_EXPORT = {"always": rights.to_export(logs=False, secrets=False), "also": _EVERYTHING}
+_EVERYTHING = file_permissions.export_permissions(logs=True, secrets=True)
+_EXPORT = {"always": file_permissions.export_permissions(logs=False, secrets=False), "also": _EVERYTHING}
 _HANDED_OUT = (Effect.DISCLOSURE, Effect.SECRETS)
 Exports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, *_HANDED_OUT, **_EXPORT))]
 Fetches = Annotated[Access, Depends(ReadsMsp(Permission.TENANT_DELETE, *_HANDED_OUT, **_EXPORT))]
-Imports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS, always=rights.IMPORT))]
+Imports = Annotated[
+    Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS, always=file_permissions.IMPORT_PERMISSIONS))
+]
 
 
-class Export(Input):
-    # Without one no secret and no key is in the file.
-    passphrase: str = Field("", max_length=PASSPHRASE_CHARACTERS[1])
-    logs: bool = False
-
-
-class Import(Input):
-    slug: Slug = Field(examples=["hill-school"])
-    file: str = Field(
-        description="In base64.", max_length=asked.MOST_ASKED_BYTES * 4 // 3 + 4, examples=["UEsDBBQAAAAIAAAA"]
+class TenantExport(Input):
+    passphrase: str = Field(
+        "", max_length=PASSPHRASE_CHARACTERS[1], description='Protects secrets and keys in the file; "": none is in it.'
     )
-    passphrase: str = Field("", max_length=PASSPHRASE_CHARACTERS[1])
-    # As of a new tenant.
-    place: Slug | None = Field(None, examples=["frankfurt"])
-    # Authorities have the ids that their certificates name, in place of new ones: for a move to another installation.
-    keeps_authorities: bool = False
+    logs: bool = Field(False, description="Whether its logs are in the file as well.")
+
+
+class TenantImport(Input):
+    slug: Slug = Field(examples=["hill-school"], description="Its name in addresses: a DNS label.")
+    file: str = Field(
+        description="In base64.", max_length=file_jobs.MAX_JOB_FILE_BYTES * 4 // 3 + 4, examples=["UEsDBBQAAAAIAAAA"]
+    )
+    passphrase: str = Field(
+        "", max_length=PASSPHRASE_CHARACTERS[1], description='As the file was made with; "" for none.'
+    )
+    place: Slug | None = Field(
+        None,
+        examples=["frankfurt"],
+        description="Label of the cell that the tenant goes to; null: to that with most free slots.",
+    )
+    keeps_authorities: bool = Field(
+        False, description="Authorities keep the ids that their certificates name: for a move to another installation."
+    )
 
 
 @router.post("/msps/{msp}/tenants/{tenant}/export", status_code=202, operation_id="exportTenant")
-def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Export) -> Job:
+def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: TenantExport) -> Job:
     """A job that makes the file; `getTenantFile` gives it, for some days. It takes every permission to read what is in
     the file. With a passphrase its secrets are in it: that takes `secret.reveal` and `authority.manage` as well."""
-    needs = rights.to_export(logs=body.logs, secrets=bool(body.passphrase))
+    needs = file_permissions.export_permissions(logs=body.logs, secrets=bool(body.passphrase))
     access.require(*needs)
     if body.passphrase:
         require_passphrase(body.passphrase)
@@ -65,12 +74,12 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Expo
         place = find_tenant(change.session, tenant)
         if place is None or place.msp_id != access.msp_id:
             raise tenants.TenantNotFound("There is no such tenant.", place="tenant")
-        slug = tenants.require(change.session, tenant_id=place.tenant_id).slug
-        row = jobs.start(
+        slug = tenants.require_tenant(change.session, tenant_id=place.tenant_id).slug
+        row = jobs.start_job(
             change.session,
             actor=access.actor,
             owner=access.owner,
-            kind=asked.EXPORT,
+            kind=file_jobs.EXPORT_JOB,
             title=f"All of tenant {slug} as a file",
             input={"tenant_id": str(place.tenant_id), **body.model_dump()},
             needs=needs,
@@ -83,30 +92,30 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Expo
 def get_tenant_file(request: Request, access: Fetches, job: _Job) -> FileResponse:
     """What the job has made (a zip). It takes the permissions that the export took."""
     with access.read() as session:
-        row = jobs.require(session, owner=access.owner, job_id=job)
-    if row.kind == asked.EXPORT:
+        row = jobs.require_job(session, owner=access.owner, job_id=job)
+    if row.kind == file_jobs.EXPORT_JOB:
         access.require(*(_EVERYTHING if row.needs is None else map(Permission, row.needs)))
-    path = asked.path_of(request.app.state.settings.export_dir, row.id)
-    if row.kind != asked.EXPORT or row.state != "done" or not path.exists():
+    path = file_jobs.get_path(request.app.state.settings.export_dir, row.id)
+    if row.kind != file_jobs.EXPORT_JOB or row.state != "done" or not path.exists():
         raise NotFound("There is no such file, or its days are over.", place="job")
     return FileResponse(path, media_type="application/zip", filename=f"tenant-{row.id}.zip")
 
 
 @router.post("/msps/{msp}/tenant-files", status_code=202, operation_id="importTenant", openapi_extra=_LARGE)
-def import_tenant(request: Request, access: Imports, body: Import) -> Job:
+def import_tenant(request: Request, access: Imports, body: TenantImport) -> Job:
     """A job that makes a new tenant of the file, or refuses it with a sentence. It takes every permission by which the
     parts of a tenant are made, because a file can have them all. A larger file is brought in by
     `./admit tenant-file import`."""
     with access.change() as change:
         given = body.model_dump() | {"msp_id": str(access.msp_id), "place": body.place or ""}
-        row = jobs.start(
+        row = jobs.start_job(
             change.session,
             actor=access.actor,
             owner=access.owner,
-            kind=asked.IMPORT,
+            kind=file_jobs.IMPORT_JOB,
             title=f"Tenant {body.slug} of a file",
             input=given,
-            needs=rights.IMPORT,
+            needs=file_permissions.IMPORT_PERMISSIONS,
             seal=signing_of(request).sealer.seal,
         )
         return change.answer(accepted(access, change.response, row))

@@ -12,7 +12,7 @@ from api.access import Access, Asked, ChangesMsp, ChangesNamedMsp, ChangesTenant
 from api.change import Change
 from api.state import settings_of, signing_of
 from api.v1.inputs import Input, Name, Omittable, Slug, SlugOrNone, body_references
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Level, Permission
 from nac.accounts.places import find_tenant
@@ -20,13 +20,13 @@ from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import enter_platform, enter_tenant, hold
 from nac.ids import TenantId
-from nac.methods import Offer, parse_offer
+from nac.methods import MethodOffer, parse_offer
 from nac.models import Tenant as TenantRow
-from nac.models.tenant import StatusFailure
+from nac.models.tenant import StatusFailureMode
 from nac.msps import service as msps
 from nac.provisioning import finish_tenant, provision_tenant
 from nac.tenants import service as tenants
-from nac.tenants.realms import MOST_REALMS
+from nac.tenants.realms import MAX_REALMS
 from nac.tenants.repository import ORDERS
 
 router = APIRouter(tags=["tenants"])
@@ -43,61 +43,87 @@ Deletes = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, Effect.
 
 
 class Tenant(BaseModel):
-    id: UUID
-    slug: str
-    name: str
-    status: str
-    # Of one that is being deleted: when all of it goes.
-    purge_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
+    id: UUID = Field(description="Id; it stays.")
+    slug: str = Field(description="Its name in addresses: a DNS label.")
+    name: str = Field(description="Name, for people.")
+    status: str = Field(
+        description="suspended: it is answered, and nobody changes it. deleting: it can be had back until `purge_at`."
+    )
+    purge_at: datetime | None = Field(description="When all of it goes, of one that is being deleted.")
+    created_at: datetime = Field(description="When it was made.")
+    updated_at: datetime = Field(description="When it was changed last.")
 
 
-class TenantOfMsp(Tenant):
-    msp_id: UUID
+class MspTenant(Tenant):
+    msp_id: UUID = Field(description="Id of the MSP.")
 
 
 class Listeners(BaseModel):
     """Where the tenant's NASes send to."""
 
     address: str = Field(description="Of the tenant's cell, or else of the platform.", examples=["radius.example"])
-    auth_port: int
-    acct_port: int
+    auth_port: int = Field(description="UDP port for authentication.")
+    acct_port: int = Field(description="UDP port for accounting.")
 
 
-class Settings(BaseModel):
-    methods: list[str]
-    tls_versions: list[str]
-    replay_days: int
-    renewal_keeps_key: bool
-    status_failure: str
-    nat_session_seconds: int
-    silent_reports: int
-    silent_days: int
-    failure_limit: int
-    failure_window_seconds: int
-    password_failure_limit: int
-    password_failure_window_seconds: int
-    realms: list[str]
+class TenantSettings(BaseModel):
+    methods: list[str] = Field(description="Authentication methods that the tenant offers.")
+    tls_versions: list[str] = Field(description="TLS versions that are offered.")
+    replay_days: int = Field(
+        description="Days of requests that are replayed before a policy is published; 0 asks for no replay."
+    )
+    renewal_keeps_key: bool = Field(description="Whether devices may renew a certificate with the key it has.")
+    status_failure: str = Field(
+        description="What becomes of devices whose certificate's status cannot be found out: admitted "
+        "(soft) or refused (hard)."
+    )
+    nat_session_seconds: int = Field(
+        description="Session-Timeout in seconds for devices behind NASes that no request reaches; 0 for none."
+    )
+    silent_reports: int = Field(description="Interim reports that a session may miss before it has ended.")
+    silent_days: int = Field(
+        description="Days after which a silent session has ended whose NAS sends no interim reports."
+    )
+    failure_limit: int = Field(
+        description="Failed authentications of a device within the window, after which it is refused for a time."
+    )
+    failure_window_seconds: int = Field(description="The window in which failures are counted, in seconds.")
+    password_failure_limit: int = Field(
+        description="Wrong passwords per user name within the window, after which logins of that user are "
+        "rejected. Devices that the user has logged in from are counted separately."
+    )
+    password_failure_window_seconds: int = Field(
+        description="The window in which wrong passwords are counted, in seconds."
+    )
+    realms: list[str] = Field(
+        description="Realms and NetBIOS domains that are taken off user names: with CORP and corp.example, "
+        "CORP\\anna and anna@corp.example are anna."
+    )
 
 
-class WholeTenant(Tenant):
-    listeners: Listeners
-    settings: Settings
+class TenantDetail(Tenant):
+    listeners: Listeners = Field(description="Where NASes of the tenant send to.")
+    settings: TenantSettings = Field(description="The settings.")
 
 
-class NewTenant(Input):
-    slug: Slug = Field(examples=["hill-school"])
-    name: Name = Field("", examples=["Hill School"])
-    # Names that devices check in the RADIUS server's certificate; without any, one of the slug.
-    server_names: list[Annotated[str, Field(max_length=253)]] = Field(default=[], max_length=10)
-    # standard: what its administrators have let in comes in, nothing else. none: it denies everything.
-    policy: Literal["standard", "none"] = "standard"
-    # The tenant goes to a cell with this label; without one, to that with most free slots.
-    place: SlugOrNone = Field("", examples=["frankfurt"])
+class TenantInput(Input):
+    slug: Slug = Field(examples=["hill-school"], description="Its name in addresses: a DNS label.")
+    name: Name = Field("", examples=["Hill School"], description="Name, for people.")
+    server_names: list[Annotated[str, Field(max_length=253)]] = Field(
+        default=[], max_length=10, description="Names that devices check in the RADIUS server's certificate."
+    )
+    policy: Literal["standard", "none"] = Field(
+        "standard",
+        description="standard: what its administrators have let in comes in, nothing else. none: it denies everything.",
+    )
+    place: SlugOrNone = Field(
+        "",
+        examples=["frankfurt"],
+        description='Label of the cell that the tenant goes to; "": to that with most free slots.',
+    )
 
 
-class NewTenantOfMsp(NewTenant):
+class MspTenantInput(TenantInput):
     msp: str | None = Field(
         None,
         max_length=63,
@@ -106,31 +132,75 @@ class NewTenantOfMsp(NewTenant):
     )
 
 
-class TenantChange(Input):
-    name: Omittable[Name] = None
-    methods: Omittable[_Words] = Field(None, max_length=20, examples=[["eap-tls", "mab"]])
-    tls_versions: Omittable[_Words] = Field(None, max_length=5, examples=[["1.2", "1.3"]])
-    # 0 asks for no replay.
-    replay_days: Omittable[int] = Field(None, ge=0, le=tenants.MAX_REPLAY_DAYS)
-    renewal_keeps_key: Omittable[bool] = None
-    status_failure: Omittable[StatusFailure] = None
-    nat_session_seconds: Omittable[int] = Field(None, ge=0, le=tenants.NAT_SESSION_SECONDS[1])
-    silent_reports: Omittable[int] = Field(None, ge=1, le=1000)
-    silent_days: Omittable[int] = Field(None, ge=1, le=1000)
-    failure_limit: Omittable[int] = Field(None, ge=1, le=1_000_000)
-    failure_window_seconds: Omittable[int] = Field(None, ge=1, le=3_600)
-    password_failure_limit: Omittable[int] = Field(None, ge=1, le=1_000_000)
-    password_failure_window_seconds: Omittable[int] = Field(None, ge=1, le=3_600)
-    # All of them; [] takes off none.
+class TenantUpdate(Input):
+    name: Omittable[Name] = Field(None, description="Name, for people.")
+    methods: Omittable[_Words] = Field(
+        None, max_length=20, examples=[["eap-tls", "mab"]], description="Authentication methods that the tenant offers."
+    )
+    tls_versions: Omittable[_Words] = Field(
+        None, max_length=5, examples=[["1.2", "1.3"]], description="TLS versions that are offered."
+    )
+    replay_days: Omittable[int] = Field(
+        None,
+        ge=0,
+        le=tenants.MAX_REPLAY_DAYS,
+        description="Days of requests that are replayed before a policy is published; 0 asks for no replay.",
+    )
+    renewal_keeps_key: Omittable[bool] = Field(
+        None, description="Whether devices may renew a certificate with the key it has."
+    )
+    status_failure: Omittable[StatusFailureMode] = Field(
+        None,
+        description="What becomes of devices whose certificate's status cannot be found out: admitted "
+        "(soft) or refused (hard).",
+    )
+    nat_session_seconds: Omittable[int] = Field(
+        None,
+        ge=0,
+        le=tenants.NAT_SESSION_SECONDS[1],
+        description="Session-Timeout in seconds for devices behind NASes that no request reaches; 0 for none.",
+    )
+    silent_reports: Omittable[int] = Field(
+        None, ge=1, le=1000, description="Interim reports that a session may miss before it has ended."
+    )
+    silent_days: Omittable[int] = Field(
+        None,
+        ge=1,
+        le=1000,
+        description="Days after which a silent session has ended whose NAS sends no interim reports.",
+    )
+    failure_limit: Omittable[int] = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Failed authentications of a device within the window, after which it is refused for a time.",
+    )
+    failure_window_seconds: Omittable[int] = Field(
+        None, ge=1, le=3_600, description="The window in which failures are counted, in seconds."
+    )
+    password_failure_limit: Omittable[int] = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Wrong passwords per user name within the window, after which logins of that user are "
+        "rejected. Devices that the user has logged in from are counted separately.",
+    )
+    password_failure_window_seconds: Omittable[int] = Field(
+        None, ge=1, le=3_600, description="The window in which wrong passwords are counted, in seconds."
+    )
     realms: Omittable[list[Annotated[str, Field(max_length=253)]]] = Field(
-        None, max_length=MOST_REALMS, examples=[["CORP", "corp.example"]]
+        None,
+        max_length=MAX_REALMS,
+        examples=[["CORP", "corp.example"]],
+        description="Realms and NetBIOS domains that are taken off user names: with CORP and corp.example, "
+        "CORP\\anna and anna@corp.example are anna.",
     )
 
 
 @router.get("/msps/{msp}/tenants", operation_id="listTenants")
 def list_tenants(
     access: Lists,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
     status: Annotated[list[_Status] | None, Query()] = None,
 ) -> Page[Tenant]:
@@ -141,19 +211,19 @@ def list_tenants(
         return paging.ordered(rows, _tenant)
 
 
-@router.get("/tenants", operation_id="listSeenTenants")
+@router.get("/tenants", operation_id="listDiscoveredTenants")
 def list_seen_tenants(
     asked: Annotated[Asked, Depends(Mine())],
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
     status: Annotated[list[_Status] | None, Query()] = None,
     msp: Annotated[str, Query(max_length=63, description="Of this MSP: slug or id.")] = "",
-) -> Page[TenantOfMsp]:
+) -> Page[MspTenant]:
     """Those that the asker may read, whatever MSPs they are of: all of the platform, of own MSPs, of own grants. What
     asks for two factors is left out for who has shown one."""
-    has_two = asked.signed_in is None or asked.signed_in.has_two
+    has_two = asked.signed_in is None or asked.signed_in.has_two_factors
     with asked.among_tenants(Permission.TENANT_READ) as (session, reach):
-        rows = tenants.list_seen(
+        rows = tenants.list_visible(
             session,
             reach=reach,
             span=paging.span,
@@ -162,11 +232,11 @@ def list_seen_tenants(
             statuses=status or (),
             has_two_factors=has_two,
         )
-        return paging.ordered(rows, lambda row: TenantOfMsp(**_tenant(row).model_dump(), msp_id=row.msp_id))
+        return paging.ordered(rows, lambda row: MspTenant(**_tenant(row).model_dump(), msp_id=row.msp_id))
 
 
 @router.post("/tenants", status_code=201, operation_id="createTenant")
-def create_tenant(request: Request, names: Names, body: NewTenantOfMsp) -> WholeTenant:
+def create_tenant(request: Request, names: Names, body: MspTenantInput) -> TenantDetail:
     """With slot, first site, certificate authorities and server certificate. With the standard policy it is useful at
     once; `?wait=live` answers when its cell does."""
     with body_references():
@@ -175,12 +245,12 @@ def create_tenant(request: Request, names: Names, body: NewTenantOfMsp) -> Whole
 
 
 @router.post("/msps/{msp}/tenants", status_code=201, operation_id="createTenantOfMsp")
-def create_tenant_of_msp(request: Request, access: Creates, body: NewTenant) -> WholeTenant:
+def create_tenant_of_msp(request: Request, access: Creates, body: TenantInput) -> TenantDetail:
     """As `createTenant`."""
     return _create(request, access, body)
 
 
-def _create(request: Request, access: Access, body: NewTenant) -> WholeTenant:
+def _create(request: Request, access: Access, body: TenantInput) -> TenantDetail:
     with access.change() as change:
         # It takes a slot of a cell.
         enter_platform(change.session, msp_id=access.msp_id)
@@ -205,18 +275,18 @@ def _create(request: Request, access: Access, body: NewTenant) -> WholeTenant:
 
 
 @router.get("/tenants/{tenant}", operation_id="getTenant")
-def get_tenant(access: Reads) -> WholeTenant:
+def get_tenant(access: Reads) -> TenantDetail:
     with access.read() as session:
-        return access.shown(_whole(access, session, tenants.require(session, tenant_id=access.tenant_id)))
+        return access.shown(_whole(access, session, tenants.require_tenant(session, tenant_id=access.tenant_id)))
 
 
-@router.patch("/tenants/{tenant}", operation_id="changeTenant")
-def change_tenant(access: Manages, body: TenantChange) -> WholeTenant:
+@router.patch("/tenants/{tenant}", operation_id="updateTenant")
+def update_tenant(access: Manages, body: TenantUpdate) -> TenantDetail:
     """What is left out stays as it is. All of it is changed, or nothing."""
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
         _set(change.session, access, body.model_dump(exclude_unset=True, exclude_none=True))
-        row = tenants.require(change.session, tenant_id=access.tenant_id)
+        row = tenants.require_tenant(change.session, tenant_id=access.tenant_id)
         return change.answer(_whole(access, change.session, row))
 
 
@@ -224,22 +294,22 @@ def _set(session: Session, access: Access, given: dict[str, Any]) -> None:
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
     asked = {name: ",".join(given[name]) if name in given else None for name in ("methods", "tls_versions")}
     offer = parse_offer(**asked)
-    if offer != Offer(None, None):
-        tenants.set_offer(session, **who, offer=offer)
+    if offer != MethodOffer(None, None):
+        tenants.update_method_offer(session, **who, offer=offer)
     if "name" in given:
-        tenants.set_name(session, **who, name=given["name"])
+        tenants.rename_tenant(session, **who, name=given["name"])
     if "replay_days" in given:
-        tenants.set_replay_days(session, **who, days=given["replay_days"] or None)
+        tenants.update_replay_days(session, **who, days=given["replay_days"] or None)
     if "renewal_keeps_key" in given:
-        tenants.set_renewal(session, **who, keeps_key=given["renewal_keeps_key"])
+        tenants.update_renewal(session, **who, keeps_key=given["renewal_keeps_key"])
     if "status_failure" in given:
-        tenants.set_status_failure(session, **who, to=given["status_failure"])
+        tenants.update_status_failure(session, **who, to=given["status_failure"])
     if "nat_session_seconds" in given:
-        tenants.set_nat_session(session, **who, seconds=given["nat_session_seconds"])
+        tenants.update_nat_session(session, **who, seconds=given["nat_session_seconds"])
     if "realms" in given:
-        tenants.set_realms(session, **who, realms=given["realms"])
-    tenants.set_silence(session, **who, reports=given.get("silent_reports"), days=given.get("silent_days"))
-    tenants.set_failures(
+        tenants.update_realms(session, **who, realms=given["realms"])
+    tenants.update_silence(session, **who, reports=given.get("silent_reports"), days=given.get("silent_days"))
+    tenants.update_failure_limits(
         session,
         **who,
         limit=given.get("failure_limit"),
@@ -250,7 +320,7 @@ def _set(session: Session, access: Access, given: dict[str, Any]) -> None:
 
 
 @router.post("/tenants/{tenant}/suspend", operation_id="suspendTenant")
-def suspend_tenant(access: Manages) -> WholeTenant:
+def suspend_tenant(access: Manages) -> TenantDetail:
     """Nothing of the tenant is admitted until it is resumed, by whoever has suspended it or stands above."""
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
@@ -261,7 +331,7 @@ def suspend_tenant(access: Manages) -> WholeTenant:
 
 
 @router.post("/tenants/{tenant}/resume", operation_id="resumeTenant")
-def resume_tenant(access: Manages) -> WholeTenant:
+def resume_tenant(access: Manages) -> TenantDetail:
     """Ends a suspension; not what its MSP, the platform, or the end of a trial has ordered, where somebody below asks.
     A deletion is taken back by `restoreTenant`."""
     with access.change() as change:
@@ -286,13 +356,13 @@ def delete_tenant(
     access: Deletes,
     tenant: _Key,
     days: Annotated[int | None, Query(ge=msps.DELETION_DAYS[0], le=msps.DELETION_DAYS[1])] = None,
-) -> WholeTenant:
+) -> TenantDetail:
     """It is stopped at once, and all of it goes after `days`, or after as many as the MSP has set: until then it can be
     restored. Audit entries stay."""
     with access.change() as change:
         tenant_id = _enter(change.session, access, tenant)
         _require_match(change, access, tenant_id)
-        grace = days or msps.require(change.session, msp_id=access.msp_id).deletion_days
+        grace = days or msps.require_msp(change.session, msp_id=access.msp_id).deletion_days
         row = tenants.delete_tenant(
             change.session,
             actor=access.actor,
@@ -305,7 +375,7 @@ def delete_tenant(
 
 
 @router.post("/msps/{msp}/tenants/{tenant}/restore", operation_id="restoreTenant")
-def restore_tenant(access: Deletes, tenant: _Key) -> WholeTenant:
+def restore_tenant(access: Deletes, tenant: _Key) -> TenantDetail:
     """Takes a deletion back that has not been carried out; the tenant answers as before."""
     with access.change() as change:
         tenant_id = _enter(change.session, access, tenant)
@@ -317,7 +387,7 @@ def restore_tenant(access: Deletes, tenant: _Key) -> WholeTenant:
 
 
 def _require_match(change: Change, access: Access, tenant_id: TenantId) -> None:
-    row = tenants.require(change.session, tenant_id=tenant_id)
+    row = tenants.require_tenant(change.session, tenant_id=tenant_id)
     hold(change.session, row)
     change.require_match(_whole(access, change.session, row))
 
@@ -343,12 +413,12 @@ def _tenant(row: TenantRow) -> Tenant:
     )
 
 
-def _whole(access: Access, session: Session, row: TenantRow) -> WholeTenant:
+def _whole(access: Access, session: Session, row: TenantRow) -> TenantDetail:
     slot = cells.require_slot(session, tenant_id=row.id)
     address = cells.told_address(session, slot=slot, usual=settings_of(access.asked.request).radius_host)
-    settings = {name: getattr(row, name) for name in Settings.model_fields if name != "replay_days"}
-    return WholeTenant(
+    settings = {name: getattr(row, name) for name in TenantSettings.model_fields if name != "replay_days"}
+    return TenantDetail(
         **_tenant(row).model_dump(),
         listeners=Listeners(address=address, auth_port=slot.auth_port, acct_port=slot.acct_port),
-        settings=Settings(**settings, replay_days=row.replay_days or 0),
+        settings=TenantSettings(**settings, replay_days=row.replay_days or 0),
     )

@@ -12,7 +12,7 @@ from api.change import Observed
 from api.v1.inputs import Input, Name, PermissionNames
 from api.v1.moments import Moment
 from api.v1.owners import of_every_owner
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.api_tokens import service as tokens
@@ -24,35 +24,38 @@ router = APIRouter(tags=["tokens"])
 
 
 class Token(Observed):
-    id: UUID
-    name: str
-    # What the token's text begins with.
-    prefix: str
-    permissions: list[str]
-    expires_at: datetime
-    revoked_at: datetime | None
-    last_used_at: datetime | None
-    last_used_from: str | None
-    created_by: str
-    # The person who answers for it: it is good while that person has what it may do. null of the command line's.
-    maker: str | None
-    # The token that made it, and that it ends with.
-    parent_id: UUID | None
-    created_at: datetime
+    id: UUID = Field(description="Id; it stays.")
+    name: str = Field(description="Name, for people.")
+    prefix: str = Field(description="What the token's text begins with.")
+    permissions: list[str] = Field(
+        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md)."
+    )
+    expires_at: datetime = Field(description="When it ends.")
+    revoked_at: datetime | None = Field(description="When it was revoked.")
+    last_used_at: datetime | None = Field(description="When it was used last; null: never.")
+    last_used_from: str | None = Field(description="IP address that it was used from last.")
+    created_by: str = Field(description="Who made it.")
+    maker: str | None = Field(
+        description="E-mail address of the person who made it; null for a token of the command line or the platform."
+    )
+    parent_id: UUID | None = Field(description="The token that made it, with which it ends.")
+    created_at: datetime = Field(description="When it was made.")
 
     def observed(self) -> set[str]:
         return {"last_used_at", "last_used_from"}
 
 
-class MadeToken(Token):
-    # Shown this once.
-    token: str
+class CreatedToken(Token):
+    token: str = Field(description="The text of the token. Shown this once.")
 
 
-class NewToken(Input):
-    name: Name = Field(examples=["monitoring"])
-    permissions: PermissionNames = Field(examples=[["session.read"]])
-    expires_at: Moment
+class TokenInput(Input):
+    name: Name = Field(examples=["monitoring"], description="What it is for.")
+    permissions: PermissionNames = Field(
+        examples=[["session.read"]],
+        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md).",
+    )
+    expires_at: Moment = Field(description="When it ends.")
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
@@ -61,7 +64,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.get(f"{prefix}/tokens", operation_id=f"list{noun}Tokens")
     def list_tokens(
         access: Annotated[Access, read],
-        paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
         text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
         status: Annotated[list[TokenStatus] | None, Query()] = None,
     ) -> Page[Token]:
@@ -69,8 +72,8 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             rows = tokens.list_tokens(session, owner=access.owner, span=paging.span, text=text, statuses=status or ())
             return paging.ordered(rows, _token)
 
-    @router.post(f"{prefix}/tokens", status_code=201, operation_id=f"make{noun}Token")
-    def make_token(access: Annotated[Access, manage], body: NewToken) -> MadeToken:
+    @router.post(f"{prefix}/tokens", status_code=201, operation_id=f"create{noun}Token")
+    def make_token(access: Annotated[Access, manage], body: TokenInput) -> CreatedToken:
         """With permissions that the asker has himself, and while he has them. The token's text is in this answer alone.
 
         Made with a token, it ends with that one at the latest.
@@ -88,7 +91,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             change.session.refresh(made.row)
             change.located(made.row.id)
             shown = _token(made.row)
-            return change.answer(MadeToken(**shown.model_dump(), token=made.text), state=shown)
+            return change.answer(CreatedToken(**shown.model_dump(), token=made.text), state=shown)
 
     @router.get(f"{prefix}/tokens/{{token_id}}", operation_id=f"get{noun}Token")
     def get_token(access: Annotated[Access, read], token_id: UUID) -> Token:

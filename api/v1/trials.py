@@ -12,13 +12,13 @@ from api.access import Access, ChangesPlatform, ReadsPlatform
 from api.change import Change, Observed
 from api.sign_up.desk import desk_of
 from api.v1.inputs import Input, body_references
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.ids import TenantId
 from nac.models import Trial as TrialRow
 from nac.models.trial import TrialState
-from nac.trials import keeping
+from nac.trials import lifecycle
 from nac.trials import service as trials
 from nac.trials.repository import ORDERS
 
@@ -33,45 +33,47 @@ Converts = Annotated[
 
 
 class Trial(Observed):
-    tenant_id: UUID
-    # Slug of it.
-    tenant: str
-    organisation: str
-    email: str
-    state: TrialState
-    ends_at: datetime
-    # When its data goes.
-    purged_at: datetime
-    most_endpoints: int
-    most_authentications_a_day: int
-    # Since when it has more authentications than it may; null while it has not.
-    over_since: datetime | None
-    created_at: datetime
+    tenant_id: UUID = Field(description="Id of the tenant; null where it is of none.")
+    tenant: str = Field(description="Slug of the tenant.")
+    organisation: str = Field(description="Name of the organisation.")
+    email: str = Field(description="E-mail address.")
+    state: TrialState = Field(description="How far it is.")
+    ends_at: datetime = Field(description="When the trial ends.")
+    purged_at: datetime = Field(description="When its data goes, unless it is converted before.")
+    most_endpoints: int = Field(description="The most endpoints.")
+    most_authentications_a_day: int = Field(description="The most authentications of a day.")
+    over_since: datetime | None = Field(
+        description="Since when it has more authentications than it may; null while it has not."
+    )
+    created_at: datetime = Field(description="When it was made.")
 
     def observed(self) -> set[str]:
         return {"over_since"}
 
 
-class Conversion(Input):
-    # Slug of the MSP that the tenant goes to; "" where it stays.
-    msp: str = Field("", max_length=63, examples=["acme"])
+class TrialConversion(Input):
+    msp: str = Field(
+        "", max_length=63, examples=["acme"], description='Slug of the MSP that the tenant goes to; "" where it stays.'
+    )
 
 
-class Extension(Input):
-    days: int = Field(ge=1, le=keeping.MOST_DAYS, examples=[14])
+class TrialExtension(Input):
+    days: int = Field(
+        ge=1, le=lifecycle.MAX_EXTENSION_DAYS, examples=[14], description="By how many days it is longer."
+    )
 
 
 @router.get("", operation_id="listTrials")
 def list_trials(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     text: Annotated[str, Query(max_length=255, description="A part of organisation or e-mail address.")] = "",
     state: Annotated[list[TrialState] | None, Query()] = None,
 ) -> Page[Trial]:
     """Converted ones as well."""
     with access.read() as session:
         rows = trials.list_trials(session, span=paging.span, text=text, states=state or ())
-        slugs = trials.slugs_of(session, rows)
+        slugs = trials.slugs_by_tenant(session, rows)
         return paging.ordered(rows, lambda row: _shown(row, slugs.get(row.tenant_id, "")))
 
 
@@ -82,7 +84,7 @@ def get_trial(access: Reads, tenant_id: UUID) -> Trial:
 
 
 @router.post("/{tenant_id}/convert", operation_id="convertTrial")
-def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: Conversion) -> Trial:
+def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: TrialConversion) -> Trial:
     """The tenant stays, without the limits and the end of a trial. Ports, secret and rules stay as they are. Another
     MSP's people get everything there: `msp` takes `member.manage` as well."""
     if body.msp:
@@ -90,18 +92,18 @@ def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: Con
     with access.change() as change:
         _require_match(change, tenant_id)
         with body_references():
-            row = keeping.convert(
+            row = lifecycle.convert_trial(
                 change.session, desk_of(request), actor=access.actor, tenant_id=TenantId(tenant_id), msp=body.msp
             )
         return change.answer(_trial(change.session, row))
 
 
 @router.post("/{tenant_id}/extend", operation_id="extendTrial")
-def extend_trial(access: Changes, tenant_id: UUID, body: Extension) -> Trial:
+def extend_trial(access: Changes, tenant_id: UUID, body: TrialExtension) -> Trial:
     """From its end on or, where it has ended, from now; what its end has suspended goes on."""
     with access.change() as change:
         _require_match(change, tenant_id)
-        row = keeping.extend(change.session, actor=access.actor, tenant_id=TenantId(tenant_id), days=body.days)
+        row = lifecycle.extend_trial(change.session, actor=access.actor, tenant_id=TenantId(tenant_id), days=body.days)
         return change.answer(_trial(change.session, row))
 
 
@@ -111,7 +113,7 @@ def _require_match(change: Change, tenant_id: UUID) -> None:
 
 
 def _trial(session: Session, row: TrialRow) -> Trial:
-    return _shown(row, trials.slugs_of(session, [row])[row.tenant_id])
+    return _shown(row, trials.slugs_by_tenant(session, [row])[row.tenant_id])
 
 
 def _shown(row: TrialRow, slug: str) -> Trial:

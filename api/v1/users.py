@@ -13,13 +13,13 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
 from api.v1.moments import Moment
-from api.v1.paging import Ordered, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, sorted_by
 from nac.accounts.effects import OF_USERS
 from nac.accounts.permissions import Permission
 from nac.groups import USER_GROUPS
 from nac.models import User as UserRow
 from nac.users import service as users
-from nac.users.repository import ORDERS, Filter
+from nac.users.repository import ORDERS, UserFilter
 
 router = APIRouter(prefix="/tenants/{tenant}/users", tags=["users"])
 
@@ -30,62 +30,63 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *OF_US
 
 
 class User(BaseModel):
-    id: UUID
-    # In lower case, as it is compared.
-    name: str
-    # Rejected whatever the policy says.
-    disabled: bool
-    groups: list[str]
-    # What the password is stored for, besides PAP: each in a form of its own.
-    chap: bool
-    mschap: bool
-    valid_until: datetime | None
-    created_at: datetime
-    updated_at: datetime
+    id: UUID = Field(description="Id; it stays.")
+    name: str = Field(description="Name, in lower case, as it is compared.")
+    disabled: bool = Field(description="Rejected whatever the policy says.")
+    groups: list[str] = Field(description="Names of groups.")
+    chap: bool = Field(description="Whether the password itself is stored too, sealed: CHAP cannot do without it.")
+    mschap: bool = Field(
+        description="Whether an NT hash is stored too, sealed: MS-CHAP and PEAP cannot do without it; "
+        "whoever has it can sign in."
+    )
+    valid_until: datetime | None = Field(description="Rejected after this moment; null: no end.")
+    created_at: datetime = Field(description="When it was made.")
+    updated_at: datetime = Field(description="When it was changed last.")
 
 
-class NewPassword(Input):
-    # 8 characters to 128 octets; never shown.
-    password: _Password
-    # Stores the password itself, too, sealed: CHAP cannot do without it.
-    chap: bool | None = None
-    # Stores an NT hash, too, sealed: MS-CHAP and PEAP cannot do without it; whoever has it can sign in.
-    mschap: bool | None = None
+class UserPasswordInput(Input):
+    password: _Password = Field(description="8 characters to 128 octets; never shown.")
+    chap: bool | None = Field(
+        None, description="Stores the password itself too, sealed, for CHAP; null: as the tenant's methods need."
+    )
+    mschap: bool | None = Field(
+        None, description="Stores an NT hash too, sealed, for MS-CHAP and PEAP; null: as the tenant's methods need."
+    )
 
 
-class NewUser(NewPassword):
-    name: str = Field(max_length=253, examples=["ann"])
-    groups: GroupNames = Field(default=[])
-    valid_until: Moment | None = None
+class UserInput(UserPasswordInput):
+    name: str = Field(max_length=253, examples=["ann"], description="Name, for people.")
+    groups: GroupNames = Field(default=[], description="Names of groups.")
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
 
 
-class UserChange(Input):
-    # In place of those the user is in.
-    groups: Omittable[GroupNames] = None
-    # null: no end.
-    valid_until: Moment | None = None
-    disabled: Omittable[bool] = None
+class UserUpdate(Input):
+    groups: Omittable[GroupNames] = Field(
+        None, description="In place of those the user is in. Left out: stays as it is."
+    )
+    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    disabled: Omittable[bool] = Field(None, description="Rejected whatever the policy says.")
 
 
 @router.get("", operation_id="listUsers")
 def list_users(
     access: Reads,
-    paging: Annotated[Ordered, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     name: Annotated[str, Query(max_length=253, description="This one.")] = "",
     text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
     group: Annotated[str, Query(max_length=200)] = "",
     disabled: Annotated[bool | None, Query()] = None,
 ) -> Page[User]:
     """By name. A page may be short and yet have a `next`, where rare ones are looked for among many."""
-    wanted = Filter(name=users.fold_name(name), text=text, group=group, disabled=disabled)
+    wanted = UserFilter(name=users.fold_name(name), text=text, group=group, disabled=disabled)
     with access.read() as session:
         rows, searched = users.search_users(session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span)
         shown = {row.id: user for row, user in zip(rows, _users(session, access, rows), strict=True)}
         return paging.ordered(rows, lambda row: shown[row.id], searched=searched)
 
 
-@router.post("", status_code=201, operation_id="addUser")
-def add_user(access: Changes, body: NewUser) -> User:
+@router.post("", status_code=201, operation_id="createUser")
+def create_user(access: Changes, body: UserInput) -> User:
     seal = access.sealer.seal
     with access.change() as change, body_references():
         row = users.create_user(
@@ -103,26 +104,26 @@ def add_user(access: Changes, body: NewUser) -> User:
 @router.get("/{user}", operation_id="getUser")
 def get_user(access: Reads, user: _Key) -> User:
     with access.read() as session:
-        return access.shown(_user(session, access, users.require(session, tenant_id=access.tenant_id, key=user)))
+        return access.shown(_user(session, access, users.require_user(session, tenant_id=access.tenant_id, key=user)))
 
 
-@router.patch("/{user}", operation_id="changeUser")
-def change_user(access: Changes, user: _Key, body: UserChange) -> User:
+@router.patch("/{user}", operation_id="updateUser")
+def update_user(access: Changes, user: _Key, body: UserUpdate) -> User:
     """What is left out stays as it is; a name is never changed."""
     with access.change() as change:
         name = _require(change, access, user).name
         given = body.model_dump(exclude_unset=True)
         with body_references():
-            row = users.change_user(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name, **given)
+            row = users.update_user(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name, **given)
         return change.answer(_user(change.session, access, row))
 
 
-@router.put("/{user}/password", operation_id="changeUserPassword")
-def change_password(access: Changes, user: _Key, body: NewPassword) -> User:
+@router.put("/{user}/password", operation_id="updateUserPassword")
+def update_password(access: Changes, user: _Key, body: UserPasswordInput) -> User:
     """`chap` and `mschap` are as they were where they are left out."""
     with access.change() as change:
         name = _require(change, access, user).name
-        row = users.change_password(
+        row = users.update_password(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -133,17 +134,17 @@ def change_password(access: Changes, user: _Key, body: NewPassword) -> User:
         return change.answer(_user(change.session, access, row))
 
 
-@router.delete("/{user}", status_code=204, operation_id="removeUser")
-def remove_user(access: Changes, user: _Key) -> None:
+@router.delete("/{user}", status_code=204, operation_id="deleteUser")
+def delete_user(access: Changes, user: _Key) -> None:
     """Not while certificates that were issued to the user are good."""
     with access.change() as change:
         name = _require(change, access, user).name
-        users.remove_user(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name)
+        users.delete_user(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name)
         change.answer_nothing()
 
 
 def _require(change: Change, access: Access, key: str) -> UserRow:
-    row = users.require(change.session, tenant_id=access.tenant_id, key=key, lock=True)
+    row = users.require_user(change.session, tenant_id=access.tenant_id, key=key, lock=True)
     change.require_match(_user(change.session, access, row))
     return row
 

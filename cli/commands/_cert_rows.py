@@ -7,8 +7,8 @@ from cli.output import Row
 from nac.certificates import service as certificates
 from nac.certificates.holders import describe_holder
 from nac.models import Certificate
-from pki.issuing import locations_of
-from pki.names import sans_of
+from pki.issuance import read_locations
+from pki.names import read_sans
 
 
 def certificate_row(certificate: Certificate) -> dict[str, object]:
@@ -34,14 +34,14 @@ def full_row(session: Session, certificate: Certificate) -> Row:
     }
     if certificate.certificate_der is not None:
         loaded = x509.load_der_x509_certificate(certificate.certificate_der)
-        row["names"] = [str(item) for item in sans_of(loaded)]
+        row["names"] = [str(item) for item in read_sans(loaded)]
         row |= _locations(loaded)
     return row
 
 
 def _locations(certificate: x509.Certificate) -> dict[str, object]:
     """What the certificate itself tells of where its status is found."""
-    told = locations_of(certificate)
+    told = read_locations(certificate)
     if told is None:
         return {}
     return {"ocsp_url": told.ocsp, "crl_url": told.crl, "issuer_url": told.certificate}

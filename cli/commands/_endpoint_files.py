@@ -15,7 +15,7 @@ from nac.endpoints import files
 from nac.endpoints import service as endpoints
 from nac.endpoints.bulk import COLUMNS
 from nac.groups import ENDPOINT_GROUPS
-from nac.imports.table import guarded
+from nac.imports.table import escape_formula
 from nac.mac import display_mac
 from nac.models import Endpoint
 
@@ -78,7 +78,7 @@ def export(tenant: str, form: str, output: TextIO) -> None:
     for row in rows:
         cells = {**row, "groups": ";".join(row["groups"])}
         texts = [*(cells[name] for name in COLUMNS), *(row["attributes"].get(key, "") for key in keys)]
-        writer.writerow(map(guarded, texts))
+        writer.writerow(map(escape_formula, texts))
 
 
 def _row(endpoint: Endpoint, groups: tuple[str, ...]) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from cli.output import Row
 from nac.models import RetentionHold, RetentionNotice
-from nac.retention.logs import Limits
+from nac.retention.logs import LogLimits
 from nac.retention.plan import LogPlan
-from nac.sizes import size_text
+from nac.sizes import format_size
 
 
 def retention_row(log: LogPlan) -> Row:
@@ -50,7 +50,7 @@ def for_people(row: Row) -> Row:
     """Sizes with their units, where JSON has bytes."""
     names = {"bytes": "budget", "used_bytes": "used", "ceiling_bytes": "ceiling"}
     return {
-        names.get(name, name): size_text(value) if name in names and isinstance(value, int) else value
+        names.get(name, name): format_size(value) if name in names and isinstance(value, int) else value
         for name, value in row.items()
     }
 
@@ -80,7 +80,7 @@ def hold_row(hold: RetentionHold) -> Row:
     }
 
 
-def limits_row(log: str, limits: Limits) -> Row:
+def limits_row(log: str, limits: LogLimits) -> Row:
     return {
         "log": log,
         "floor_days": limits.floor_days,

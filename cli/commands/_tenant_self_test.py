@@ -25,7 +25,7 @@ def self_test(slug: str, as_json: bool) -> None:
     """
     domain = Domain()
     with domain.tenant(slug) as (session, tenant_id):
-        test_id = self_tests.start(session, actor=domain.actor, tenant_id=tenant_id).id
+        test_id = self_tests.start_self_test(session, actor=domain.actor, tenant_id=tenant_id).id
     row = _wait(domain, slug, test_id)
     if as_json:
         show_json({"id": row.id, "state": row.state, "passed": row.passed, "error": row.error, "checks": row.board})
@@ -47,7 +47,7 @@ def _wait(domain: Domain, slug: str, test_id: UUID) -> SelfTest:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         with domain.tenant(slug) as (session, tenant_id):
-            row = self_tests.require(session, tenant_id=tenant_id, test_id=test_id)
+            row = self_tests.require_self_test(session, tenant_id=tenant_id, test_id=test_id)
         if row.state in ("done", "failed"):
             return row
         if time.monotonic() > deadline:

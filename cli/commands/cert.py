@@ -26,7 +26,7 @@ from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Certificate
 from pki.names import San, parse_san
-from pki.requests import SigningRequest, read_signing_request
+from pki.signing_requests import SigningRequest, read_signing_request
 
 
 @click.group()
@@ -191,7 +191,7 @@ def list_(
 def expiring(slug: str | None, days: int, kinds: tuple[expiry.Kind, ...], as_json: bool) -> None:
     """List the authorities and certificates that end soon and have no successor, the first to end first.
 
-    What to do about each kind: docs/reference/pki.md, "What ends soon".
+    What to do about each kind: docs/reference/pki.md, "Expiry warnings".
     """
     domain, now = Domain(), utc_now()
     rows: list[Row] = []

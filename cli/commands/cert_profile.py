@@ -6,7 +6,7 @@ from cli.domain import Domain
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from nac.certificates import profiles
 from pki.keys import KEY_KINDS
-from pki.profiles import Profile
+from pki.profiles import CertificateProfile
 
 
 @click.group()
@@ -14,7 +14,7 @@ def command() -> None:
     """Certificate profiles as a tenant has them: how long certificates are valid, and with which kind of key."""
 
 
-def _row(profile: Profile) -> Row:
+def _row(profile: CertificateProfile) -> Row:
     return {
         "name": profile.name,
         "validity_days": profile.validity.days,

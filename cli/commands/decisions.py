@@ -16,7 +16,7 @@ from cli.output import Row, json_option, pages, printable, tenant_option
 from nac.decisions import service as decisions
 from nac.decisions.service import Log, LoggedDecision
 from nac.mac import display_mac, normalise_mac
-from nac.pools.extent import ATTRIBUTE as POOL_ATTRIBUTE
+from nac.pools.extent import ATTRIBUTE_BY_KIND as POOL_ATTRIBUTE
 from nac.reasons import REASONS
 
 _PAGE = 500

@@ -153,7 +153,7 @@ def revoke(name: str, tenant: str, as_json: bool) -> None:
 
 @command.command()
 @tenant_option
-@click.option("--form", type=click.Choice(list(supplicants.FORMS)), required=True, help="For which system.")
+@click.option("--form", type=click.Choice(list(supplicants.EXPORTERS)), required=True, help="For which system.")
 @ssid_option
 @click.option("--identity", default="device", show_default=True, help="What the device calls itself (EAP identity).")
 @click.option(
@@ -186,7 +186,7 @@ def profile(
         network = supplicants.describe_network(
             session, tenant_id=tenant_id, now=utc_now(), ssid=ssid, server_names=server_names
         )
-    files = supplicants.export(network, form=form, identity=identity, folder=device_folder)
+    files = supplicants.export_files(network, form=form, identity=identity, folder=device_folder)
     paths = _write(out, files)
     row: dict[str, object] = {"network": network.title, "server_names": list(network.server_names)}
     show_one(row | ({"files": paths} if as_json else paths), as_json=as_json)
@@ -214,6 +214,6 @@ def renewal(tenant: str, keeps_key: bool, as_json: bool) -> None:
     """Set whether a certificate is renewed with the key that it has, or with a new one alone, as at first."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        changed = tenants.set_renewal(session, actor=domain.actor, tenant_id=tenant_id, keeps_key=keeps_key)
+        changed = tenants.update_renewal(session, actor=domain.actor, tenant_id=tenant_id, keeps_key=keeps_key)
         row = {"tenant": changed.slug, "renewal_keeps_key": changed.renewal_keeps_key}
     show_one(row, as_json=as_json)

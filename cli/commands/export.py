@@ -23,7 +23,7 @@ from nac.exports.files import MANIFEST, Folder
 from nac.ids import TenantId
 from nac.models import ExportJob
 from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
-from nac.retention.logs import EXPORTED
+from nac.retention.logs import EXPORTED_LOGS
 
 _PAGE = 500
 _POLL_SECONDS = 0.5
@@ -36,7 +36,7 @@ def command() -> None:
 
 @command.command()
 @tenant_option
-@click.option("--log", type=click.Choice(EXPORTED), required=True, help="What is exported.")
+@click.option("--log", type=click.Choice(EXPORTED_LOGS), required=True, help="What is exported.")
 @click.option("--since", type=Since(), required=True, help="From then on: 15m, 1h, 2d ago, or a date and time (UTC).")
 @click.option("--until", type=Since(), help="To before then; now where not given.")
 @click.option("--format", "form", type=click.Choice(EXPORT_FORMATS), default="csv", show_default=True, help="Of files.")

@@ -14,12 +14,12 @@ from cli.fail import Refused, text_read
 from cli.output import Row, json_option, printable, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.identities import service as sources
-from nac.identities.answer import Answer
-from nac.identities.settings import KINDS
-from nac.identities.trying import begin_trial, run_trial
+from nac.identities.settings import SETTINGS_BY_KIND
+from nac.identities.source_probe import prepare_probe, run_probe
+from nac.identities.verifier_messages import VerificationResult
 from nac.ids import TenantId
 from nac.models import IdentitySource
-from nac.reasons import reason_of
+from nac.reasons import get_reason
 
 settings_file_option = click.option(
     "--file", "settings_file", type=click.File(encoding="utf-8"), help='Settings as a JSON object; "-": standard input.'
@@ -83,7 +83,7 @@ def _value(text: str) -> object:
 @command.command()
 @click.argument("name")
 @tenant_option
-@click.option("--kind", type=click.Choice(sorted(KINDS)), required=True)
+@click.option("--kind", type=click.Choice(sorted(SETTINGS_BY_KIND)), required=True)
 @settings_file_option
 @settings_option
 @secret_file_option
@@ -106,7 +106,7 @@ def add(
     secret = first_line(secret_file)
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        source = sources.add_source(
+        source = sources.create_source(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -116,7 +116,7 @@ def add(
             secret=secret,
             seal=domain.sealer.seal,
             reach=domain.settings.outbound_reach,
-            position=sources.USUAL_POSITION if position is None else position,
+            position=sources.DEFAULT_POSITION if position is None else position,
         )
         row = _row(session, tenant_id, source)
     show_one(row, as_json=as_json)
@@ -148,7 +148,7 @@ def set_(
     secret = first_line(secret_file)
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        source = sources.change_source(
+        source = sources.update_source(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -164,7 +164,7 @@ def set_(
     show_one(row, as_json=as_json)
 
 
-add_verb(command, "remove", sources.remove_source, key="name", help="Remove the identity source NAME.")
+add_verb(command, "remove", sources.delete_source, key="name", help="Remove the identity source NAME.")
 
 
 @command.command("list")
@@ -195,18 +195,18 @@ def test(name: str, tenant: str, user: str, password_file: TextIO | None, as_jso
         password = str(click.prompt("Password", hide_input=True))
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        trial = begin_trial(
+        trial = prepare_probe(
             session, actor=domain.actor, tenant_id=tenant_id, name=name, user=user, unseal=domain.sealer.open
         )
-    asked = run_trial(trial, reach=domain.settings.outbound_reach, user=user, password=password.encode())
+    asked = run_probe(trial, reach=domain.settings.outbound_reach, user=user, password=password.encode())
     answer, steps = asyncio.run(asked)
     _show_answer(answer, steps, as_json=as_json)
     if not answer.verified:
         raise click.exceptions.Exit(1)
 
 
-def _show_answer(answer: Answer, steps: list[str], *, as_json: bool) -> None:
-    reason = reason_of(answer.reason) if answer.reason else None
+def _show_answer(answer: VerificationResult, steps: list[str], *, as_json: bool) -> None:
+    reason = get_reason(answer.reason) if answer.reason else None
     row: Row = {
         "verified": answer.verified,
         "reason": answer.reason,

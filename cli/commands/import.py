@@ -9,9 +9,9 @@ import click
 from cli.domain import Domain
 from cli.fail import BAD_INPUT
 from cli.output import json_option, printable, show_json, tenant_option
+from nac.bulk_rows import OnExisting
 from nac.imports import jobs, service
-from nac.imports.document import MOST_BYTES, Document, refuse
-from nac.rows import Existing
+from nac.imports.document import MAX_FILE_BYTES, ImportDocument, unreadable_at
 
 
 @click.command()
@@ -21,7 +21,7 @@ from nac.rows import Existing
 @click.option("--dry-run", is_flag=True, help="Tell what would become of each line, and change nothing.")
 @click.option(
     "--existing",
-    type=click.Choice(get_args(Existing)),
+    type=click.Choice(get_args(OnExisting)),
     default="refuse",
     show_default=True,
     help="What becomes of those that are there already.",
@@ -32,7 +32,7 @@ from nac.rows import Existing
 @click.option("--mschap", is_flag=True, help="Store passwords for MS-CHAP, too.")
 @click.option(
     "--wrong",
-    type=click.Choice(get_args(service.Wrong)),
+    type=click.Choice(get_args(service.OnMistake)),
     default="refuse",
     show_default=True,
     help="Where lines are wrong: store nothing, or all but these.",
@@ -52,23 +52,27 @@ def command(
     """
     document = _read(form, file)
     domain = Domain()
-    given: dict[str, Any] = {"document": document, "options": service.Options(**options), "seal": domain.sealer.seal}
+    given: dict[str, Any] = {
+        "document": document,
+        "options": service.ImportOptions(**options),
+        "seal": domain.sealer.seal,
+    }
     if not dry_run:
         with domain.change(tenant, of_radiusd=bool(document.nases)) as (session, tenant_id):
             told = jobs.run_import(session, actor=domain.actor, tenant_id=tenant_id, form=form, **given)
         _show(told, as_json=as_json)
         return
     with domain.tenant(tenant) as (session, tenant_id):
-        told = jobs.preview(session, tenant_id=tenant_id, **given)
+        told = jobs.preview_import(session, tenant_id=tenant_id, **given)
     _show(told, as_json=as_json)
     if told["mistakes"]:
         raise click.exceptions.Exit(BAD_INPUT)
 
 
-def _read(form: str, file: Path) -> Document:
-    if file.stat().st_size > MOST_BYTES:
-        raise refuse(0, f"The file has more than {MOST_BYTES} bytes.", "Use several files.")
-    return service.read(form, file.read_bytes())
+def _read(form: str, file: Path) -> ImportDocument:
+    if file.stat().st_size > MAX_FILE_BYTES:
+        raise unreadable_at(0, f"The file has more than {MAX_FILE_BYTES} bytes.", "Use several files.")
+    return service.read_document(form, file.read_bytes())
 
 
 def _show(told: dict[str, Any], *, as_json: bool) -> None:

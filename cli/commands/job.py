@@ -60,7 +60,7 @@ def list_(as_json: bool, states: tuple[str, ...], limit: int, **owner: Any) -> N
 def show(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """Show the job ID: how far it is, and what came of it."""
     with owner_scope(Domain(), **owner) as (session, of):
-        row = _details(jobs.require(session, owner=of, job_id=job_id))
+        row = _details(jobs.require_job(session, owner=of, job_id=job_id))
     show_one(row, as_json=as_json)
 
 
@@ -72,7 +72,7 @@ def cancel(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """End the job ID; one that runs ends at its next step."""
     domain = Domain()
     with owner_scope(domain, **owner) as (session, of):
-        row = _details(jobs.cancel(session, actor=domain.actor, owner=of, job_id=job_id))
+        row = _details(jobs.cancel_job(session, actor=domain.actor, owner=of, job_id=job_id))
     show_one(row, as_json=as_json)
 
 
@@ -84,5 +84,5 @@ def retry(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """Begin the job ID again, which failed, from where it was."""
     domain = Domain()
     with owner_scope(domain, **owner) as (session, of):
-        row = _details(jobs.retry(session, actor=domain.actor, owner=of, job_id=job_id))
+        row = _details(jobs.retry_job(session, actor=domain.actor, owner=of, job_id=job_id))
     show_one(row, as_json=as_json)

@@ -7,7 +7,7 @@ import click
 from cli import environment
 from cli.fail import Refused
 from cli.output import Row, json_option, printable, show_json, show_list
-from nac.mail.mailbox import Kept, Mailbox
+from nac.mail.mailbox import Mailbox, StoredMail
 
 
 @click.group(invoke_without_command=True)
@@ -53,7 +53,7 @@ def show(mail_id: str, as_json: bool) -> None:
         click.echo(printable(line))
 
 
-def _row(kept: Kept) -> Row:
+def _row(kept: StoredMail) -> Row:
     at: datetime | None = kept.at
     return {
         "id": kept.id,

@@ -41,7 +41,7 @@ def add(
     domain = Domain()
     with owner_scope(domain, tenant=tenant, msp=msp) as (session, owner):
         row = _row(
-            members.add_member(
+            members.create_member(
                 session,
                 actor=domain.actor,
                 # Whoever has a shell on the server has everything.
@@ -79,5 +79,5 @@ def remove(member_id: UUID, tenant: str | None, msp: str | None, as_json: bool) 
     domain = Domain()
     with owner_scope(domain, tenant=tenant, msp=msp) as (session, owner):
         held = permissions_at(owner.level)
-        members.remove_member(session, actor=domain.actor, held=held, owner=owner, membership_id=member_id)
+        members.delete_member(session, actor=domain.actor, held=held, owner=owner, membership_id=member_id)
     show_one({"removed": member_id}, as_json=as_json)

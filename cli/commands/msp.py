@@ -6,8 +6,8 @@ from cli.domain import Domain
 from cli.fail import confirm
 from cli.output import Row, json_option, show_list, show_one
 from nac.models import Msp
+from nac.msps import lifecycle
 from nac.msps import service as msps
-from nac.msps import standing
 
 
 @click.group()
@@ -50,7 +50,7 @@ def set_(slug: str, name: str | None, deletion_days: int | None, as_json: bool) 
     domain = Domain()
     with domain.platform() as session:
         msp = msps.require_by_slug(session, slug=slug)
-        row = _row(msps.set_msp(session, actor=domain.actor, msp_id=msp.id, name=name, deletion_days=deletion_days))
+        row = _row(msps.update_msp(session, actor=domain.actor, msp_id=msp.id, name=name, deletion_days=deletion_days))
     show_one(row, as_json=as_json)
 
 
@@ -63,7 +63,7 @@ def suspend(slug: str, with_tenants: bool, as_json: bool) -> None:
     domain = Domain()
     with domain.platform() as session:
         msp_id = msps.require_by_slug(session, slug=slug).id
-        row = _row(standing.suspend_msp(session, actor=domain.actor, msp_id=msp_id, with_tenants=with_tenants))
+        row = _row(lifecycle.suspend_msp(session, actor=domain.actor, msp_id=msp_id, with_tenants=with_tenants))
     show_one(row, as_json=as_json)
 
 
@@ -75,7 +75,7 @@ def resume(slug: str, as_json: bool) -> None:
     domain = Domain()
     with domain.platform() as session:
         msp_id = msps.require_by_slug(session, slug=slug).id
-        row = _row(standing.resume_msp(session, actor=domain.actor, msp_id=msp_id))
+        row = _row(lifecycle.resume_msp(session, actor=domain.actor, msp_id=msp_id))
     show_one(row, as_json=as_json)
 
 
@@ -89,4 +89,4 @@ def delete(slug: str, yes: bool) -> None:
     domain = Domain()
     with domain.platform() as session:
         msp_id = msps.require_by_slug(session, slug=slug).id
-        standing.delete_msp(session, actor=domain.actor, msp_id=msp_id)
+        lifecycle.delete_msp(session, actor=domain.actor, msp_id=msp_id)

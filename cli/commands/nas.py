@@ -9,9 +9,9 @@ from cli.verbs import add_verb
 from nac.ids import TenantId
 from nac.models import Nas, Site
 from nac.nases import service as nases
-from nac.nases.mab import FORMS
-from nac.nases.notes import notes_of
-from nac.nases.signatures import Signing, find_signing, get_signing
+from nac.nases.mab import MAB_PASSWORD_FORMS
+from nac.nases.notes import list_notes
+from nac.nases.signatures import SigningHistory, find_signing_histories, get_signing_history
 from nac.sites import service as sites
 from nac.vendors import Vendor, all_vendors
 
@@ -60,7 +60,7 @@ def command() -> None:
     is_flag=True,
     help="Its answers to CoA and Disconnect carry a Message-Authenticator: others are left aside.",
 )
-@click.option("--mab-password", type=click.Choice(FORMS), default="mac", help=_MAB_FORM)
+@click.option("--mab-password", type=click.Choice(MAB_PASSWORD_FORMS), default="mac", help=_MAB_FORM)
 @click.option("--mab-text", prompt=True, prompt_required=False, hide_input=True, help=_MAB_TEXT)
 @click.option("--mab-by-name", is_flag=True, help=_MAB_BY_NAME)
 @json_option
@@ -84,7 +84,7 @@ def add(
     domain = Domain()
     with domain.change(tenant, of_radiusd=True) as (session, tenant_id):
         place = _find_site(session, tenant_id, site)
-        nas = nases.add_nas(
+        nas = nases.create_nas(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -127,7 +127,7 @@ def _vendor_row(vendor: Vendor, *, as_json: bool) -> Row:
     return named | {"cannot": [key for key, form in vendor.forms.items() if form.cannot]}
 
 
-def _row(nas: Nas, site: str, signing: Signing | None) -> Row:
+def _row(nas: Nas, site: str, signing: SigningHistory | None) -> Row:
     row = nases.describe(nas)
     del row["site_id"]
     seen = "" if signing is None or nas.require_message_authenticator else str(signing)
@@ -136,8 +136,8 @@ def _row(nas: Nas, site: str, signing: Signing | None) -> Row:
 
 def _one(session: Session, nas: Nas, site: Site) -> tuple[Row, list[str]]:
     """With its notes."""
-    signing = get_signing(session, nas)
-    return _row(nas, site.slug, signing), notes_of(session, nas=nas, site=site, signing=signing)
+    signing = get_signing_history(session, nas)
+    return _row(nas, site.slug, signing), list_notes(session, nas=nas, site=site, signing=signing)
 
 
 def _find_site(session: Session, tenant_id: TenantId, slug: str | None) -> Site:
@@ -174,7 +174,7 @@ def _find_site(session: Session, tenant_id: TenantId, slug: str | None) -> Site:
     default=None,
     help="Whether its answers to CoA and Disconnect need a Message-Authenticator.",
 )
-@click.option("--mab-password", type=click.Choice(FORMS), help=_MAB_FORM)
+@click.option("--mab-password", type=click.Choice(MAB_PASSWORD_FORMS), help=_MAB_FORM)
 @click.option("--mab-text", prompt=True, prompt_required=False, hide_input=True, help=_MAB_TEXT)
 @click.option("--mab-by-name/--no-mab-by-name", default=None, help=_MAB_BY_NAME)
 @json_option
@@ -201,7 +201,7 @@ def set_(
         raise click.UsageError("Give either --secret or --tenant-secret.")
     domain = Domain()
     with domain.change(tenant, of_radiusd=True) as (session, tenant_id):
-        nas = nases.set_nas(
+        nas = nases.update_nas(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -234,7 +234,7 @@ def _show(row: Row, notes: list[str], *, as_json: bool) -> None:
 add_verb(
     command,
     "remove",
-    nases.remove_nas,
+    nases.delete_nas,
     key="reference",
     metavar="NAS",
     help="Remove NAS, given by identifier, address or name.",
@@ -250,6 +250,6 @@ def list_(tenant: str, as_json: bool) -> None:
     with Domain().tenant(tenant) as (session, tenant_id):
         slugs = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
         found = nases.list_nases(session, tenant_id=tenant_id)
-        signing = find_signing(session, tenant_id=tenant_id, nases=found)
+        signing = find_signing_histories(session, tenant_id=tenant_id, nases=found)
         rows = [_row(nas, slugs[nas.site_id], signing.get(nas.id)) for nas in found]
     show_list(rows, as_json=as_json)

@@ -10,7 +10,7 @@ from cli.domain import Domain
 from cli.output import Row, json_option, show_list, show_one
 from nac.models import Person
 from nac.people import service as people
-from nac.sign_in import links, resetting, sessions
+from nac.sign_in import factor_reset, links, sign_ins
 
 
 @click.group()
@@ -34,7 +34,7 @@ def _account(domain: Domain, email: str) -> Iterator[tuple[Session, Person]]:
     with domain.platform() as session:
         person_id = people.require_by_email(session, email=email).id
     with domain.person(person_id) as session:
-        yield session, people.require(session, person_id=person_id)
+        yield session, people.require_person(session, person_id=person_id)
 
 
 @command.command()
@@ -45,15 +45,15 @@ def add(email: str, name: str, as_json: bool) -> None:
     """Make the account EMAIL, and a link with which that person sets a password; it is shown this once."""
     domain = Domain()
     with domain.platform() as session:
-        person_id = people.ensure_person(session, email=email, name=name)
+        person_id = people.get_or_create_person(session, email=email, name=name)
     with domain.person(person_id) as session:
-        person = people.require(session, person_id=person_id)
+        person = people.require_person(session, person_id=person_id)
         row = {**_row(person), **_link(domain, session, person)}
     show_one(row, as_json=as_json)
 
 
 def _link(domain: Domain, session: Session, person: Person) -> Row:
-    made = links.make_link(session, actor=domain.actor, person=person)
+    made = links.create_link(session, actor=domain.actor, person=person)
     return {"token": made.text, "token_expires_at": made.expires_at}
 
 
@@ -75,7 +75,7 @@ def reset_factors(email: str, as_json: bool) -> None:
     """Remove the authenticator app, passkeys and recovery codes of EMAIL, who has lost them; sign it out everywhere."""
     domain = Domain()
     with _account(domain, email) as (session, person):
-        resetting.reset_factors(session, actor=domain.actor, person=person)
+        factor_reset.reset_factors(session, actor=domain.actor, person=person)
         row = _row(person)
     show_one(row, as_json=as_json)
 
@@ -87,7 +87,7 @@ def sign_out(email: str, as_json: bool) -> None:
     """End all that EMAIL is signed in to."""
     domain = Domain()
     with _account(domain, email) as (session, person):
-        row = {"email": person.email, "ended": sessions.end_all(session, actor=domain.actor, person=person)}
+        row = {"email": person.email, "ended": sign_ins.end_all(session, actor=domain.actor, person=person)}
     show_one(row, as_json=as_json)
 
 

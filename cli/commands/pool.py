@@ -17,9 +17,9 @@ from nac.ids import TenantId
 from nac.mac import display_mac
 from nac.models import PoolAddress
 from nac.pools import service as pools
-from nac.pools.extent import ATTRIBUTE, Kind
-from nac.pools.repository import LEASES
-from nac.pools.service import Options, PoolState
+from nac.pools.extent import ATTRIBUTE_BY_KIND, PoolKind
+from nac.pools.repository import LEASE_ORDERS
+from nac.pools.service import PoolOptions, PoolState
 
 F = TypeVar("F", bound=Callable[..., object])
 _PAGE = 500
@@ -40,7 +40,7 @@ def _options(command: F) -> F:
         click.option("--stock", type=int, metavar="NUMBER", help="How many addresses a cell keeps ready. [1024]"),
         click.option(
             "--when-empty",
-            type=click.Choice(pools.WHEN_EMPTY),
+            type=click.Choice(pools.WHEN_EMPTY_CHOICES),
             help="Where no address is left: deny the device, or admit it without. [deny]",
         ),
         click.option("--exclude", "exclusions", metavar="RANGE", multiple=True, help="Not these; several times."),
@@ -49,16 +49,20 @@ def _options(command: F) -> F:
     return command
 
 
-def _read(when_empty: str | None, stock: int | None, grace: timedelta | None, quarantine: timedelta | None) -> Options:
+def _read(
+    when_empty: str | None, stock: int | None, grace: timedelta | None, quarantine: timedelta | None
+) -> PoolOptions:
     seconds = (None if each is None else int(each.total_seconds()) for each in (grace, quarantine))
-    return Options(when_empty, stock, *seconds)
+    return PoolOptions(when_empty, stock, *seconds)
 
 
 @command.command()
 @click.argument("name")
 @tenant_option
 @click.option("--range", "ranges", metavar="RANGE", multiple=True, required=True, help="10.1.0.0/24; several times.")
-@click.option("--kind", type=click.Choice(pools.KINDS), default="ipv4", show_default=True, help="What devices get.")
+@click.option(
+    "--kind", type=click.Choice(pools.POOL_KINDS), default="ipv4", show_default=True, help="What devices get."
+)
 @click.option("--prefix-length", type=int, metavar="BITS", help="Of IPv6 prefixes. [64, delegated: 56]")
 @_site_option
 @_options
@@ -67,7 +71,7 @@ def add(
     name: str,
     tenant: str,
     ranges: tuple[str, ...],
-    kind: Kind,
+    kind: PoolKind,
     prefix_length: int | None,
     site: str,
     exclusions: tuple[str, ...],
@@ -85,7 +89,7 @@ def add(
     domain = Domain()
     options = _read(when_empty, stock, grace, quarantine)
     with domain.change(tenant) as (session, tenant_id):
-        pools.add_pool(
+        pools.create_pool(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -141,7 +145,7 @@ def set_(
     domain = Domain()
     options = _read(when_empty, stock, grace, quarantine)
     with domain.change(tenant) as (session, tenant_id):
-        pools.set_pool(
+        pools.update_pool(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -181,7 +185,7 @@ def remove(name: str, tenant: str, site: str, as_json: bool) -> None:
     """Remove the pool NAME, once no policy names it; it goes when the last device has given up its address."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        gone = pools.remove_pool(session, actor=domain.actor, tenant_id=tenant_id, name=name, site=site)
+        gone = pools.delete_pool(session, actor=domain.actor, tenant_id=tenant_id, name=name, site=site)
     show_one({"removed": name, "gone": gone}, as_json=as_json)
 
 
@@ -225,8 +229,8 @@ def leases(name: str, tenant: str, site: str, mac: str, address: str, limit: int
         )
 
     with Domain().tenant(tenant) as (session, tenant_id):
-        names = pools.names_of(session, tenant_id=tenant_id)
-        found = chain.from_iterable(LEASES.pages(fetch, size=min(limit, _PAGE)))
+        names = pools.pool_names_by_id(session, tenant_id=tenant_id)
+        found = chain.from_iterable(LEASE_ORDERS.pages(fetch, size=min(limit, _PAGE)))
         rows = [_lease(each, names) for each in islice(found, limit)]
     show_list(rows, as_json=as_json)
 
@@ -239,15 +243,15 @@ def release(address: str, tenant: str, as_json: bool) -> None:
     """Take ADDRESS from the device that has it, once no session holds it: after its quarantine anybody may get it."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        names = pools.names_of(session, tenant_id=tenant_id)
-        found = pools.release(session, actor=domain.actor, tenant_id=tenant_id, address=address)
+        names = pools.pool_names_by_id(session, tenant_id=tenant_id)
+        found = pools.release_address(session, actor=domain.actor, tenant_id=tenant_id, address=address)
         row = _lease(found, names)
     show_one(row, as_json=as_json)
 
 
 def _shown(session: Session, tenant_id: TenantId, name: str, site: str) -> Row:
-    state = pools.pool_state(session, tenant_id=tenant_id, name=name, site=site)
-    return {**_row(state), "cells": pools.cells_of(session, pool=state.pool)}
+    state = pools.get_pool_state(session, tenant_id=tenant_id, name=name, site=site)
+    return {**_row(state), "cells": pools.count_by_cell(session, pool=state.pool)}
 
 
 def _row(state: PoolState) -> Row:
@@ -256,7 +260,7 @@ def _row(state: PoolState) -> Row:
         "name": pool.name,
         "site": state.site,
         "kind": pool.kind,
-        "attribute": ATTRIBUTE[pool.kind],
+        "attribute": ATTRIBUTE_BY_KIND[pool.kind],
         "ranges": list(pool.ranges),
         "exclusions": list(pool.exclusions),
         "prefix_length": pool.prefix_length,

@@ -17,10 +17,10 @@ from nac.db.orders import Span
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Redecision
-from nac.models.redecision import MODES
+from nac.models.redecision import REDECISION_MODES
 from nac.policies import service as policies
 from nac.redecisions import service as redecisions
-from nac.redecisions.settings import FLOOR
+from nac.redecisions.settings import MIN_CEILING
 
 _PAGE = 500
 _SHOWN = 20
@@ -54,7 +54,7 @@ def preview(tenant: str, slug: str, draft: BinaryIO | None, number: int | None, 
         )
     with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
         drafts = {} if in_force else _drafts(session, tenant_id, slug, draft, number)
-        found = redecisions.preview(session, tenant_id=tenant_id, drafts=drafts)
+        found = redecisions.preview_redecision(session, tenant_id=tenant_id, drafts=drafts)
     tallies = found.tallies
     row = {
         "sessions": tallies.sessions,
@@ -77,7 +77,7 @@ def _drafts(
     policy = policies.find_policy(session, tenant_id=tenant_id, slug=slug)
     if draft is not None:
         return {policy.id: read_document(draft)}
-    version = policies.require_newest(session, tenant_id=tenant_id, slug=policy.slug, number=number)
+    version = policies.require_newest_version(session, tenant_id=tenant_id, slug=policy.slug, number=number)
     return {policy.id: version.document}
 
 
@@ -88,8 +88,8 @@ def start(tenant: str, as_json: bool) -> None:
     """Look at every live session now, and send what differs."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        run = redecisions.start(session, actor=domain.actor, tenant_id=tenant_id)
-        row = redecisions.short_row(run)
+        run = redecisions.start_redecision(session, actor=domain.actor, tenant_id=tenant_id)
+        row = redecisions.summary_row(run)
     show_one(row, as_json=as_json)
 
 
@@ -105,7 +105,7 @@ def list_command(tenant: str, limit: int, as_json: bool) -> None:
 
     with Domain().tenant(tenant) as (session, tenant_id):
         found = islice(chain.from_iterable(redecisions.ORDERS.pages(fetch, size=min(limit, _PAGE))), limit)
-        rows = [redecisions.short_row(run) for run in found]
+        rows = [redecisions.summary_row(run) for run in found]
     show_list(rows, as_json=as_json)
 
 
@@ -116,7 +116,7 @@ def list_command(tenant: str, limit: int, as_json: bool) -> None:
 def show(tenant: str, number: int, as_json: bool) -> None:
     """Show what the re-decision ID of list found, and how far it was sent."""
     with Domain().tenant(tenant) as (session, tenant_id):
-        run = redecisions.require(session, tenant_id=tenant_id, number=number)
+        run = redecisions.require_redecision(session, tenant_id=tenant_id, number=number)
         row = redecisions.redecision_row(session, run)
     _show(row, as_json=as_json)
 
@@ -129,8 +129,8 @@ def approve(tenant: str, number: int, as_json: bool) -> None:
     """Send what the re-decision ID has found, which waits for it: for a preview, or because it disconnects many."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        run = redecisions.approve(session, actor=domain.actor, tenant_id=tenant_id, number=number)
-        row = redecisions.short_row(run)
+        run = redecisions.approve_redecision(session, actor=domain.actor, tenant_id=tenant_id, number=number)
+        row = redecisions.summary_row(run)
     show_one(row, as_json=as_json)
 
 
@@ -142,21 +142,23 @@ def stop(tenant: str, number: int, as_json: bool) -> None:
     """Send no more of the re-decision ID, and withdraw what is queued; what NASes have done stays done."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        withdrawn = redecisions.stop(session, actor=domain.actor, tenant_id=tenant_id, number=number)
-        run = redecisions.require(session, tenant_id=tenant_id, number=number)
-        row = {**redecisions.short_row(run), "withdrawn": withdrawn}
+        withdrawn = redecisions.stop_redecision(session, actor=domain.actor, tenant_id=tenant_id, number=number)
+        run = redecisions.require_redecision(session, tenant_id=tenant_id, number=number)
+        row = {**redecisions.summary_row(run), "withdrawn": withdrawn}
     show_one(row, as_json=as_json)
 
 
 @command.command("set")
 @tenant_option
-@click.option("--mode", type=click.Choice(MODES), help="What becomes of changes: nothing, a preview, or requests.")
+@click.option(
+    "--mode", type=click.Choice(REDECISION_MODES), help="What becomes of changes: nothing, a preview, or requests."
+)
 @click.option("--per-second", type=int, metavar="N", help="Requests to the NASes of the tenant, 1 to 500.")
 @click.option(
     "--ceiling-percent",
     type=int,
     metavar="N",
-    help=f"More disconnects than that of all live sessions wait for approval; up to {FLOOR} never do.",
+    help=f"More disconnects than that of all live sessions wait for approval; up to {MIN_CEILING} never do.",
 )
 @click.option("--ceiling-sessions", type=int, metavar="N", help="The same, as a number of sessions.")
 @click.option(
@@ -170,7 +172,7 @@ def set_(tenant: str, as_json: bool, **given: Unpack[_Given]) -> None:
     """Change what the tenant wants of re-decisions, or show it where nothing is given."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        found = redecisions.set_settings(session, actor=domain.actor, tenant_id=tenant_id, **given)
+        found = redecisions.update_settings(session, actor=domain.actor, tenant_id=tenant_id, **given)
     show_one(asdict(found), as_json=as_json)
 
 

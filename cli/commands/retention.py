@@ -18,20 +18,20 @@ from cli.fail import confirm
 from cli.output import json_option, show_json, show_list, show_one, tenant_option
 from nac.models.export import EXPORT_FORMATS
 from nac.retention import clock, holds, service
-from nac.retention.logs import DEFAULT_LIMITS, LOG_NAMES, Limits
+from nac.retention.logs import DEFAULT_LIMITS, LOG_NAMES, LogLimits
 from nac.retention.plan import LogPlan
-from nac.retention.service import DEFAULT, Default
-from nac.retention.terms import WAITING
-from nac.sizes import UNITS
+from nac.retention.service import DEFAULT, DefaultChoice
+from nac.retention.terms import NOTICE_PERIOD
+from nac.sizes import SIZE_UNITS
 
-_UNITS = {"": 1, **UNITS}
+_UNITS = {"": 1, **SIZE_UNITS}
 log_option = click.option("--log", type=click.Choice(LOG_NAMES), required=True, help="Which log.")
 
 
-class Days(click.ParamType[int | Default]):
+class Days(click.ParamType[int | DefaultChoice]):
     name = "DAYS|default"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | Default:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | DefaultChoice:
         if value == DEFAULT:
             return DEFAULT
         if not re.fullmatch(r"\d{1,6}", str(value)):
@@ -39,12 +39,12 @@ class Days(click.ParamType[int | Default]):
         return int(str(value))
 
 
-class Size(click.ParamType[int | Default]):
+class Size(click.ParamType[int | DefaultChoice]):
     """10GB, 500MB, a number of bytes; 1 KB is 1,024 bytes."""
 
     name = "SIZE|none"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | Default:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | DefaultChoice:
         if value in ("none", DEFAULT):
             return DEFAULT
         size = re.fullmatch(r"(\d{1,15})(KB|MB|GB|TB|)", str(value).upper())
@@ -64,7 +64,7 @@ def command() -> None:
 def show(tenant: str, as_json: bool) -> None:
     """Show what is kept of each log, what it uses (an estimate), and what is going to be deleted early."""
     with Domain().tenant(tenant) as (session, tenant_id):
-        logs = list(service.show(session, tenant_id=tenant_id).values())
+        logs = list(service.get_log_plans(session, tenant_id=tenant_id).values())
     if as_json:
         show_json([retention_row(log) for log in logs])
         return
@@ -94,22 +94,22 @@ def _tell_notices(log: LogPlan) -> None:
 def set_command(
     tenant: str,
     log: str,
-    days: int | Default | None,
-    size: int | Default | None,
+    days: int | DefaultChoice | None,
+    size: int | DefaultChoice | None,
     export_format: str | None,
     yes: bool,
     as_json: bool,
 ) -> None:
     """Set how much of a log is kept; what is not given stays as it is. Less takes effect a week later."""
     domain = Domain()
-    change = service.Change(log=log, days=days, bytes=size, export_format=export_format)
+    change = service.RetentionChange(log=log, days=days, bytes=size, export_format=export_format)
     if not yes:
         with domain.tenant(tenant) as (session, tenant_id):
-            lost = _lost(service.foresee(session, tenant_id=tenant_id, change=change))
+            lost = _lost(service.preview_change(session, tenant_id=tenant_id, change=change))
         if lost:
-            confirm(f"{lost} In {WAITING.days} days that takes effect. Do it?")
+            confirm(f"{lost} In {NOTICE_PERIOD.days} days that takes effect. Do it?")
     with domain.tenant(tenant) as (session, tenant_id):
-        after = service.change(session, actor=domain.actor, tenant_id=tenant_id, change=change)
+        after = service.update_retention(session, actor=domain.actor, tenant_id=tenant_id, change=change)
     row = retention_row(after)
     shown = for_people({name: row[name] for name in row if name != "notices"})
     show_one(row if as_json else shown, as_json=as_json)
@@ -144,7 +144,7 @@ def trust_clock() -> None:
     """Say that the time is right, where it was not believed: what is due is deleted again."""
     domain = Domain()
     with domain.platform() as session:
-        clock.trust(session, actor=domain.actor)
+        clock.trust_clock(session, actor=domain.actor)
 
 
 @command.group()
@@ -166,7 +166,7 @@ def hold_set(
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         row = hold_row(
-            holds.set_hold(
+            holds.create_hold(
                 session,
                 actor=domain.actor,
                 tenant_id=tenant_id,
@@ -211,7 +211,7 @@ def limits() -> None:
 def limits_show(as_json: bool) -> None:
     """Show floor, default and ceiling of each log."""
     with Domain().platform() as session:
-        rows = [limits_row(log, each) for log, each in service.show_limits(session).items()]
+        rows = [limits_row(log, each) for log, each in service.get_limits(session).items()]
     show_list(rows if as_json else list(map(for_people, rows)), as_json=as_json)
 
 
@@ -229,7 +229,7 @@ def limits_set(
     floor_days: int | None,
     default_days: int | None,
     ceiling_days: int | None,
-    ceiling_bytes: int | Default | None,
+    ceiling_bytes: int | DefaultChoice | None,
     reset: bool,
     yes: bool,
     as_json: bool,
@@ -240,21 +240,21 @@ def limits_set(
     """
     domain = Domain()
     with domain.platform() as session:
-        now = service.show_limits(session)[service.require_log(log)]
+        now = service.get_limits(session)[service.require_log(log)]
     most = now.ceiling_bytes if ceiling_bytes is None else ceiling_bytes
-    wanted = Limits(
+    wanted = LogLimits(
         now.floor_days if floor_days is None else floor_days,
         now.default_days if default_days is None else default_days,
         now.ceiling_days if ceiling_days is None else ceiling_days,
         None if most == DEFAULT else most,
     )
-    service.require_order(wanted)
-    if not yes and service.is_less(now, DEFAULT_LIMITS[service.require_log(log)] if reset else wanted):
+    service.require_ordered_limits(wanted)
+    if not yes and service.allows_less(now, DEFAULT_LIMITS[service.require_log(log)] if reset else wanted):
         confirm(
-            f"What tenants have of the {log} log beyond that will be deleted, {WAITING.days} days later."
+            f"What tenants have of the {log} log beyond that will be deleted, {NOTICE_PERIOD.days} days later."
             " Shorten it for all?"
         )
     with domain.platform() as session:
-        made = service.change_limits(session, actor=domain.actor, log=log, limits=None if reset else wanted)
+        made = service.update_limits(session, actor=domain.actor, log=log, limits=None if reset else wanted)
     row = limits_row(log, made)
     show_one(row if as_json else for_people(row), as_json=as_json)

@@ -11,7 +11,7 @@ from cli.fail import text_read
 from cli.output import Row, json_option, show_one, tenant_option
 from nac.clock import utc_now
 from nac.models import Certificate, ScepWebhook
-from nac.scep import registration, service, webhooks
+from nac.scep import registration_authority, service, webhook_config
 from nac.scep.settings import WebhookSettings
 
 
@@ -30,10 +30,12 @@ def show(tenant: str, as_json: bool) -> None:
     """
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        current, *_ = registration.ensure(session, tenant_id=tenant_id, signing=domain.signing, now=utc_now())
-        webhook = webhooks.find(session, tenant_id=tenant_id)
-    row = {"url": service.address_of(domain.settings.public_url, tenant), **_registration(current)}
-    show_one(row | {"webhook": webhook and webhooks.settings_of(webhook).url}, as_json=as_json)
+        current, *_ = registration_authority.ensure_registration_authority(
+            session, tenant_id=tenant_id, signing=domain.signing, now=utc_now()
+        )
+        webhook = webhook_config.find_webhook_row(session, tenant_id=tenant_id)
+    row = {"url": service.build_scep_url(domain.settings.public_url, tenant), **_registration(current)}
+    show_one(row | {"webhook": webhook and webhook_config.parse_settings(webhook).url}, as_json=as_json)
 
 
 def _registration(row: Certificate) -> Row:
@@ -78,10 +80,10 @@ def webhook(
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         if remove:
-            webhooks.remove_webhook(session, actor=domain.actor, tenant_id=tenant_id)
+            webhook_config.delete_webhook(session, actor=domain.actor, tenant_id=tenant_id)
             row: Row = {"webhook": None}
         elif url is None:
-            row = _webhook(webhooks.require(session, tenant_id=tenant_id))
+            row = _webhook(webhook_config.require_webhook(session, tenant_id=tenant_id))
         else:
             settings = WebhookSettings(
                 url=url,
@@ -90,7 +92,7 @@ def webhook(
                 networks=networks,
                 ca_certificate=ca_certificate,
             )
-            secret = webhooks.set_webhook(
+            secret = webhook_config.set_webhook(
                 session,
                 actor=domain.actor,
                 tenant_id=tenant_id,
@@ -98,12 +100,12 @@ def webhook(
                 sealer=domain.sealer,
                 now=utc_now(),
             )
-            row = {**_webhook(webhooks.require(session, tenant_id=tenant_id)), "secret": secret}
+            row = {**_webhook(webhook_config.require_webhook(session, tenant_id=tenant_id)), "secret": secret}
     show_one(row, as_json=as_json)
 
 
 def _webhook(row: ScepWebhook) -> Row:
-    settings = webhooks.settings_of(row)
+    settings = webhook_config.parse_settings(row)
     return {
         "webhook": settings.url,
         "profile": settings.profile,

@@ -8,10 +8,10 @@ import click
 from cli.domain import Domain
 from cli.output import Row, json_option, pages, show_json, show_list, show_one, tenant_option
 from nac.clock import utc_now
-from nac.models.secret_rotation import AT_END, AtEnd
+from nac.models.secret_rotation import ROTATION_END_ACTIONS, RotationEndAction
 from nac.secret_rotations import service as rotations
-from nac.secret_rotations.plan import advise, steps
-from nac.secret_rotations.service import Status
+from nac.secret_rotations.instructions import advise_nas, list_steps
+from nac.secret_rotations.service import RotationStatus
 from nac.snippets import service as snippets
 
 _nas_option = click.option("--nas", default="", help="With a secret of its own; without it, the tenant's is meant.")
@@ -23,16 +23,16 @@ def command() -> None:
     """Secrets change over: begin, look, then finish or cancel (docs/how-to/secret-rotation.md)."""
 
 
-def _row(status: Status) -> Row:
+def _row(status: RotationStatus) -> Row:
     row = status.rotation
-    stage = rotations.stage_of(row, utc_now())
+    stage = rotations.get_stage(row, utc_now())
     return {
         "of": status.nas.name if status.nas else "tenant",
         "state": stage,
         "ends_at": row.ends_at,
         "at_end": row.at_end,
         "nases": ", ".join(f"{count} {state}" for state, count in sorted(status.counts.items())),
-        "plan": steps(status, stage),
+        "plan": list_steps(status, stage),
     }
 
 
@@ -47,7 +47,14 @@ def _show(row: Row, *, as_json: bool) -> None:
         click.echo(f"{number}. {step}")
 
 
-def _step(slug: str, step: Callable[..., Status], *, as_json: bool, is_sealing: bool = True, **given: Any) -> None:  # noqa: ANN401 -- the step's own arguments
+def _step(
+    slug: str,
+    step: Callable[..., RotationStatus],
+    *,
+    as_json: bool,
+    is_sealing: bool = True,
+    **given: Any,  # noqa: ANN401 -- the step's own arguments
+) -> None:
     domain = Domain()
     if is_sealing:
         given["sealer"] = domain.sealer
@@ -61,11 +68,11 @@ def _step(slug: str, step: Callable[..., Status], *, as_json: bool, is_sealing: 
 @_nas_option
 @click.option("--secret", metavar="TEXT", help="16 to 128 characters; one is made where none is given.")
 @click.option("--hours", type=int, default=168, show_default=True, help="Of the window.")
-@click.option("--at-end", type=click.Choice(AT_END), default="finish", show_default=True)
+@click.option("--at-end", type=click.Choice(ROTATION_END_ACTIONS), default="finish", show_default=True)
 @json_option
-def begin(tenant: str, nas: str, secret: str | None, hours: int, at_end: AtEnd, as_json: bool) -> None:
+def begin(tenant: str, nas: str, secret: str | None, hours: int, at_end: RotationEndAction, as_json: bool) -> None:
     """From when it is open both secrets work, each NAS with the one that it has."""
-    _step(tenant, rotations.begin, as_json=as_json, nas=nas, secret=secret, hours=hours, at_end=at_end)
+    _step(tenant, rotations.start_rotation, as_json=as_json, nas=nas, secret=secret, hours=hours, at_end=at_end)
 
 
 @command.command()
@@ -98,7 +105,7 @@ def nases(tenant: str, nas: str, state: str | None, as_json: bool) -> None:
                 "state": each.state,
                 "new_since": each.new_since,
                 "source": each.source or each.address,
-                "way": advise(each).way,
+                "way": advise_nas(each).way,
             }
             for page in found
             for each in page
@@ -114,7 +121,7 @@ def reveal(tenant: str, nas: str, as_json: bool) -> None:
     """Show the secret that is to come, which the audit log tells."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        secret = snippets.reveal(
+        secret = snippets.reveal_secret(
             session, actor=domain.actor, tenant_id=tenant_id, unseal=domain.sealer.open, nas=nas, following=True
         )
     show_one({"secret": secret}, as_json=as_json)
@@ -127,7 +134,7 @@ def reveal(tenant: str, nas: str, as_json: bool) -> None:
 @json_option
 def finish(tenant: str, nas: str, leave_behind: bool, as_json: bool) -> None:
     """The new secret alone, from now on."""
-    _step(tenant, rotations.finish, as_json=as_json, nas=nas, leave_behind=leave_behind)
+    _step(tenant, rotations.finish_rotation, as_json=as_json, nas=nas, leave_behind=leave_behind)
 
 
 @command.command()
@@ -137,4 +144,4 @@ def finish(tenant: str, nas: str, leave_behind: bool, as_json: bool) -> None:
 @json_option
 def cancel(tenant: str, nas: str, leave_behind: bool, as_json: bool) -> None:
     """The old secret alone, as before."""
-    _step(tenant, rotations.cancel, as_json=as_json, is_sealing=False, nas=nas, leave_behind=leave_behind)
+    _step(tenant, rotations.cancel_rotation, as_json=as_json, is_sealing=False, nas=nas, leave_behind=leave_behind)

@@ -15,8 +15,8 @@ from nac.coa_requests import service as coa_requests
 from nac.mac import display_mac
 from nac.models.coa_request import CoaKind
 from nac.sessions import service as sessions
-from nac.sessions.repository import Key
-from nac.sessions.service import Shown
+from nac.sessions.repository import SessionKey
+from nac.sessions.service import SessionView
 
 _PAGE = 500
 
@@ -55,7 +55,7 @@ def command() -> None:
 def list_command(tenant: str, ended: bool, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
     """List live sessions, the newest first, and with --all those that ended, the one that ended last first."""
 
-    def fetch(after: Key | None) -> Sequence[Shown]:
+    def fetch(after: SessionKey | None) -> Sequence[SessionView]:
         return sessions.list_sessions(
             session, tenant_id=tenant_id, ended=ended, after=after, limit=min(limit, _PAGE), **wanted
         )
@@ -74,7 +74,7 @@ def show_command(tenant: str, session_id: int, as_json: bool) -> None:
     """Show a session, by its id of session list --json, with the decision that began it."""
     with Domain().tenant(tenant) as (session, tenant_id):
         shown = sessions.get_session(session, tenant_id=tenant_id, row=session_id)
-        decision = sessions.deciding_row(session, shown)
+        decision = sessions.find_deciding_row(session, shown)
         row = dict(_row(shown))
         row["rule"] = decision.rule_name if decision else ""
         row["policy_version"] = decision.policy_version if decision else None
@@ -161,7 +161,7 @@ def change(
     show_list(rows, as_json=as_json)
 
 
-def _row(shown: Shown) -> Row:
+def _row(shown: SessionView) -> Row:
     row = shown.row
     return {
         "id": row.id,

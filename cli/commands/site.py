@@ -14,7 +14,7 @@ from nac.engine import read_policy_text
 from nac.ids import TenantId
 from nac.models import Site
 from nac.policies import service as policies
-from nac.policies.reading import in_reading_order
+from nac.policies.key_order import order_keys
 from nac.sites import service as sites
 
 
@@ -45,7 +45,7 @@ def _rows(session: Session, tenant_id: TenantId, found: Iterable[Site]) -> list[
             "policy": site.policy_id and slugs[site.policy_id],
             "mode": "monitor" if site.monitor else "enforce",
             # None: the policy's own.
-            "fallback": in_reading_order(site.fallback),
+            "fallback": order_keys(site.fallback),
             "time_zone": site.time_zone,
             "id": site.id,
         }
@@ -77,11 +77,11 @@ def add(
     """Add the site SLUG; it denies everything until a policy is assigned."""
     domain = Domain()
     with mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
-        site = sites.add_site(
+        site = sites.create_site(
             session, actor=domain.actor, tenant_id=tenant_id, slug=slug, name=name, time_zone=time_zone
         )
         if monitor or fallback is not None:
-            sites.set_site(
+            sites.update_site(
                 session,
                 actor=domain.actor,
                 tenant_id=tenant_id,
@@ -122,7 +122,7 @@ def set_(
         raise click.UsageError("Give either --fallback or --no-fallback.")
     domain = Domain()
     with mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
-        site = sites.set_site(
+        site = sites.update_site(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -143,7 +143,7 @@ def _read_fallback(file: BinaryIO | None) -> object:
 add_verb(
     command,
     "remove",
-    sites.remove_site,
+    sites.delete_site,
     key="slug",
     help="Remove the site SLUG, once it has no NASes, no sessions, no policy names it, and it is not the default site.",
 )

@@ -37,10 +37,10 @@ def show(snippet: str, tenant: str, site: str, nas: str, reveal_secret: bool, as
     with domain.tenant(tenant) as (session, tenant_id):
         secret = ""
         if reveal_secret:
-            secret = snippets.reveal(
+            secret = snippets.reveal_secret(
                 session, actor=domain.actor, tenant_id=tenant_id, unseal=domain.sealer.open, nas=nas
             )
-        text = snippets.require_snippet(
+        text = snippets.render_snippet(
             session,
             tenant_id=tenant_id,
             name=snippet,

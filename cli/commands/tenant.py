@@ -16,12 +16,12 @@ from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.errors import InvalidInput
 from nac.ids import MspId
-from nac.methods import METHODS, TLS_VERSIONS, parse_offer, risks_of
+from nac.methods import METHODS, TLS_VERSIONS, list_risks, parse_offer
 from nac.models import Slot, Tenant
 from nac.msps import service as msps
 from nac.provisioning import provision_tenant
 from nac.tenants import service as tenants
-from nac.trials.provisioning import MSP as TRIALS
+from nac.trials.provisioning import TRIAL_MSP_SLUG as TRIALS
 
 
 @click.group()
@@ -210,21 +210,23 @@ def set_(
     offer = parse_offer(methods=methods, tls_versions=tls_versions)
     domain = Domain()
     with domain.change(slug, of_radiusd=tls_versions is not None) as (session, tenant_id):
-        tenant = tenants.set_offer(session, actor=domain.actor, tenant_id=tenant_id, offer=offer)
+        tenant = tenants.update_method_offer(session, actor=domain.actor, tenant_id=tenant_id, offer=offer)
         if replay_days is not None:
-            tenant = tenants.set_replay_days(session, actor=domain.actor, tenant_id=tenant_id, days=replay_days or None)
+            tenant = tenants.update_replay_days(
+                session, actor=domain.actor, tenant_id=tenant_id, days=replay_days or None
+            )
         if status_failure is not None:
-            tenant = tenants.set_status_failure(session, actor=domain.actor, tenant_id=tenant_id, to=status_failure)
+            tenant = tenants.update_status_failure(session, actor=domain.actor, tenant_id=tenant_id, to=status_failure)
         if nat_session_seconds is not None:
-            tenant = tenants.set_nat_session(
+            tenant = tenants.update_nat_session(
                 session, actor=domain.actor, tenant_id=tenant_id, seconds=nat_session_seconds
             )
         if silence != (None, None):
-            tenant = tenants.set_silence(
+            tenant = tenants.update_silence(
                 session, actor=domain.actor, tenant_id=tenant_id, reports=silent_reports, days=silent_days
             )
         if any(given is not None for given in failures):
-            tenant = tenants.set_failures(
+            tenant = tenants.update_failure_limits(
                 session,
                 actor=domain.actor,
                 tenant_id=tenant_id,
@@ -235,9 +237,9 @@ def set_(
             )
         if realms is not None:
             listed = [realm for part in realms.split(",") if (realm := part.strip())]
-            tenant = tenants.set_realms(session, actor=domain.actor, tenant_id=tenant_id, realms=listed)
+            tenant = tenants.update_realms(session, actor=domain.actor, tenant_id=tenant_id, realms=listed)
         row = _row(tenant, cells.require_slot(session, tenant_id=tenant_id))
-    for risk in risks_of(offer.methods or ()):
+    for risk in list_risks(offer.methods or ()):
         click.echo(f"Note: {risk}", err=True)
     show_one(row, as_json=as_json)
 

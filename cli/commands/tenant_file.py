@@ -9,9 +9,9 @@ from cli.commands.tenant import find_msp
 from cli.domain import Domain
 from cli.output import json_option, show_one
 from nac.cells import service as cells
-from nac.tenant_files.importing import import_tenant
-from nac.tenant_files.purging import stored_passphrase
-from nac.tenant_files.writing import write_tenant
+from nac.tenant_files.importer import import_tenant
+from nac.tenant_files.tenant_purge import open_stored_passphrase
+from nac.tenant_files.writer import write_tenant
 
 _passphrase_option = click.option(
     "--passphrase-file",
@@ -84,7 +84,7 @@ def import_(
             slug=slug,
             msp_id=find_msp(session, msp),
             signing=domain.signing,
-            passphrase=_passphrase(passphrase_file) or stored_passphrase(file, domain.sealer),
+            passphrase=_passphrase(passphrase_file) or open_stored_passphrase(file, domain.sealer),
             keeps_authorities=keep_authorities,
         )
         tenant_id = done.tenant.id

@@ -8,9 +8,9 @@ import click
 from cli.domain import Domain
 from cli.output import Row, json_option, show_one
 from nac.db import enter_tenant
-from nac.tenants import moving
+from nac.tenants import moves
 from nac.tenants import service as tenants
-from nac.tenants.moving import MoveStatus, Place
+from nac.tenants.moves import CellAddress, MoveStatus
 
 
 @click.group()
@@ -31,7 +31,7 @@ _NEXT = {
 
 
 def _row(status: MoveStatus, slug: str) -> Row:
-    def told(place: Place) -> str:
+    def told(place: CellAddress) -> str:
         return f"{place.address or place.cell}, ports {place.auth_port} and {place.acct_port}"
 
     state = status.move.state
@@ -61,7 +61,7 @@ def _step(slug: str, step: Callable[..., MoveStatus], *, as_json: bool, is_seali
 @json_option
 def prepare(slug: str, cell: str, as_json: bool) -> None:
     """Configure a slot of another cell with the secret of the tenant SLUG; for its NASes nothing changes."""
-    _step(slug, moving.prepare_move, as_json=as_json, is_sealing=True, cell=cell)
+    _step(slug, moves.prepare_move, as_json=as_json, is_sealing=True, cell=cell)
 
 
 @command.command()
@@ -70,7 +70,7 @@ def prepare(slug: str, cell: str, as_json: bool) -> None:
 @json_option
 def switch(slug: str, although_silent: bool, as_json: bool) -> None:
     """From now on the new cell decides for the tenant SLUG, and the one before answers no more."""
-    _step(slug, moving.switch_move, as_json=as_json, is_sealing=True, although_silent=although_silent)
+    _step(slug, moves.switch_move, as_json=as_json, is_sealing=True, although_silent=although_silent)
 
 
 @command.command()
@@ -78,7 +78,7 @@ def switch(slug: str, although_silent: bool, as_json: bool) -> None:
 @json_option
 def finish(slug: str, as_json: bool) -> None:
     """Give the slot of before back to its cell."""
-    _step(slug, moving.finish_move, as_json=as_json)
+    _step(slug, moves.finish_move, as_json=as_json)
 
 
 @command.command()
@@ -86,7 +86,7 @@ def finish(slug: str, as_json: bool) -> None:
 @json_option
 def cancel(slug: str, as_json: bool) -> None:
     """As it was before: a tenant that was switched goes back at once."""
-    _step(slug, moving.cancel_move, as_json=as_json)
+    _step(slug, moves.cancel_move, as_json=as_json)
 
 
 @command.command()
@@ -97,5 +97,5 @@ def show(slug: str, as_json: bool) -> None:
     with Domain().platform() as session:
         tenant_id = tenants.require_by_slug(session, slug=slug).id
         enter_tenant(session, tenant_id)
-        row = _row(moving.require_move(session, tenant_id=tenant_id), slug)
+        row = _row(moves.require_move(session, tenant_id=tenant_id), slug)
     show_one(row, as_json=as_json)

@@ -10,9 +10,9 @@ from cli.output import Row, json_option, show_list, show_one
 from nac.ids import TenantId
 from nac.models import Tenant, Trial
 from nac.tenants import service as tenants
-from nac.trials import keeping
+from nac.trials import lifecycle
 from nac.trials import service as trials
-from nac.trials.service import Desk
+from nac.trials.service import SignUpContext
 
 
 @click.group()
@@ -28,7 +28,7 @@ def list_(as_json: bool) -> None:
         found = [
             row for page in trials.ORDERS.pages(lambda span: trials.list_trials(session, span=span)) for row in page
         ]
-        rows = [_row(row, tenants.require(session, tenant_id=row.tenant_id)) for row in found]
+        rows = [_row(row, tenants.require_tenant(session, tenant_id=row.tenant_id)) for row in found]
     show_list(rows, as_json=as_json)
 
 
@@ -39,18 +39,20 @@ def list_(as_json: bool) -> None:
 def convert(slug: str, msp: str, as_json: bool) -> None:
     """Keep the tenant SLUG without the limits and the end of a trial."""
     domain = Domain()
-    desk = Desk(domain.settings.trials, domain.settings.portal_url, domain.sealer.seal)
+    desk = SignUpContext(domain.settings.trials, domain.settings.portal_url, domain.sealer.seal)
     _change(
         domain,
         slug,
-        lambda session, tenant_id: keeping.convert(session, desk, actor=domain.actor, tenant_id=tenant_id, msp=msp),
+        lambda session, tenant_id: lifecycle.convert_trial(
+            session, desk, actor=domain.actor, tenant_id=tenant_id, msp=msp
+        ),
         as_json=as_json,
     )
 
 
 @command.command()
 @click.argument("slug")
-@click.argument("days", type=click.IntRange(1, keeping.MOST_DAYS))
+@click.argument("days", type=click.IntRange(1, lifecycle.MAX_EXTENSION_DAYS))
 @json_option
 def extend(slug: str, days: int, as_json: bool) -> None:
     """Let the trial of the tenant SLUG go on for DAYS more."""
@@ -58,7 +60,7 @@ def extend(slug: str, days: int, as_json: bool) -> None:
     _change(
         domain,
         slug,
-        lambda session, tenant_id: keeping.extend(session, actor=domain.actor, tenant_id=tenant_id, days=days),
+        lambda session, tenant_id: lifecycle.extend_trial(session, actor=domain.actor, tenant_id=tenant_id, days=days),
         as_json=as_json,
     )
 

@@ -8,17 +8,19 @@ from cli.domain import Domain
 from cli.moments import Since
 from cli.output import json_option, show_list, tenant_option
 from nac.mac import display_mac
-from nac.sessions.usage import DIMENSIONS, Dimension, list_usage
+from nac.sessions.usage import USAGE_DIMENSIONS, UsageDimension, list_usage
 
 
 @click.command()
 @tenant_option
-@click.option("--by", type=click.Choice(DIMENSIONS), default="hour", show_default=True, help="What to sum up by.")
+@click.option("--by", type=click.Choice(USAGE_DIMENSIONS), default="hour", show_default=True, help="What to sum up by.")
 @click.option("--since", type=Since(), default="1d", show_default=True, help="From the hour of that on.")
 @click.option("--until", type=Since(), help="Up to the hour of that.")
 @click.option("--limit", type=click.IntRange(min=1), default=1_000, show_default=True, help="How many at most.")
 @json_option
-def command(tenant: str, by: Dimension, since: datetime, until: datetime | None, limit: int, as_json: bool) -> None:
+def command(
+    tenant: str, by: UsageDimension, since: datetime, until: datetime | None, limit: int, as_json: bool
+) -> None:
     """Tell what was used, in the hours in which NASes reported it; the largest first, hours in their order."""
     with Domain().tenant(tenant) as (session, tenant_id):
         found = list_usage(session, tenant_id=tenant_id, by=by, since=since, until=until, limit=limit)

@@ -16,7 +16,7 @@ from cli.verbs import add_verb
 from nac.groups import USER_GROUPS
 from nac.ids import TenantId
 from nac.models import User
-from nac.users import importing
+from nac.users import csv_import
 from nac.users import service as users
 
 _NT_HASH = "Store an NT hash too, sealed; who has it can log in as the user, and finds most passwords by trying."
@@ -127,9 +127,9 @@ def add(
 
 
 def _import(domain: Domain, tenant: str, content: str, *, chap: bool, mschap: bool, as_json: bool) -> None:
-    refused = rows_listed(importing.InvalidUserFile, as_json=as_json)
+    refused = rows_listed(csv_import.InvalidUserFile, as_json=as_json)
     with refused, domain.change(tenant) as (session, tenant_id):
-        count = importing.import_users(
+        count = csv_import.import_users(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
@@ -167,20 +167,20 @@ def set_(
         raise click.UsageError("There is nothing to set: give groups, an end, --disable or --enable.")
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        user = users.change_user(
+        user = users.update_user(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
             name=name,
             groups=groups if groups or no_groups else None,
-            valid_until=valid_until if valid_until or no_end else users.Keep.AS_IT_IS,
+            valid_until=valid_until if valid_until or no_end else users.Unchanged.AS_IT_IS,
             disabled=disabled,
         )
         row = _row(session, tenant_id, user)
     show_one(row, as_json=as_json)
 
 
-add_verb(command, "remove", users.remove_user, key="name", help="Remove the user NAME.")
+add_verb(command, "remove", users.delete_user, key="name", help="Remove the user NAME.")
 add_verb(
     command, "block", users.disable_user, key="name", help="Reject the user NAME whatever the rules say.", row=_row
 )
@@ -227,7 +227,7 @@ def password(
     domain = Domain()
     chosen = _password(password, password_file)
     with domain.change(tenant) as (session, tenant_id):
-        user = users.change_password(
+        user = users.update_password(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,

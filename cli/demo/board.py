@@ -22,7 +22,7 @@ from cli.domain import Domain
 from cli.layout import CHECKOUT, require_layout
 from nac.clock import utc_now
 from nac.mac import display_mac
-from nac.reasons import reason_of
+from nac.reasons import get_reason
 from nac.settings import Settings
 
 # Most of a check's time is the reject delay; the tools themselves take 20 ms of processor each.
@@ -138,7 +138,7 @@ def _try(check: Check, mark: str) -> Seen:
 def compare(check: Check, seen: Seen, evidence: Evidence) -> Row:
     got = seen.got + check.tell(evidence)
     reason = _reason(check, evidence)
-    rejected = next((reason_of(decision.reason) for decision in evidence.decisions if not decision.permitted), None)
+    rejected = next((get_reason(decision.reason) for decision in evidence.decisions if not decision.permitted), None)
     return Row(
         tenant=check.tenant,
         name=check.name,

@@ -15,9 +15,9 @@ from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
 from pki.bundles import certificates_pem
 from pki.errors import PkiError
-from pki.issuing import Issuer, issue, issue_root
-from pki.keys import generate_key, key_pem, load_key, same_public_key
-from pki.names import san, subject_name
+from pki.issuance import Issuer, issue, issue_root
+from pki.keys import generate_key, is_same_public_key, key_pem, load_key
+from pki.names import build_san, subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
 
@@ -120,7 +120,7 @@ class Issuance:
             tenant_id=self.tenant_id,
             profile=plan.profile,
             common_name=name,
-            sans=(san("dns", name),),
+            sans=(build_san("dns", name),),
             signing=self.signing,
             now=self.now,
             not_before=None if plan.begins is None else self.now + plan.begins * _DAY,
@@ -153,7 +153,7 @@ def read_pair(credential: Credential) -> x509.Certificate | None:
         key = load_key(credential.key.read_bytes())
     except (OSError, ValueError, PkiError):
         return None
-    return certificate if same_public_key(certificate.public_key(), key.public_key()) else None
+    return certificate if is_same_public_key(certificate.public_key(), key.public_key()) else None
 
 
 def ensure_stranger(folder: Path, writer: Writer, now: datetime) -> Credential:

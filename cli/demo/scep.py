@@ -24,4 +24,4 @@ def scep_of(domain: Domain, slug: str) -> dict[str, str]:
             any_name=True,
             life=_LIFE,
         )
-    return {"scep_url": scep.address_of(domain.settings.public_url, slug), "scep_challenge": made.token.reveal()}
+    return {"scep_url": scep.build_scep_url(domain.settings.public_url, slug), "scep_challenge": made.token.reveal()}

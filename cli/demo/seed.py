@@ -263,7 +263,7 @@ class _Tenantry:
         else:
             if known:
                 return known
-            self._do(users.change_password, name=name, password=password, seal=seal)
+            self._do(users.update_password, name=name, password=password, seal=seal)
         writer.add(file, f"{password}\n")
         return password
 

@@ -15,7 +15,7 @@ from typing import Literal
 from cli.demo.answers import Answer, Attributes, read_eapol, read_radclient
 from loadtest import packet
 from nac.errors import AdmitError
-from nac.sources import OWN_TRIALS
+from nac.request_sources import DEMO_ADDRESS
 
 # Beyond what a tool was told: it may be waiting for a processor.
 _GRACE_SECONDS = 5.0
@@ -197,8 +197,8 @@ def radclient(
 def from_own_address(server: Server) -> dict[str, str]:
     """Of radclient, so that the cell raises no alarm: from there it is us who try a wrong secret."""
     address = ipaddress.ip_address(server.host)
-    is_near = address.is_loopback and address.version == OWN_TRIALS.version
-    return {"Packet-Src-IP-Address": str(OWN_TRIALS)} if is_near else {}
+    is_near = address.is_loopback and address.version == DEMO_ADDRESS.version
+    return {"Packet-Src-IP-Address": str(DEMO_ADDRESS)} if is_near else {}
 
 
 def _radclient_value(text: str) -> str:

@@ -1,7 +1,8 @@
-"""Hooks of mkdocs.yml: navigation from docs/README.md, Markdown as GitHub reads it, and Mermaid without a CDN."""
+"""Hooks of mkdocs.yml: navigation from docs/README.md, Markdown as GitHub reads it, Mermaid without a CDN."""
 
 import fcntl
 import os
+import posixpath
 import re
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ _SCRIPT: Final = "assets/mermaid.min.js"
 _SECTION: Final = re.compile(r"^## (.+)$")
 _ENTRY: Final = re.compile(r"^\* \[(.+?)\]\((\S+\.md)\)")
 _FENCE: Final = re.compile(r" *```")
+_UPWARD_LINK: Final = re.compile(r"\[([^\]]+)\]\((\.\./[^)#\s]+)(?:#[^)\s]*)?\)")
 # What begins a block although no blank line is before it.
 _ITEM: Final = re.compile(r"([*+-]|1\.) ")
 _ANY_ITEM: Final = re.compile(r" *([*+-]|\d+\.) ")
@@ -48,8 +50,18 @@ def _navigation(index: str) -> Iterator[dict[str, Any]]:
     yield {title: entries}
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
-    return "\n".join(separate_blocks(markdown.splitlines()))
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    return "\n".join(separate_blocks(name_outer_files(markdown, page.file.src_uri).splitlines()))
+
+
+def name_outer_files(markdown: str, page: str) -> str:
+    """A link to a file of the repository outside docs/ becomes its text and the file's path; `page` is within docs/."""
+
+    def named(link: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link[2]))
+        return link[0] if path.startswith("docs/") else f"{link[1]} (`{path}`)"
+
+    return _UPWARD_LINK.sub(named, markdown)
 
 
 def separate_blocks(lines: list[str]) -> Iterator[str]:

@@ -43,7 +43,7 @@ _BY_NAME: Mapping[str, _Values] = {
 }
 # Where a name means something else.
 _OF_ONE: Mapping[tuple[str, str], _Values] = {
-    ("listRotatingNases", "nas"): (),
+    ("listSecretRotationNases", "nas"): (),
     ("listNases", "vendor"): ("cisco", "aruba"),
     ("listNases", "address"): ("10.0.0.7", "203.0.113.9"),
     ("listPoolLeases", "site"): (),

@@ -26,13 +26,13 @@ from nac.feeds import service
 from nac.feeds.delivering import Ways, deliver
 from nac.feeds.settings import Settings, SyslogSettings, WebhookSettings
 from nac.ids import TenantId
-from nac.outbound.reach import Reach
+from nac.outbound.reach import OutboundReach
 from nac.secrets import RawKey, Sealer
 from radius.agent.streams import AuthStream
 from tests.feeds.certificates import Pair, self_signed, server_context
 from tests.postgres import Cluster, Database
 
-LOOPBACK = Reach.parse("127.0.0.0/8")
+LOOPBACK = OutboundReach.parse("127.0.0.0/8")
 SEALER = Sealer(RawKey(os.urandom(32)))
 KINDS_OF_FEEDS = ("syslog", "webhook")
 _KINDS = ("authentication",)

@@ -18,7 +18,7 @@ import msgspec
 
 from loadtest.micro import stand_in
 from nac.clock import epoch_microseconds
-from nac.pools.claims import make_room
+from nac.pools.claims import allocate_entries
 from nac.replica.records import (
     EndpointRecord,
     PolicyRecord,
@@ -91,7 +91,7 @@ def _put_pool(root: Path, batch: WriteBatch) -> None:
     (root / "claims").mkdir()
     made = epoch_microseconds()
     file = f"{_POOL}_{made}.claims"
-    make_room(root / "claims" / file, ENDPOINTS)
+    allocate_entries(root / "claims" / file, ENDPOINTS)
     addresses = [str(ip_address("10.0.0.1") + number) for number in range(ENDPOINTS)]
     ready = tuple((number, made + 1, addresses[number]) for number in range(READY))
     batch.put_pool(1, PoolRecord(_POOL, "ipv4", "deny", file, made), PoolStockRecord("", "bench", ready))

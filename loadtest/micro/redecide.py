@@ -16,8 +16,8 @@ from sqlalchemy import Engine
 from loadtest.micro.ship import make_cell
 from nac.db import TenantScope, make_engine, session_scope
 from nac.ids import TenantId
-from nac.redecisions import running
-from nac.redecisions.settings import Settings
+from nac.redecisions import runner
+from nac.redecisions.settings import TenantRedecisionSettings
 from tests.postgres import Cluster, Database
 
 _GROUPS = 20
@@ -102,18 +102,18 @@ def fill(database: Database, tenant: UUID, count: int) -> None:
 
 def run(engine: Engine, tenant_id: TenantId) -> None:
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        number = running.begin(session, tenant_id=tenant_id, cause="measured").id
+        number = runner.create_run(session, tenant_id=tenant_id, cause="measured").id
     before = _memory_mb()
     started, cpu, pages, longest = time.perf_counter(), time.process_time(), 0, 0.0
     more = True
     while more:
         began = time.perf_counter()
         with session_scope(TenantScope(tenant_id), engine=engine) as session:
-            more = running.advance(session, tenant_id=tenant_id)
+            more = runner.advance_tenant(session, tenant_id=tenant_id)
         pages, longest = pages + 1, max(longest, time.perf_counter() - began)
     seconds, own = time.perf_counter() - started, time.process_time() - cpu
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        found = running.repository.get(session, tenant_id, number)
+        found = runner.repository.get(session, tenant_id, number)
         assert found is not None
         print(
             f"{found.sessions} sessions in {seconds:.2f} s: {found.sessions / seconds:,.0f}/s, "
@@ -122,7 +122,7 @@ def run(engine: Engine, tenant_id: TenantId) -> None:
         )
         print(
             f"{found.reauthentications} to reauthenticate, {found.disconnects} to disconnect, {found.undecidable} "
-            f"cannot be decided, state {found.state} at {Settings().per_second} a second"
+            f"cannot be decided, state {found.state} at {TenantRedecisionSettings().per_second} a second"
         )
 
 

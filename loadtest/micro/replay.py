@@ -18,8 +18,8 @@ from nac.cells import service as cells
 from nac.db import CellScope, TenantScope, make_engine, session_scope
 from nac.dictionary import read_dictionary, to_json
 from nac.ids import CellId, TenantId
-from nac.policies.comparing import Against
-from nac.policies.replaying import Replay, replay_policy
+from nac.policies.comparison import ReplayBaseline
+from nac.policies.replays import Replay, replay_policy
 from radius.agent.cell import DICTIONARY
 from tests.postgres import Cluster, Database
 
@@ -139,7 +139,7 @@ def prepare(database: Database, count: int) -> tuple[TenantId, UUID]:
     return tenant, policy
 
 
-def measure(database: Database, tenant: TenantId, policy: UUID, draft: object, against: Against) -> Replay:
+def measure(database: Database, tenant: TenantId, policy: UUID, draft: object, against: ReplayBaseline) -> Replay:
     engine = make_engine(database.app_url, pool_size=1)
     started, cpu = time.perf_counter(), time.process_time()
     with session_scope(TenantScope(tenant), engine=engine) as session:

@@ -19,7 +19,7 @@ from pathlib import Path
 from loadtest import packet
 from loadtest.packet import Secret, attribute
 from loadtest.processes import LOOPBACK, free_ports
-from nac.identities.answer import Answer
+from nac.identities.verifier_messages import VerificationResult
 from radius.verifier.server import Server, listen
 
 SLOW_SECONDS = 10.0
@@ -127,9 +127,9 @@ def slow_backends() -> Iterator[tuple[int, int]]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- http.server's own word for it
             """Nobody reads it."""
 
-    async def verify(slot: int, name: bytes, password: bytes) -> Answer:
+    async def verify(slot: int, name: bytes, password: bytes) -> VerificationResult:
         await asyncio.sleep(SLOW_SECONDS)
-        return Answer()
+        return VerificationResult()
 
     web = ThreadingHTTPServer((LOOPBACK, 0), Handler)
     web.daemon_threads = True

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from nac.mail import service as mail
 from nac.sealing import Seal
-from nac.sign_in.links import Made
+from nac.sign_in.links import CreatedLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +17,18 @@ class Letters:
     portal_url: str
     seal: Seal
 
-    def send_link(self, session: Session, made: Made, *, address: str | None = None) -> None:
+    def send_link(self, session: Session, made: CreatedLink, *, address: str | None = None) -> None:
         """With which a password is set anew; `address` is that of who has asked."""
         key = f"password-forgotten:{made.public_id}"
         self.send(session, key, "password-forgotten", made.email, {**self.values_of(made), "address": address or ""})
 
     def send(self, session: Session, key: str, template: str, recipient: str, values: Mapping[str, str]) -> None:
         given = {"portal_url": self.portal_url, **values}
-        mail.queue(session, key=key, template=template, recipient=recipient, values=given, seal=self.seal)
+        mail.queue_mail(session, key=key, template=template, recipient=recipient, values=given, seal=self.seal)
 
-    def values_of(self, made: Made) -> dict[str, str]:
+    def values_of(self, made: CreatedLink) -> dict[str, str]:
         return {"link": self.link_of(made), "until": f"{made.expires_at:%Y-%m-%d %H:%M}"}
 
-    def link_of(self, made: Made) -> str:
+    def link_of(self, made: CreatedLink) -> str:
         """Its page."""
         return f"{self.portal_url}/new-password/{made.text}"

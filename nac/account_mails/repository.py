@@ -12,7 +12,7 @@ from nac.accounts.owners import Owner
 from nac.audit.service import Origin
 from nac.models import AccountMail, AuditEntry, Mail, Msp, PasswordLink, Person, SignOn, Tenant
 from nac.sign_ons import repository as sign_ons
-from nac.validation import is_name_for_mails
+from nac.validation import is_mailable_name
 
 _ASK = text("SELECT ask_for_link(:email, :known, :address, :request)").bindparams(
     bindparam("email", type_=Text()),
@@ -96,7 +96,7 @@ def place_of(session: Session, owner: Owner) -> Place:
     else:
         return Place("the platform", None)
     name, slug = session.execute(named).one()
-    return Place(name if is_name_for_mails(name) else slug, session.scalar(select(SignOn.id).where(owner.owns(SignOn))))
+    return Place(name if is_mailable_name(name) else slug, session.scalar(select(SignOn.id).where(owner.owns(SignOn))))
 
 
 def is_member(session: Session, owner: Owner, person_id: UUID) -> bool:

@@ -76,7 +76,7 @@ class Writer:
             key = f"password-none:{person.id}:{now:%Y-%m-%d}"
             self.letters.send(session, key, "password-none", person.email, {})
         elif _has_room(session, person, actor, now):
-            made = links.make_link(session, actor=actor, person=person, ends_earlier=False)
+            made = links.create_link(session, actor=actor, person=person, ends_earlier=False)
             self.letters.send_link(session, made, address=row.address)
 
     def _invite(self, session: Session, row: AccountMail, person: Person) -> None:
@@ -98,7 +98,7 @@ class Writer:
             values["link"] = self.letters.portal_url
         else:
             template = "invited"
-            made = links.make_link(session, actor=row.actor, person=person, ends_earlier=False)
+            made = links.create_link(session, actor=row.actor, person=person, ends_earlier=False)
             values |= self.letters.values_of(made)
         self.letters.send(session, f"invitation:{row.id}", template, person.email, values)
 

@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, Row, func, or_, select, true
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.log_search import Key, Stretch, within
+from nac.log_search import LogKey, LogStretch, restrict_to_stretch
 from nac.models import AccountingLog, Nas, Site
 
 Found = Row[AccountingLog, str | None, str | None]
@@ -34,19 +34,19 @@ class Filter:
 
 
 def list_stretch(
-    session: Session, tenant_id: TenantId, wanted: Filter, stretch: Stretch, limit: int
+    session: Session, tenant_id: TenantId, wanted: Filter, stretch: LogStretch, limit: int
 ) -> Sequence[Found]:
     """In the order of the stretch, with the NAS's name and the site's slug as they are now."""
     return _named(session, tenant_id, stretch, _fits(wanted), limit)
 
 
-def get(session: Session, tenant_id: TenantId, key: Key) -> Found | None:
-    found = _named(session, tenant_id, Stretch((key[0], key[1] + 1), key), true(), 1)
+def get(session: Session, tenant_id: TenantId, key: LogKey) -> Found | None:
+    found = _named(session, tenant_id, LogStretch((key[0], key[1] + 1), key), true(), 1)
     return found[0] if found else None
 
 
 def _named(
-    session: Session, tenant_id: TenantId, stretch: Stretch, fits: ColumnElement[bool], limit: int
+    session: Session, tenant_id: TenantId, stretch: LogStretch, fits: ColumnElement[bool], limit: int
 ) -> Sequence[Found]:
     query = (
         select(AccountingLog, Nas.name, Site.slug)
@@ -55,7 +55,7 @@ def _named(
         .where(AccountingLog.tenant_id == tenant_id, fits)
         .limit(limit)
     )
-    return session.execute(within(query, AccountingLog, stretch)).all()
+    return session.execute(restrict_to_stretch(query, AccountingLog, stretch)).all()
 
 
 def _fits(wanted: Filter) -> ColumnElement[bool]:

@@ -10,7 +10,7 @@ from nac.accounting.repository import Found
 from nac.decisions.recorded import key_of_reference, microseconds_of
 from nac.errors import NotFound
 from nac.ids import TenantId
-from nac.log_search import Key, Searched, search
+from nac.log_search import LogKey, LogSearchResult, search_log
 from nac.models import AccountingLog
 from nac.sites import service as sites
 from nac.validation import require_mac
@@ -44,11 +44,11 @@ def search_accounting(
     site: str = "",
     session_id: str = "",
     status_type: str = "",
-    before: Key | None = None,
+    before: LogKey | None = None,
     until: datetime | None = None,
     limit: int = 100,
     oldest_first: bool = False,
-) -> Searched[LoggedAccounting]:
+) -> LogSearchResult[LoggedAccounting]:
     """From `before` as far as `until` (nac.log_search), for as long as one answer may take: fewer than `limit` need
     not be all that there are."""
     wanted = repository.Filter(
@@ -59,7 +59,7 @@ def search_accounting(
         session_id=session_id,
         status_type=status_type,
     )
-    found = search(
+    found = search_log(
         session,
         AccountingLog,
         tenant_id=tenant_id,
@@ -71,7 +71,7 @@ def search_accounting(
         limit=limit,
         oldest_first=oldest_first,
     )
-    return Searched([_logged(row) for row in found.rows], found.next)
+    return LogSearchResult([_logged(row) for row in found.rows], found.next)
 
 
 def require_accounting(session: Session, *, tenant_id: TenantId, reference: str) -> LoggedAccounting:

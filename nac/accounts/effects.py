@@ -20,24 +20,24 @@ P = Permission
 class Effect(StrEnum):
     """The value is the sentence of docs/reference/permissions.md."""
 
-    RECORDS = "Changes records that decide about nothing else."
-    RULES = "Changes which rules decide, or suspends them: devices can be admitted that are rejected now."
-    DRAFT = "Writes rules that decide nothing until they are published or rolled out."
-    FACTS = "Changes facts that rules trust: groups, names, sites, time zones, vendors, posture, pools."
-    CREDENTIALS = "Gives a device or user a credential that is accepted, or ends a block."
+    RECORDS = "Changes records on which no decision depends."
+    RULES = "Changes or suspends the rules in force. Devices that are now rejected can be admitted."
+    DRAFT = "Writes rules that have no effect until they are published or rolled out."
+    FACTS = "Changes facts that rules use: groups, names, sites, time zones, vendors, posture, pools."
+    CREDENTIALS = "Gives a device or user a valid credential, or unblocks it."
     TRUST = "Changes what a tenant trusts: authorities, identity sources, methods, limits, shared secrets."
-    SECRETS = "Shows or exports a secret, password or private key that exists already."
-    SESSIONS = "Ends sessions or has devices authenticate again."
-    AUTHORIZATION = "Changes the VLAN or other attributes of a live session, past the rules."
-    REJECTION = "Blocks devices, revokes certificates or stops a tenant."
-    RIGHTS = "Changes who may do what, never beyond what the caller has."
-    SIGN_IN = "Changes how everybody signs in at a place, or ends sign-ins."
-    DISCLOSURE = "Sends or hands out data that otherwise takes other read permissions."
-    CONNECTION = "Makes Admit connect to an address that the caller names."
-    ERASURE = "Deletes data or shortens how long it is kept."
-    WORK = "Cancels or restarts the work of others, with the permissions that starting it took."
-    TENANTS = "Creates a tenant with everything in it."
-    PLATFORM = "Changes cells, limits of the platform or whose a tenant is."
+    SECRETS = "Reveals or exports an existing secret, password or private key."
+    SESSIONS = "Disconnects sessions, or makes devices authenticate again."
+    AUTHORIZATION = "Changes the VLAN or other attributes of a live session without the rules."
+    REJECTION = "Blocks devices, revokes certificates or suspends a tenant."
+    RIGHTS = "Changes permissions of people or tokens, up to those of the caller."
+    SIGN_IN = "Changes how members sign in, or ends their sign-ins."
+    DISCLOSURE = "Returns or sends data that other read permissions protect."
+    CONNECTION = "Makes Admit connect to an address that the caller chooses."
+    ERASURE = "Deletes data or shortens its retention."
+    WORK = "Cancels or retries jobs and requests of others, with the permissions to start them."
+    TENANTS = "Creates a tenant with all its content."
+    PLATFORM = "Changes cells, limits of the platform, or the MSP of a tenant."
 
 
 # Feeds, exports, jobs and templates are only ways to what others read.
@@ -106,7 +106,7 @@ class Reached(NamedTuple):
 
 # Two effects that are more together than each: what they lead to.
 CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
-    {frozenset({Effect.DRAFT, Effect.RULES}): "Puts rules of your own in force: any device can be admitted."}
+    {frozenset({Effect.DRAFT, Effect.RULES}): "Puts the caller's own rules in force: any device can be admitted."}
 )
 
 

@@ -57,39 +57,39 @@ ROLES: Final[Mapping[str, Role]] = MappingProxyType(
             Role(
                 "platform-operator",
                 "Platform operator",
-                "Everything, for all MSPs.",
+                "Has all permissions on the platform, all MSPs and all tenants.",
                 frozenset(Permission),
                 frozenset({Level.PLATFORM}),
             ),
             Role(
                 "msp-admin",
                 "MSP administrator",
-                "Everything of an MSP and its tenants.",
+                "Has all permissions on an MSP and its tenants.",
                 permissions_at(Level.MSP),
                 frozenset({Level.MSP}),
             ),
             Role(
                 "msp-technician",
                 "MSP technician",
-                "Runs the networks of the MSP's tenants, or of those that were chosen; not who else may.",
+                "Manages the networks of all or selected tenants of an MSP, but not people, retention or authorities.",
                 (_OF_TENANTS - _PEOPLE) | {Permission.MSP_READ, Permission.TEMPLATE_READ},
                 frozenset({Level.MSP}),
             ),
             Role(
                 "tenant-admin",
                 "Tenant administrator",
-                "Everything of a tenant.",
+                "Has all permissions on a tenant.",
                 _OF_TENANTS,
                 frozenset({Level.TENANT}),
             ),
             Role(
                 "help-desk",
                 "Help desk",
-                "Sees why a device is not admitted; unblocks devices and revokes certificates.",
+                "Finds out why a device is rejected, unblocks devices and revokes certificates.",
                 frozenset(_HELP_DESK) | {Permission.MSP_READ},
                 frozenset({Level.MSP, Level.TENANT}),
             ),
-            Role("auditor", "Auditor", "Reads everything and changes nothing.", _READS, _EVERYWHERE),
+            Role("auditor", "Auditor", "Has all read permissions.", _READS, _EVERYWHERE),
         )
     }
 )

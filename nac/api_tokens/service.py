@@ -174,7 +174,7 @@ def _left(row: _Row, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Pe
     given = _given(tuple(row.permissions))
     if behind is None:
         return given
-    held = (members.held_by(Owner(row.msp_id, row.tenant_id), **each) for each in behind)
+    held = (members.membership_permissions_at(Owner(row.msp_id, row.tenant_id), **each) for each in behind)
     return given & frozenset[Permission]().union(*held)
 
 

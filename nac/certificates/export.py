@@ -2,7 +2,7 @@
 
 from nac.certificates.errors import CertificateRefused, refusals
 from nac.certificates.issuing import IssuedCertificate
-from pki.bundles import certificates_pem, pkcs12
+from pki.bundles import build_pkcs12, certificates_pem
 from pki.keys import key_pem
 
 
@@ -25,7 +25,7 @@ def pkcs12_file(issued: IssuedCertificate, *, password: str, legacy: bool = Fals
     if issued.key is None:
         raise CertificateRefused("The key is not here: whoever made the signing request holds it.", place="key")
     with refusals():
-        return pkcs12(
+        return build_pkcs12(
             friendly_name=issued.common_name,
             key=issued.key,
             certificate=issued.certificate,

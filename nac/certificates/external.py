@@ -19,10 +19,17 @@ from nac.ids import TenantId
 from nac.models import CertificateAuthority, ExternalCertificate, StatusSource
 from nac.validation import require_web_address
 from pki.errors import UploadNotReadable
-from pki.issuing import key_identifier
-from pki.names import common_name_of
+from pki.issuance import key_identifier
+from pki.names import read_common_name
 from pki.openssl_names import subject_line
-from pki.uploads import has_signed, is_root, is_signed_well, made_key_identifier, mistakes_of, read_certificates
+from pki.uploads import (
+    compute_key_identifier,
+    has_signed,
+    has_strong_signature,
+    is_root,
+    list_mistakes,
+    read_certificates,
+)
 
 # Each is a file that radiusd and a record that every decision over its devices reads.
 AUTHORITIES_MOST = 100
@@ -85,13 +92,13 @@ class _Upload:
         known = [x509.load_der_x509_certificate(row.certificate_der) for row in present if _is_trusted(row)]
         offered = [certificate for certificate, _ in self.certificates.values()]
         for certificate, place in self.certificates.values():
-            found = list(mistakes_of(certificate, now=self.now))
-            if self.session.scalar(select(func.is_made_here(made_key_identifier(certificate)))):
+            found = list(list_mistakes(certificate, now=self.now))
+            if self.session.scalar(select(func.is_made_here(compute_key_identifier(certificate)))):
                 found.append("Admit made this authority; it is trusted where it belongs, and cannot be uploaded.")
             elif subject_line(certificate) in own:
                 found.append("It bears the name of an authority that Admit made for this tenant.")
             if (
-                is_signed_well(certificate)
+                has_strong_signature(certificate)
                 and not is_root(certificate)
                 and not _parents(certificate, [*offered, *known])
             ):
@@ -254,7 +261,7 @@ def _add(session: Session, tenant_id: TenantId, certificate: x509.Certificate) -
     row = CertificateAuthority(
         tenant_id=tenant_id,
         kind="external",
-        name=common_name_of(certificate.subject) or subject_line(certificate),
+        name=read_common_name(certificate.subject) or subject_line(certificate),
         subject=subject_line(certificate),
         certificate_der=_der(certificate),
         key_id=key_identifier(certificate),

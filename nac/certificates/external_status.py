@@ -20,14 +20,14 @@ from nac.coa_requests import queueing
 from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
 from nac.models import CertificateAuthority, ExternalCertificate, ExternalStatus, StatusSource
-from nac.outbound.web import FetchFailed, Web
+from nac.outbound.http_client import FetchFailed, HttpClient
 from pki.errors import StatusNotUsable
-from pki.foreign_status import (
-    CRL_BYTES_MOST,
-    OCSP_BYTES_MOST,
-    OcspAnswer,
-    RevocationList,
-    ocsp_request,
+from pki.external_status import (
+    MAX_CRL_BYTES,
+    MAX_OCSP_BYTES,
+    ExternalRevocationList,
+    OcspStatus,
+    build_ocsp_request,
     read_crl,
     read_ocsp,
 )
@@ -70,7 +70,7 @@ def take_turn(session: Session) -> bool:
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(func.hashtext("external_status")))))
 
 
-async def refresh(tenant_id: TenantId, web: Web, *, now: datetime, engine: Engine | None = None) -> None:
+async def refresh(tenant_id: TenantId, web: HttpClient, *, now: datetime, engine: Engine | None = None) -> None:
     """Ask whatever is due of the tenant's external authorities: lists first, then single certificates by OCSP."""
     scope = TenantScope(tenant_id)
     with session_scope(scope, engine=engine) as session:
@@ -112,12 +112,12 @@ def _urls_seen(session: Session, authority_id: UUID) -> tuple[str, ...]:
     return tuple(session.scalars(query))
 
 
-async def _fetch_list(source: Source, web: Web, now: datetime) -> RevocationList | str:
+async def _fetch_list(source: Source, web: HttpClient, now: datetime) -> ExternalRevocationList | str:
     """The list, or why there is none."""
     whys = []
     for url in source.urls:
         try:
-            data = await web.fetch(url, most_bytes=CRL_BYTES_MOST)
+            data = await web.fetch(url, most_bytes=MAX_CRL_BYTES)
             return await asyncio.to_thread(read_crl, data, source.certificate, now=now)
         except FetchFailed as exc:
             whys.append(str(exc))
@@ -127,7 +127,7 @@ async def _fetch_list(source: Source, web: Web, now: datetime) -> RevocationList
 
 
 def _store_list(
-    session: Session, tenant_id: TenantId, authority_id: UUID, found: RevocationList | str, now: datetime
+    session: Session, tenant_id: TenantId, authority_id: UUID, found: ExternalRevocationList | str, now: datetime
 ) -> None:
     source = session.get(StatusSource, authority_id, with_for_update=True)
     # Removed meanwhile.
@@ -147,7 +147,7 @@ def _store_list(
         _store_listed(session, tenant_id, authority_id, found.serials)
 
 
-def _why_older(source: StatusSource, found: RevocationList) -> str:
+def _why_older(source: StatusSource, found: ExternalRevocationList) -> str:
     """Nobody who keeps an old list may take a revocation back with it."""
     if source.crl_this_update is not None and found.this_update < source.crl_this_update:
         return f"The list that was sent is of {found.this_update:%Y-%m-%d %H:%M} UTC, older than the one in force."
@@ -221,14 +221,14 @@ def due_questions(session: Session, now: datetime) -> list[Question]:
     ]
 
 
-async def _ask(question: Question, web: Web, now: datetime, limit: asyncio.Semaphore) -> OcspAnswer | str:
-    asked = ocsp_request(question.certificate, question.serial)
+async def _ask(question: Question, web: HttpClient, now: datetime, limit: asyncio.Semaphore) -> OcspStatus | str:
+    asked = build_ocsp_request(question.certificate, question.serial)
     headers = {"content-type": "application/ocsp-request", "accept": "application/ocsp-response"}
     whys = []
     for url in question.urls:
         try:
             async with limit:
-                data = await web.fetch(url, most_bytes=OCSP_BYTES_MOST, body=asked, headers=headers)
+                data = await web.fetch(url, most_bytes=MAX_OCSP_BYTES, body=asked, headers=headers)
             answer = read_ocsp(data, question.certificate, question.serial, now=now)
         except FetchFailed as exc:
             whys.append(str(exc))
@@ -242,7 +242,7 @@ async def _ask(question: Question, web: Web, now: datetime, limit: asyncio.Semap
 
 
 def _store_answer(
-    session: Session, tenant_id: TenantId, question: Question, answer: OcspAnswer | str, now: datetime
+    session: Session, tenant_id: TenantId, question: Question, answer: OcspStatus | str, now: datetime
 ) -> None:
     key = {"authority_id": question.authority_id, "serial": question.serial}
     seen = session.get(ExternalCertificate, key, with_for_update=True)

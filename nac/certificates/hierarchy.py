@@ -23,9 +23,9 @@ from nac.certificates.public import locations
 from nac.certificates.signing import AuthorityKey, Signing, issuer_of
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, CertificateAuthority
-from pki.issuing import issue, issue_root, key_identifier
-from pki.names import common_name_of, subject_name
-from pki.openssl_names import one_line, subject_line
+from pki.issuance import issue, issue_root, key_identifier
+from pki.names import read_common_name, subject_name
+from pki.openssl_names import format_one_line, subject_line
 from pki.serials import random_serial, serial_bytes
 
 OwnKind = Literal["root", "issuing"]
@@ -179,7 +179,7 @@ def _record(
         id=intent_id,
         tenant_id=tenant_id,
         kind=kind,
-        subject=one_line(subject),
+        subject=format_one_line(subject),
         serial=serial_bytes(serial),
         issuer_id=issuer_id,
         key_store=key_store,
@@ -213,7 +213,7 @@ def _add(
         id=reservation.authority_id,
         tenant_id=reservation.tenant_id,
         kind=reservation.kind,
-        name=common_name_of(reservation.subject),
+        name=read_common_name(reservation.subject),
         subject=subject_line(certificate),
         certificate_der=certificate.public_bytes(Encoding.DER),
         key_sealed=reservation.key.sealed,

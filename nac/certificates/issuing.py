@@ -33,11 +33,11 @@ from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Certificate
 from pki.errors import PkiError
-from pki.issuing import Issuer, check_sans, issue, plan_validity
+from pki.issuance import Issuer, check_sans, issue, plan_validity
 from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, public_key_digest, require_acceptable
-from pki.names import San, common_name_of, general_names, organisation_of, san, sans_of, subject_name
-from pki.openssl_names import one_line
-from pki.profiles import Profile
+from pki.names import San, build_general_names, build_san, read_common_name, read_organisation, read_sans, subject_name
+from pki.openssl_names import format_one_line
+from pki.profiles import CertificateProfile
 from pki.serials import random_serial, serial_bytes
 
 ClientProfile = Literal["eap-client-user", "eap-client-device", "radsec-nas"]
@@ -55,7 +55,7 @@ class Reservation:
     serial: bytes
     profile: str
     # The profile as the tenant had it when this was reserved.
-    rules: Profile
+    rules: CertificateProfile
     subject: x509.Name
     sans: tuple[San, ...]
     not_before: datetime
@@ -112,16 +112,16 @@ def reserve(
     rules = chosen_profile(profile, signer.profiles)
     issuer = issuer_of(signer.authority, signing)
     with refusals():
-        subject = subject_name(common_name, organisation=organisation_of(issuer.certificate.subject))
+        subject = subject_name(common_name, organisation=read_organisation(issuer.certificate.subject))
         checked = check_sans(rules, sans)
         # Whatever `issue` would refuse is refused before it is intended.
-        general_names(checked)
+        build_general_names(checked)
         if public_key is not None:
             require_acceptable(public_key)
         validity = plan_validity(rules, issuer=issuer.certificate, now=now, not_before=not_before, not_after=not_after)
     if profile != SERVER_PROFILE:
         require_no_server_name(signer.servers, common_name=common_name, sans=checked)
-    told = {"profile": profile, "subject": one_line(subject), "authority": str(signer.authority.id)}
+    told = {"profile": profile, "subject": format_one_line(subject), "authority": str(signer.authority.id)}
     serial = serial_bytes(random_serial())
     repository.add_intent(
         session,
@@ -131,7 +131,7 @@ def reserve(
             "authority_id": signer.authority.id,
             "serial": serial,
             "profile": profile,
-            "common_name": common_name_of(subject),
+            "common_name": read_common_name(subject),
             "subject": told["subject"],
             "public_key_sha256": None if public_key is None else public_key_digest(public_key),
             "not_before": validity.not_before,
@@ -313,7 +313,7 @@ def require_server_names(session: Session, *, tenant_id: TenantId, dns_names: Se
     """Raises CertificateRefused of what `reserve_server` would refuse, before anything is made."""
     rules = chosen_profile(SERVER_PROFILE, tenant_settings(session, tenant_id).profiles)
     try:
-        general_names(check_sans(rules, [san("dns", name) for name in dns_names]))
+        build_general_names(check_sans(rules, [build_san("dns", name) for name in dns_names]))
     except PkiError as exc:
         raise CertificateRefused(str(exc), place="server_names") from exc
 
@@ -323,7 +323,7 @@ def reserve_server(
 ) -> Reservation:
     """As `reserve`, for `sign_server`."""
     with refusals():
-        sans = tuple(san("dns", name) for name in dns_names)
+        sans = tuple(build_san("dns", name) for name in dns_names)
     # The common name holds 64 characters, an alternative name 253: supplicants match the latter.
     common_name = next((item.value for item in sans if len(item.value) <= 64), "radius")
     return reserve(
@@ -357,7 +357,7 @@ def sign_server(
 def dns_names_of(server: Certificate) -> list[str]:
     """What devices may ask for to accept it."""
     assert server.certificate_der is not None
-    return [item.value for item in sans_of(x509.load_der_x509_certificate(server.certificate_der))]
+    return [item.value for item in read_sans(x509.load_der_x509_certificate(server.certificate_der))]
 
 
 def with_chain(session: Session, row: Certificate, key: PrivateKey | None) -> IssuedCertificate:

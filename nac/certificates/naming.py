@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nac.certificates.errors import refusals
 from nac.models import Tenant
-from pki.names import San, san
+from pki.names import San, build_san
 
 # radiusd's attribute parser unescapes what OpenSSL shows of a name (a backslash before n, r, t, " or three digits) and
 # its Python module escapes it again: names of our own authorities hold nothing that either touches.
@@ -33,5 +33,5 @@ def _plain(name: str) -> str:
 def with_dns_name(name: str, names: Sequence[San]) -> tuple[San, ...]:
     """RFC 6614 2.3: clients of RadSec look for the server's name among the alternative ones."""
     with refusals():
-        own = san("dns", name)
+        own = build_san("dns", name)
     return tuple(names) if own in names else (own, *names)

@@ -10,7 +10,7 @@ from nac.certificates.signing import Signing
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
 from nac.models import CertificateAuthority
-from pki.keys import encrypted_key_pem, load_encrypted_key, same_public_key
+from pki.keys import encrypted_key_pem, is_same_public_key, load_encrypted_key
 
 # The key of all of a tenant's certificates: what guards it elsewhere must stand guessing offline.
 _PASSPHRASE_LEAST = 16
@@ -50,7 +50,7 @@ def import_root_key(
         raise AlreadyExists(f"The key of {root.name} is here.", place="authority")
     with refusals():
         key = load_encrypted_key(pem, passphrase)
-    if not same_public_key(key.public_key(), x509.load_der_x509_certificate(root.certificate_der).public_key()):
+    if not is_same_public_key(key.public_key(), x509.load_der_x509_certificate(root.certificate_der).public_key()):
         raise CertificateRefused(f"This is not the key of {root.name}.", place="key")
     root.key_sealed = signing.seal_authority_key(key, authority_id=root.id)
     session.flush()

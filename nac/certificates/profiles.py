@@ -15,7 +15,7 @@ from nac.errors import InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import CertificateSettings
 from pki.errors import ProfileErrors
-from pki.profiles import PROFILES, Profile, adjust
+from pki.profiles import PROFILES, CertificateProfile, adjust_profile
 
 # Where a new authority's key is made: sealed in the database, or in a token. "": where the platform says.
 KeyStoreName = Literal["sealed", "pkcs11"]
@@ -46,22 +46,24 @@ def tenant_settings(session: Session, tenant_id: TenantId, *, lock: bool = False
     return TenantSettings(row.profiles, row.key_store)
 
 
-def require_profile(session: Session, tenant_id: TenantId, name: str, *, lock: bool = False) -> Profile:
+def require_profile(session: Session, tenant_id: TenantId, name: str, *, lock: bool = False) -> CertificateProfile:
     """The profile as the tenant has it. Raises ProfileNotFound, or ProfileRefused for a choice no longer allowed."""
     return chosen_profile(name, tenant_settings(session, tenant_id, lock=lock).profiles)
 
 
-def chosen_profile(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> Profile:
+def chosen_profile(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> CertificateProfile:
     """As `require_profile`, for a tenant's choices that were read already."""
     return _chosen(name, profiles.get(name, {}))
 
 
-def list_profiles(session: Session, *, tenant_id: TenantId) -> list[Profile]:
+def list_profiles(session: Session, *, tenant_id: TenantId) -> list[CertificateProfile]:
     chosen = tenant_settings(session, tenant_id).profiles
     return [_chosen(name, chosen.get(name, {})) for name in PROFILES]
 
 
-def set_profile(session: Session, *, actor: str, tenant_id: TenantId, name: str, choice: Mapping[str, Any]) -> Profile:
+def set_profile(
+    session: Session, *, actor: str, tenant_id: TenantId, name: str, choice: Mapping[str, Any]
+) -> CertificateProfile:
     """`choice` replaces what the tenant chose before: {"validity_days": 90, "key": "rsa-2048"}, {} for the built-in.
 
     What is issued already stays as it is.
@@ -84,12 +86,12 @@ def set_key_store(session: Session, *, actor: str, tenant_id: TenantId, store: K
     _audit(session, actor, tenant_id, "key-store", {"key_store": before}, {"key_store": store})
 
 
-def _chosen(name: str, choice: Mapping[str, Any]) -> Profile:
+def _chosen(name: str, choice: Mapping[str, Any]) -> CertificateProfile:
     profile = PROFILES.get(name)
     if profile is None:
         raise ProfileNotFound(f"There is no profile {name!r}.", place="profile", remedy=f"Use {', '.join(PROFILES)}.")
     try:
-        return adjust(profile, choice)
+        return adjust_profile(profile, choice)
     except ProfileErrors as exc:
         raise ProfileRefused("; ".join(exc.mistakes), place="profile") from exc
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from nac.certificates.errors import AuthorityNotFound, ListNotFound
 from nac.models import CertificateAuthority, RevocationList
-from pki.issuing import Locations
+from pki.issuance import IssuerLocations
 
 
 def authority_certificate(session: Session, *, authority_id: UUID) -> bytes:
@@ -53,9 +53,9 @@ def _no_list() -> ListNotFound:
     return ListNotFound(place="authority", remedy="A new authority publishes within seconds: try again.")
 
 
-def locations(public_url: str, authority_id: UUID) -> Locations:
+def locations(public_url: str, authority_id: UUID) -> IssuerLocations:
     """Where anybody finds the authority's certificate and the status of what it issued."""
-    return Locations(
+    return IssuerLocations(
         certificate=f"{public_url}/ca/{authority_id}.cer",
         ocsp=f"{public_url}/ocsp/{authority_id}",
         crl=f"{public_url}/crl/{authority_id}.crl",

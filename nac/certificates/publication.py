@@ -24,11 +24,11 @@ from nac.certificates.status import CHANNEL, revocation
 from nac.db import commit_intent
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
-from pki.crl import make_crl
-from pki.issuing import issue
+from pki.crl import build_crl
+from pki.issuance import issue
 from pki.keys import generate_key, key_pem, load_key
-from pki.names import organisation_of, subject_name
-from pki.revocation import Revoked
+from pki.names import read_organisation, subject_name
+from pki.revocation import Revocation
 from pki.serials import random_serial, serial_bytes
 
 # A list is made daily and holds for a week: so long may the worker, or a key store, be away.
@@ -169,7 +169,7 @@ class _Publishing:
             signer = issue(
                 require_profile(self._session, authority.tenant_id, SIGNER_PROFILE),
                 public_key=key.public_key(),
-                subject=subject_name("OCSP signer", organisation=organisation_of(self._issuer.certificate.subject)),
+                subject=subject_name("OCSP signer", organisation=read_organisation(self._issuer.certificate.subject)),
                 issuer=self._issuer,
                 now=self._now,
                 serial=int.from_bytes(row.serial),
@@ -214,7 +214,7 @@ class _Publishing:
         entries = list(self._entries(row.scheduled_at and min(row.scheduled_at, self._now)))
         next_update = self._now + (ROOT_LIST_VALIDITY if authority.kind == "root" else LIST_VALIDITY)
         with refusals():
-            row.crl_der = make_crl(
+            row.crl_der = build_crl(
                 self._issuer,
                 entries,
                 number=row.number,
@@ -228,7 +228,7 @@ class _Publishing:
         self._audit("authority.crl", {"number": number, "entries": len(entries), "scheduled": scheduled, **gap})
         return True
 
-    def _entries(self, last_scheduled: datetime | None) -> Iterator[tuple[bytes, Revoked]]:
+    def _entries(self, last_scheduled: datetime | None) -> Iterator[tuple[bytes, Revocation]]:
         """What is revoked, but for what was on a regular list beyond its validity already (RFC 5280 3.3)."""
         row = Certificate
         query = (
@@ -242,7 +242,7 @@ class _Publishing:
             assert at is not None
             yield serial, revocation(at, reason)
         for serial, status in authorities_below(self._session, self._authority.id).items():
-            if isinstance(status, Revoked):
+            if isinstance(status, Revocation):
                 yield serial, status
 
     def _audit(self, action: str, after: Mapping[str, Any]) -> None:
@@ -261,11 +261,11 @@ def signer_context(signer_id: UUID) -> str:
     return f"ocsp-signer:{signer_id}"
 
 
-def authorities_below(session: Session, authority_id: UUID) -> dict[bytes, Revoked | None]:
+def authorities_below(session: Session, authority_id: UUID) -> dict[bytes, Revocation | None]:
     """Serial numbers of what this one certified of other authorities; with None what is not revoked."""
     row = CertificateAuthority
     query = select(row.certificate_der, row.status, row.revoked_at, row.revocation_reason, row.not_before)
-    found: dict[bytes, Revoked | None] = {}
+    found: dict[bytes, Revocation | None] = {}
     for der, status, at, reason, not_before in session.execute(query.where(row.issuer_id == authority_id)):
         serial = serial_bytes(x509.load_der_x509_certificate(der).serial_number)
         # When and why may not be known of an old one: then it never was to be relied on.

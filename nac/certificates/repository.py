@@ -27,7 +27,7 @@ from nac.db.texts import has_part
 from nac.errors import NotFound
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, CertificateSettings, Tenant
-from nac.self_tests.ticket import PROFILE as SELF_TEST_PROFILE
+from nac.self_tests.ticket import SELF_TEST_PROFILE
 
 # Of hundreds of thousands: an index has each of these.
 ORDERS = Orders(

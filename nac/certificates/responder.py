@@ -28,8 +28,8 @@ from nac.models import CertificateAuthority, OcspSignerRow
 from nac.secrets import Sealer
 from pki.errors import OcspRequestMalformed
 from pki.keys import load_key
-from pki.ocsp import IssuerHashes, OcspRequest, OcspSigner, Refusal, Status, read_request, refusal
-from pki.revocation import Revoked
+from pki.ocsp import CertificateStatus, IssuerHashes, OcspRefusal, OcspRequest, OcspSigner, encode_refusal, read_request
+from pki.revocation import Revocation
 
 # RFC 5019 2.2.4: until then a client may go by an answer.
 ANSWER_VALIDITY = timedelta(hours=1)
@@ -62,12 +62,13 @@ class Answer:
         )
 
 
-_REFUSALS: dict[Refusal, Answer] = {
-    reason: Answer(refusal(reason)) for reason in ("malformedRequest", "internalError", "tryLater", "unauthorized")
+_REFUSALS: dict[OcspRefusal, Answer] = {
+    reason: Answer(encode_refusal(reason))
+    for reason in ("malformedRequest", "internalError", "tryLater", "unauthorized")
 }
 
 
-def refused(reason: Refusal) -> Answer:
+def refused(reason: OcspRefusal) -> Answer:
     return _REFUSALS[reason]
 
 
@@ -107,9 +108,9 @@ class _Recent(Generic[_KeyT, _ValueT]):
 class _Authority:
     hashes: IssuerHashes
     # Why nothing that it issued is good.
-    revoked: Revoked | None
+    revoked: Revocation | None
     # By serial number, of the authorities that it certified.
-    below: Mapping[bytes, Revoked | None] = field(repr=False)
+    below: Mapping[bytes, Revocation | None] = field(repr=False)
     # None while the worker has not made one yet.
     signer: OcspSigner | None
     # Of the monotonic clock.
@@ -125,7 +126,7 @@ class Responder:
         self._sealer = sealer
         self._feed = StatusFeed(engine, self._forget)
         self._authorities: _Recent[UUID, _Authority] = _Recent(_AUTHORITIES_MOST)
-        self._statuses: _Recent[tuple[UUID, bytes], tuple[_Authority, Status]] = _Recent(_STATUSES_MOST)
+        self._statuses: _Recent[tuple[UUID, bytes], tuple[_Authority, CertificateStatus]] = _Recent(_STATUSES_MOST)
         self._answers: _Recent[tuple[UUID, bytes], tuple[_Authority, Answer]] = _Recent(_ANSWERS_MOST)
         # How often anything was forgotten: what is read meanwhile may be of before.
         self._forgotten = 0
@@ -150,7 +151,7 @@ class Responder:
             request = read_request(data)
         except OcspRequestMalformed:
             return refused("malformedRequest")
-        found: dict[bytes, Status] = {}
+        found: dict[bytes, CertificateStatus] = {}
         for asked in request.certificates:
             known = self._statuses.get((authority_id, asked.serial))
             if known is None or known[0] is not authority:
@@ -180,7 +181,7 @@ class Responder:
         authority: _Authority,
         data: bytes,
         request: OcspRequest,
-        found: Mapping[bytes, Status],
+        found: Mapping[bytes, CertificateStatus],
         now: datetime,
     ) -> Answer:
         if not all(map(authority.hashes.issued, request.certificates)):
@@ -217,8 +218,8 @@ class Responder:
 
     def _read_statuses(
         self, authority_id: UUID, authority: _Authority, serials: Collection[bytes]
-    ) -> dict[bytes, Status]:
-        found: dict[bytes, Status] = dict.fromkeys(serials, "unknown")
+    ) -> dict[bytes, CertificateStatus]:
+        found: dict[bytes, CertificateStatus] = dict.fromkeys(serials, "unknown")
         for serial, status, at, reason, not_before in self._look_up.read(authority_id, serials):
             if status in ("abandoned", "suspended", "revoked"):
                 found[serial] = revocation(at or not_before, reason)

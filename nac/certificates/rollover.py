@@ -35,7 +35,7 @@ from nac.db import commit_intent
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
-from pki.names import organisation_of
+from pki.names import read_organisation
 
 _GAIN_LEAST = timedelta(days=1)
 
@@ -80,7 +80,7 @@ def plan_rollover(
     if root is None:
         organisation = organisation_for(tenant)
     else:
-        organisation = organisation_of(x509.load_der_x509_certificate(root.certificate_der).subject)
+        organisation = read_organisation(x509.load_der_x509_certificate(root.certificate_der).subject)
     unique = unique_number(tenant.slug)
 
     def reserve(kind: OwnKind) -> AuthorityReservation:

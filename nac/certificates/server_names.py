@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from cryptography import x509
 
 from nac.certificates.errors import CertificateRefused
-from pki.names import San, sans_of
+from pki.names import San, read_sans
 
 SERVER_PROFILE = "eap-server"
 
@@ -23,7 +23,7 @@ def require_no_server_name(servers: Iterable[bytes], *, common_name: str | None,
     asked = [item.value for item in sans if item.kind == "dns"]
     if common_name is not None:
         asked.append(common_name)
-    taken = {_plain(item.value) for der in servers for item in sans_of(x509.load_der_x509_certificate(der))}
+    taken = {_plain(item.value) for der in servers for item in read_sans(x509.load_der_x509_certificate(der))}
     for name in asked:
         if any(_is_taken(_plain(name), server) for server in taken):
             raise CertificateRefused(

@@ -19,9 +19,9 @@ from nac.certificates.profiles import KeyStoreChoice, KeyStoreName
 from nac.models import CertificateAuthority
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import Settings
-from pki.issuing import Issuer
+from pki.issuance import Issuer
 from pki.keys import KeyKind, PrivateKey, generate_key, key_pem, load_key
-from pki.tokens import Token
+from pki.pkcs11_tokens import Pkcs11Token
 
 _URI = b"pkcs11:"
 
@@ -41,7 +41,7 @@ class Signing:
     public_url: str
     # Keys of new authorities are made here unless their tenant says otherwise; those of both stores can be used.
     key_store: KeyStoreName = "sealed"
-    token: Token | None = None
+    token: Pkcs11Token | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -79,7 +79,7 @@ class Signing:
         with refusals():
             return self._require_token().key(_key_id(opened)) if opened.startswith(_URI) else load_key(opened)
 
-    def _require_token(self) -> Token:
+    def _require_token(self) -> Pkcs11Token:
         if self.token is None:
             raise KeyStoreRefused(
                 "No PKCS#11 token is configured, but the key of an authority is in one.",
@@ -94,7 +94,7 @@ def issuer_of(authority: CertificateAuthority, signing: Signing) -> Issuer:
     return Issuer(x509.load_der_x509_certificate(authority.certificate_der), signing.authority_key(authority))
 
 
-def _token(module: Path, label: str, pin_file: Path) -> Token:
+def _token(module: Path, label: str, pin_file: Path) -> Pkcs11Token:
     try:
         mode = stat.S_IMODE(pin_file.stat().st_mode)
         lines = pin_file.read_text().splitlines()
@@ -112,9 +112,9 @@ def _token(module: Path, label: str, pin_file: Path) -> Token:
 
 
 @lru_cache
-def _token_with(module: Path, label: str, pin: str) -> Token:
+def _token_with(module: Path, label: str, pin: str) -> Pkcs11Token:
     """One for the process: a token counts sessions, and wrong PINs."""
-    return Token(module, label, pin)
+    return Pkcs11Token(module, label, pin)
 
 
 def _key_id(address: bytes) -> bytes:

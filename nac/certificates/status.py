@@ -6,7 +6,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, RevocationWork
-from pki.revocation import REASONS, Revoked
+from pki.revocation import REVOCATION_REASONS, Revocation
 
 # PostgreSQL tells it to who keeps answers about status, after the commit; the payload is an authority's id.
 CHANNEL = "certificate_status"
@@ -31,6 +31,6 @@ def status_changed(session: Session, *rows: Certificate | CertificateAuthority |
         session.execute(select(func.pg_notify(CHANNEL, str(authority_id))))
 
 
-def revocation(at: datetime, reason: str) -> Revoked:
+def revocation(at: datetime, reason: str) -> Revocation:
     """As lists and answers name it; a reason that they do not know stays unsaid."""
-    return Revoked(at, reason if reason in REASONS else "unspecified")
+    return Revocation(at, reason if reason in REVOCATION_REASONS else "unspecified")

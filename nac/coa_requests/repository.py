@@ -36,7 +36,7 @@ def search(
         if user:
             conditions.append(func.lower(each.identity) == user.lower())
         if nas_said:
-            conditions.append(sessions.nas_said(each.nas_key) == nas_said)
+            conditions.append(sessions.nas_self_name(each.nas_key) == nas_said)
         return conditions
 
     whose = [CoaRequest.tenant_id == tenant_id]

@@ -9,7 +9,7 @@ from sqlalchemy import ARRAY, ColumnElement, Row, Select, Text, any_, case, cast
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.log_search import Stretch, within
+from nac.log_search import LogStretch, restrict_to_stretch
 from nac.mac import normalise_mac
 from nac.models import AuthLog, Certificate, Nas, Site
 
@@ -113,11 +113,11 @@ def list_page(
 
 
 def list_stretch(
-    session: Session, tenant_id: TenantId, wanted: Filter, stretch: Stretch, limit: int
+    session: Session, tenant_id: TenantId, wanted: Filter, stretch: LogStretch, limit: int
 ) -> Sequence[Row[*tuple[Any, ...]]]:
     """Of a stretch of the log, in the order of that: the columns that lists show, `request` as text, `nas_name` and
     `site_slug`."""
-    query = within(_fitting(session, _LISTED, tenant_id, wanted), AuthLog, stretch).limit(limit)
+    query = restrict_to_stretch(_fitting(session, _LISTED, tenant_id, wanted), AuthLog, stretch).limit(limit)
     return session.connection().execute(query).all()
 
 

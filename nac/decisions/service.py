@@ -14,9 +14,9 @@ from nac.decisions import repository
 from nac.decisions.recorded import key_of_reference, microseconds_of
 from nac.errors import NotFound
 from nac.ids import TenantId
-from nac.log_search import Key, Searched, search
+from nac.log_search import LogKey, LogSearchResult, search_log
 from nac.models import AuthLog
-from nac.reasons import Reason, reason_of
+from nac.reasons import Reason, get_reason
 from nac.sites import service as sites
 from nac.validation import require_mac
 
@@ -73,7 +73,7 @@ class LoggedDecision:
 
     @property
     def reason(self) -> Reason:
-        return reason_of(self.log.reason)
+        return get_reason(self.log.reason)
 
 
 def reference_of(log: Log) -> str:
@@ -131,16 +131,16 @@ def search_decisions(
     session: Session,
     *,
     tenant_id: TenantId,
-    before: Key | None = None,
+    before: LogKey | None = None,
     until: datetime | None = None,
     limit: int = 100,
     oldest_first: bool = False,
     **given: Unpack[Given],
-) -> Searched[LoggedDecision]:
+) -> LogSearchResult[LoggedDecision]:
     """As `list_decisions`, from `before` as far as `until` (nac.log_search), for as long as one answer may take: fewer
     than `limit` need not be all that there are."""
     wanted = _wanted(session, tenant_id, **given)
-    found = search(
+    found = search_log(
         session,
         AuthLog,
         tenant_id=tenant_id,
@@ -152,7 +152,9 @@ def search_decisions(
         limit=limit,
         oldest_first=oldest_first,
     )
-    return Searched(_logged(session, tenant_id, [(row, row.nas_name, row.site_slug) for row in found.rows]), found.next)
+    return LogSearchResult(
+        _logged(session, tenant_id, [(row, row.nas_name, row.site_slug) for row in found.rows]), found.next
+    )
 
 
 def _wanted(

@@ -11,6 +11,20 @@ from sqlalchemy import insert, text
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.bulk_rows import (
+    EXISTING_REMEDY,
+    WRONG_TYPE,
+    InputLine,
+    OnExisting,
+    PlannedRow,
+    ProgressCallback,
+    RowMistake,
+    RowReader,
+    ignore_progress,
+    parse_expiry,
+    read_groups,
+    split_progress,
+)
 from nac.coa_requests import queueing
 from nac.db.growth import note_growth
 from nac.endpoints import repository, work
@@ -20,20 +34,6 @@ from nac.groups import ENDPOINT_GROUPS, is_by_rule
 from nac.ids import TenantId
 from nac.mac import display_mac
 from nac.models import Endpoint
-from nac.rows import (
-    EXISTING_REMEDY,
-    WRONG_KIND,
-    Existing,
-    Line,
-    Planned,
-    Reader,
-    RowMistake,
-    Tell,
-    in_two_steps,
-    read_end,
-    read_groups,
-    untold,
-)
 from nac.trials import limits as trial_limits
 from nac.validation import require_mac, require_name
 
@@ -50,7 +50,7 @@ class Options:
     make_groups: bool = False
     # Approve addresses that devices made up, too.
     allow_random: bool = False
-    existing: Existing = "refuse"
+    existing: OnExisting = "refuse"
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Plan:
 
     mistakes: list[RowMistake]
     missing_groups: tuple[str, ...]
-    planned: list[Planned]
+    planned: list[PlannedRow]
     fresh: list[_Row]
     changed: list[_Row]
     # By address; with the groups that people have put them into.
@@ -80,9 +80,9 @@ class Plan:
     groups: Mapping[UUID, tuple[str, ...]]
 
 
-def plan(session: Session, *, tenant_id: TenantId, lines: Iterable[Line], options: Options) -> Plan:
+def plan(session: Session, *, tenant_id: TenantId, lines: Iterable[InputLine], options: Options) -> Plan:
     """Locks what the lines are about until the transaction ends."""
-    reader = Reader()
+    reader = RowReader()
     rows = _read(lines, reader, options)
     if not rows:
         return Plan(reader.mistakes, (), [], [], [], {}, {})
@@ -102,20 +102,20 @@ def plan(session: Session, *, tenant_id: TenantId, lines: Iterable[Line], option
     return made
 
 
-def _read(lines: Iterable[Line], reader: Reader, options: Options) -> list[_Row]:
+def _read(lines: Iterable[InputLine], reader: RowReader, options: Options) -> list[_Row]:
     rows: list[_Row] = []
     first: dict[str, int] = {}
     for line in lines:
         row = _row(line, reader, options)
         if row.mac in first:
-            reader.repeats(line.number, "mac", "this address", before=first[row.mac])
+            reader.add_duplicate(line.number, "mac", "this address", before=first[row.mac])
         elif row.mac:
             first[row.mac] = line.number
         rows.append(row)
     return rows
 
 
-def _row(line: Line, reader: Reader, options: Options) -> _Row:
+def _row(line: InputLine, reader: RowReader, options: Options) -> _Row:
     """What of it can be read: the rest is among the mistakes then."""
     row = _Row(line.number)
     if not line.values.get("mac"):
@@ -142,7 +142,7 @@ def _status(text: str) -> str:
 
 def _attributes(values: dict[str, Any]) -> dict[str, str]:
     if not all(isinstance(value, str) for value in values.values()):
-        detail, remedy = WRONG_KIND[dict]
+        detail, remedy = WRONG_TYPE[dict]
         raise InvalidInput(detail, remedy=remedy)
     return require_attributes(values)
 
@@ -154,7 +154,7 @@ _FIELDS: tuple[tuple[str, Callable[[Any], object], type], ...] = (
     ("groups", read_groups, list),
     ("owner", _name_or_none, str),
     ("notes", require_notes, str),
-    ("valid_until", read_end, str),
+    ("valid_until", parse_expiry, str),
     ("attributes", _attributes, dict),
 )
 
@@ -168,7 +168,7 @@ def _known(session: Session, tenant_id: TenantId, macs: list[str]) -> dict[str, 
 
 
 def _missing_groups(
-    session: Session, tenant_id: TenantId, rows: Iterable[_Row], reader: Reader, options: Options
+    session: Session, tenant_id: TenantId, rows: Iterable[_Row], reader: RowReader, options: Options
 ) -> tuple[str, ...]:
     """Names of those to be made; groups that are missing, or that a rule fills, are mistakes."""
     lines = reader.lines_naming((row.number, row.groups) for row in rows)
@@ -177,12 +177,12 @@ def _missing_groups(
     for name in lines.keys() & groups.keys():
         if is_by_rule(groups[name]):
             detail = f"A rule makes the members of the group {name!r}."
-            reader.wrong_in(lines[name], "groups", detail, "Leave it out of the row.")
+            reader.add_mistake_in_lines(lines[name], "groups", detail, "Leave it out of the row.")
     missing = tuple(sorted(lines.keys() - groups.keys()))
     if not options.make_groups:
         for name in missing:
             remedy = "Add it: ./admit endpoint-group add. Or say make_groups (--make-groups), which makes all of them."
-            reader.wrong_in(lines[name], "groups", f"There is no group {name!r}.", remedy)
+            reader.add_mistake_in_lines(lines[name], "groups", f"There is no group {name!r}.", remedy)
     return missing
 
 
@@ -191,18 +191,18 @@ def _sort(made: Plan, row: _Row, options: Options) -> None:
     endpoint = made.known.get(row.mac)
     if endpoint is None:
         made.fresh.append(row)
-        made.planned.append(Planned(row.number, name, "add"))
+        made.planned.append(PlannedRow(row.number, name, "add"))
         return
     decided = endpoint.status in ("active", "blocked")
     if decided and options.existing == "refuse":
         made.mistakes.append(RowMistake(row.number, "mac", f"There is an endpoint {name} already.", EXISTING_REMEDY))
     elif decided and options.existing == "keep":
-        made.planned.append(Planned(row.number, name, "keep"))
+        made.planned.append(PlannedRow(row.number, name, "keep"))
     elif made.groups.get(endpoint.id, ()) == row.groups and not _differing(endpoint, row):
-        made.planned.append(Planned(row.number, name, "same"))
+        made.planned.append(PlannedRow(row.number, name, "same"))
     else:
         made.changed.append(row)
-        made.planned.append(Planned(row.number, name, "change"))
+        made.planned.append(PlannedRow(row.number, name, "change"))
 
 
 def _differing(endpoint: Endpoint, row: _Row) -> list[str]:
@@ -215,12 +215,12 @@ def store(
     actor: str,
     tenant_id: TenantId,
     plan: Plan,
-    tell: Tell = untold,
+    tell: ProgressCallback = ignore_progress,
 ) -> None:
     """All of it, with an audit entry for each row. `tell`: how many rows are done, now and then."""
     ENDPOINT_GROUPS.create_many(session, actor=actor, tenant_id=tenant_id, names=plan.missing_groups)
     rows = plan.fresh + plan.changed
-    tell_stored, tell_noted = in_two_steps(tell, len(rows))
+    tell_stored, tell_noted = split_progress(tell, len(rows))
     unblocked = [row.mac for row in plan.changed if (plan.known[row.mac].status, row.status) == ("blocked", "active")]
     entries = [_entry(tenant_id, actor, "add", row, {}, _shown(row)) for row in plan.fresh]
     ids = _insert(session, tenant_id, plan.fresh, tell_stored)
@@ -232,7 +232,7 @@ def store(
             session.flush()
             tell_stored(len(plan.fresh) + number)
     ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=[ids[row.mac] for row in plan.changed])
-    trial_limits.require_endpoints(session, tenant_id=tenant_id)
+    trial_limits.require_endpoint_limit(session, tenant_id=tenant_id)
     note_growth(session, "endpoints")
     _join_groups(session, tenant_id, rows, ids)
     work.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])
@@ -244,7 +244,7 @@ def store(
     audit.append_in_parts(session, entries, tell_noted)
 
 
-def _insert(session: Session, tenant_id: TenantId, rows: Sequence[_Row], tell: Tell) -> dict[str, UUID]:
+def _insert(session: Session, tenant_id: TenantId, rows: Sequence[_Row], tell: ProgressCallback) -> dict[str, UUID]:
     """Ids by address."""
     values: list[dict[str, Any]] = [
         {"id": uuid4(), "tenant_id": tenant_id, "mac": row.mac, **{name: getattr(row, name) for name in _PLAIN}}

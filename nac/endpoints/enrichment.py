@@ -23,9 +23,9 @@ from nac.engine import Policy
 from nac.ids import TenantId
 from nac.mac import is_random_mac
 from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting
-from nac.profiling.classifier import packaged_profiles
+from nac.profiling.classifier import load_packaged_profiles
 from nac.profiling.evidence import Evidence
-from nac.profiling.oui import registry
+from nac.profiling.oui import load_registry
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
     if not seen:
         return
     room, random_room = _room(session, tenant_id)
-    vendors = registry()
+    vendors = load_registry()
     rows, left_out = [], []
     for mac, first_seen_at in seen:
         random = is_random_mac(mac)
@@ -143,7 +143,7 @@ def _profile(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint
             )
         )
     }
-    vendors, profiles = registry(), packaged_profiles()
+    vendors, profiles = load_registry(), load_packaged_profiles()
     changed: list[dict[str, Any]] = []
     for endpoint in endpoints:
         vendor = vendors.vendor(endpoint.mac)

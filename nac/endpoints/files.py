@@ -8,24 +8,24 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
+from nac.bulk_rows import MAX_REPORTED
 from nac.endpoints import bulk
 from nac.engine import Mistake
 from nac.errors import InvalidInput
 from nac.ids import TenantId
-from nac.imports import own
-from nac.imports.document import MOST_LINES, Document, Unreadable
-from nac.rows import MOST_TOLD
+from nac.imports import admit_csv
+from nac.imports.document import MAX_LINES, ImportDocument, Unreadable
 
 # A file of so many is read, checked and stored in one transaction.
-MAX_ROWS = MOST_LINES
+MAX_ROWS = MAX_LINES
 
 
 class InvalidFile(InvalidInput):
     """The file has mistakes; nothing was stored."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
-        more = len(mistakes) - MOST_TOLD
-        shown = [str(mistake) for mistake in mistakes[:MOST_TOLD]] + ([f"and {more} more"] if more > 0 else [])
+        more = len(mistakes) - MAX_REPORTED
+        shown = [str(mistake) for mistake in mistakes[:MAX_REPORTED]] + ([f"and {more} more"] if more > 0 else [])
         count = f"{len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}; nothing was stored"
         super().__init__("\n  ".join([count, *shown]), place="file")
         self.mistakes = tuple(mistakes)
@@ -52,9 +52,9 @@ def import_endpoints(
 
     `update`: those that there are already are made what the file says, in place of being mistakes.
     """
-    document = Document()
+    document = ImportDocument()
     try:
-        own.read_endpoints(text.removeprefix("\ufeff"), document)
+        admit_csv.read_endpoints(text.removeprefix("\ufeff"), document)
     except Unreadable as exc:
         raise InvalidFile([Mistake(exc.place, f"{exc.detail} {exc.remedy}".rstrip())]) from exc
     options = bulk.Options(make_groups, allow_random, "update" if update else "refuse")

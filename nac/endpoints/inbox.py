@@ -58,7 +58,7 @@ def classify(
         endpoint.valid_until = decision.valid_until
     member_ids = [endpoint.id for endpoint, _ in found]
     ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=member_ids, names=decision.groups)
-    trial_limits.require_endpoints(session, tenant_id=tenant_id)
+    trial_limits.require_endpoint_limit(session, tenant_id=tenant_id)
     macs = [endpoint.mac for endpoint, _ in found]
     work.enqueue(session, tenant_id=tenant_id, macs=macs)
     if decision.action == "block":

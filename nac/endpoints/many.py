@@ -6,6 +6,15 @@ from typing import Any, Literal
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.bulk_rows import (
+    InputLine,
+    ProgressCallback,
+    RowMistake,
+    RowReader,
+    ignore_progress,
+    require_no_mistakes,
+    split_progress,
+)
 from nac.certificates.leftovers import holders_with_some_left
 from nac.coa_requests import queueing
 from nac.endpoints import repository, work
@@ -14,7 +23,6 @@ from nac.ids import TenantId
 from nac.mac import display_mac
 from nac.models import Endpoint
 from nac.models.endpoint import EndpointStatus
-from nac.rows import Line, Reader, RowMistake, Tell, in_two_steps, refuse, untold
 from nac.validation import require_mac
 
 _REVOKE = "./admit cert revoke --all-of-endpoint MAC"
@@ -25,21 +33,23 @@ _AT_ONCE = 1_000
 Grouping = Literal["set-groups", "join-groups", "leave-groups"]
 
 
-def remove(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: Tell = untold) -> int:
+def remove(
+    session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
+) -> int:
     """Raises RowsRefused, for those that certificates were issued to that are good as well."""
-    reader = Reader()
+    reader = RowReader()
     found = _locked(session, tenant_id, macs, reader)
     left = holders_with_some_left(session, tenant_id=tenant_id, endpoint_ids=[each.id for _, each in found])
     for line, endpoint in found:
         if endpoint.id in left:
             mac = display_mac(endpoint.mac)
             reader.wrong(line, "", f"Certificates issued to {mac} are not revoked.", f"Revoke them first: {_REVOKE}.")
-    refuse(reader.mistakes, place=_place)
+    require_no_mistakes(reader.mistakes, place=_place)
     entries = [
         _entry(actor, endpoint, "remove", before={"name": endpoint.name, "status": endpoint.status})
         for _, endpoint in found
     ]
-    tell_gone, tell_noted = in_two_steps(tell, len(found))
+    tell_gone, tell_noted = split_progress(tell, len(found))
     gone = [endpoint.mac for _, endpoint in found]
     for start in range(0, len(gone), _AT_ONCE):
         part = gone[start : start + _AT_ONCE]
@@ -49,24 +59,28 @@ def remove(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[
     return len(found)
 
 
-def block(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: Tell = untold) -> int:
+def block(
+    session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
+) -> int:
     """Their live sessions are asked to end (RFC 5176). How many were not blocked before; raises RowsRefused."""
-    reader = Reader()
+    reader = RowReader()
     found = _locked(session, tenant_id, macs, reader)
-    refuse(reader.mistakes, place=_place)
+    require_no_mistakes(reader.mistakes, place=_place)
     changed = _set_status(session, actor, [endpoint for _, endpoint in found], "blocked", "block", tell)
     queueing.queue_blocks(session, tenant_id=tenant_id, macs=[each.mac for _, each in found], asked_by=actor)
     return changed
 
 
-def unblock(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: Tell = untold) -> int:
+def unblock(
+    session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], tell: ProgressCallback = ignore_progress
+) -> int:
     """How many were blocked. Raises RowsRefused, for those that nobody has approved as well."""
-    reader = Reader()
+    reader = RowReader()
     found = _locked(session, tenant_id, macs, reader)
     for line, endpoint in found:
         if endpoint.status not in ("active", "blocked"):
             reader.wrong(line, "", f"{display_mac(endpoint.mac)} is {endpoint.status}, not blocked.", _CLASSIFY)
-    refuse(reader.mistakes, place=_place)
+    require_no_mistakes(reader.mistakes, place=_place)
     changed = _set_status(session, actor, [endpoint for _, endpoint in found], "active", "unblock", tell)
     queueing.withdraw_blocks(session, tenant_id=tenant_id, macs=[each.mac for _, each in found])
     return changed
@@ -80,15 +94,15 @@ def group(
     macs: Iterable[str],
     groups: Sequence[str],
     how: Grouping,
-    tell: Tell = untold,
+    tell: ProgressCallback = ignore_progress,
 ) -> int:
     """Groups by rule stay as they are. How many are in other groups now.
 
     Raises RowsRefused, UnknownGroup and GroupByRule.
     """
-    reader = Reader()
+    reader = RowReader()
     found = _locked(session, tenant_id, macs, reader)
-    refuse(reader.mistakes, place=_place)
+    require_no_mistakes(reader.mistakes, place=_place)
     ids = [endpoint.id for _, endpoint in found]
     before = _groups_of(session, tenant_id, found)
     if how == "set-groups":
@@ -110,16 +124,18 @@ def group(
         for _, endpoint in found
         if before.get(endpoint.mac) != after.get(endpoint.mac)
     ]
-    tell_moved, tell_noted = in_two_steps(tell, len(found))
+    tell_moved, tell_noted = split_progress(tell, len(found))
     tell_moved(len(found))
     audit.append_in_parts(session, entries, tell_noted)
     return len(entries)
 
 
-def _locked(session: Session, tenant_id: TenantId, macs: Iterable[str], reader: Reader) -> list[tuple[Line, Endpoint]]:
-    wanted: dict[str, Line] = {}
+def _locked(
+    session: Session, tenant_id: TenantId, macs: Iterable[str], reader: RowReader
+) -> list[tuple[InputLine, Endpoint]]:
+    wanted: dict[str, InputLine] = {}
     for number, text in enumerate(macs, start=1):
-        line = Line(number, {})
+        line = InputLine(number, {})
         with reader.noted(line):
             wanted.setdefault(require_mac(text), line)
     work.hold(session, tenant_id=tenant_id)
@@ -131,10 +147,10 @@ def _locked(session: Session, tenant_id: TenantId, macs: Iterable[str], reader: 
 
 
 def _set_status(
-    session: Session, actor: str, found: Sequence[Endpoint], to: EndpointStatus, verb: str, tell: Tell
+    session: Session, actor: str, found: Sequence[Endpoint], to: EndpointStatus, verb: str, tell: ProgressCallback
 ) -> int:
     entries = []
-    tell_set, tell_noted = in_two_steps(tell, len(found))
+    tell_set, tell_noted = split_progress(tell, len(found))
     for number, endpoint in enumerate(found, start=1):
         if endpoint.status != to:
             entries.append(_entry(actor, endpoint, verb, before={"status": endpoint.status}, after={"status": to}))
@@ -147,7 +163,7 @@ def _set_status(
 
 
 def _groups_of(
-    session: Session, tenant_id: TenantId, found: Sequence[tuple[Line, Endpoint]]
+    session: Session, tenant_id: TenantId, found: Sequence[tuple[InputLine, Endpoint]]
 ) -> dict[str, tuple[str, ...]]:
     ids = [endpoint.id for _, endpoint in found]
     names = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=ids, by_rule=False)

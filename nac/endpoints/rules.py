@@ -13,7 +13,7 @@ from nac.errors import InvalidInput
 from nac.mac import is_random_mac
 from nac.models import Endpoint
 from nac.packet_values import Values
-from nac.replica.compile import UNREADABLE, attribute_texts, denied_endpoint, posture_values
+from nac.replica.record_builder import UNREADABLE_ERRORS, attribute_texts, blocked_endpoint_record, posture_values
 from nac.replica.records import EndpointRecord
 
 _ATTRIBUTE = "endpoint.attribute."
@@ -75,8 +75,8 @@ def record_of(endpoint: Endpoint) -> EndpointRecord:
     seen: Any = endpoint.first_seen_at
     try:
         attributes, posture = attribute_texts(endpoint.attributes), posture_values(endpoint.posture)
-    except UNREADABLE:
-        return denied_endpoint(str(endpoint.id), endpoint.name)
+    except UNREADABLE_ERRORS:
+        return blocked_endpoint_record(str(endpoint.id), endpoint.name)
     return EndpointRecord(
         str(endpoint.id),
         endpoint.name,
@@ -97,7 +97,7 @@ def attributes_of(attributes: Mapping[str, Any]) -> dict[str, str]:
     """An endpoint's, as text; none where they cannot be read."""
     try:
         return attribute_texts(attributes)
-    except UNREADABLE:
+    except UNREADABLE_ERRORS:
         return {}
 
 

@@ -23,7 +23,7 @@ from nac.ids import TenantId
 from nac.mac import display_mac, is_random_mac
 from nac.models import Endpoint, EndpointEvidence
 from nac.models.endpoint import EndpointStatus
-from nac.profiling.classifier import packaged_profiles
+from nac.profiling.classifier import load_packaged_profiles
 from nac.trials import limits as trial_limits
 from nac.validation import require_future, require_mac, require_name
 
@@ -94,7 +94,7 @@ def add_endpoint(
         session.add(endpoint)
     for column, value in values.items():
         setattr(endpoint, column, value)
-    trial_limits.require_endpoints(session, tenant_id=tenant_id)
+    trial_limits.require_endpoint_limit(session, tenant_id=tenant_id)
     groups = sorted(groups)
     ENDPOINT_GROUPS.assign(session, tenant_id=tenant_id, member_id=endpoint.id, names=groups)
     work.enqueue(session, tenant_id=tenant_id, macs=[mac])
@@ -264,7 +264,7 @@ def memberships_by_rule(
     session: Session, *, tenant_id: TenantId, endpoint: Endpoint
 ) -> dict[str, tuple[ComparisonTrace, ...]]:
     """Groups by rule that it is in, and the comparisons on account of which it is."""
-    groups = ENDPOINT_GROUPS.of_member(session, tenant_id=tenant_id, member_id=endpoint.id)
+    groups = ENDPOINT_GROUPS.list_for_member(session, tenant_id=tenant_id, member_id=endpoint.id)
     return {group.name: why(compile_rule(group.rule), endpoint) for group in groups if group.rule is not None}
 
 
@@ -296,7 +296,7 @@ def require_notes(text: str) -> str:
 
 
 def _require_profile(name: str) -> str:
-    titles = packaged_profiles().titles
+    titles = load_packaged_profiles().titles
     if name and name not in titles:
         raise InvalidInput(
             f"There is no profile {name!r}.", place="profile", remedy=f"There are: {', '.join(sorted(titles))}."

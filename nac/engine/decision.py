@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from nac.engine.conditions import Value
 from nac.engine.matchers import Attributes, Scalar
 from nac.engine.outcome import Verdict
-from nac.vendors import Pool, ReplyPair, Template
+from nac.vendors import AttributeTemplate, PoolAssignment, ReplyPair
 
 # What is in monitor mode, "" where nothing is.
 Monitored = Literal["", "rule", "site"]
@@ -64,11 +64,11 @@ class Decision:
     detail: str = ""
     monitored: Monitored = ""
     # Further attributes of the reply, to be completed with the passphrase of the endpoint.
-    passphrase: tuple[Template, ...] = ()
+    passphrase: tuple[AttributeTemplate, ...] = ()
     # Without a passphrase the verdict is a deny (`no-passphrase`).
     needs_passphrase: bool = False
     # Of which the cell gives addresses; which ones only it knows.
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[PoolAssignment, ...] = ()
 
     @property
     def permitted(self) -> bool:

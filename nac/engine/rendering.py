@@ -11,11 +11,11 @@ from typing import Protocol
 from nac.engine.mistakes import Report
 from nac.engine.results import WRONG
 from nac.vendors import Rendering, ReplyAttribute, Results, Vendor, all_vendors
-from nac.vendors.vendor import LONGEST_PASSPHRASE
+from nac.vendors.vendor import MAX_PASSPHRASE_LENGTH
 
 # RFC 2865 3: a packet has at most 4096 octets. The rest is for EAP, keys, State and what radiusd adds itself.
 MAX_REPLY_BYTES = 4096 - 500
-_LONGEST = "x" * LONGEST_PASSPHRASE
+_LONGEST = "x" * MAX_PASSPHRASE_LENGTH
 
 
 class ReplyDictionary(Protocol):

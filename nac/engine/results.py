@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from nac.engine.mistakes import Report, at_index, at_key
-from nac.vendors import DEFAULT, KEYS, POOL_KEYS, DownloadableAcl, ReplyAttribute, Results, known_vendor
+from nac.vendors import DEFAULT_VENDOR, NEUTRAL_KEYS, POOL_KEYS, DownloadableAcl, ReplyAttribute, Results, known_vendor
 
-RESULT_KEYS = (*KEYS, *POOL_KEYS, "reply")
+RESULT_KEYS = (*NEUTRAL_KEYS, *POOL_KEYS, "reply")
 MAX_REPLY_ATTRIBUTES = 100
 MAX_ACL_ENTRIES = 100
 # A minute keeps a port from being asked all the time; RFC 2865 5.27 has 32 bits, which some NASes read as signed.
@@ -126,7 +126,7 @@ def _downloadable_acl(value: object, place: str, report: Report) -> Downloadable
     by_vendor = _entries_by_vendor(listed, where, report)
     if by_vendor is None or name is None:
         return None
-    return DownloadableAcl(str(name), by_vendor.pop(DEFAULT, ()), tuple(by_vendor.items()))
+    return DownloadableAcl(str(name), by_vendor.pop(DEFAULT_VENDOR, ()), tuple(by_vendor.items()))
 
 
 def _entries_by_vendor(value: dict[str, object], place: str, report: Report) -> dict[str, tuple[str, ...]] | None:
@@ -142,7 +142,7 @@ def _entries_by_vendor(value: dict[str, object], place: str, report: Report) -> 
             report.add(where, f"{vendor.name} has entries already")
         entries = _entries(listed, where, report)
         # What was written for this very vendor and will not do there is a slip; under "default" it is for others.
-        why = vendor.why_not_entries(entries) if vendor and entries and vendor.name != DEFAULT else ""
+        why = vendor.entries_refusal_reason(entries) if vendor and entries and vendor.name != DEFAULT_VENDOR else ""
         if why:
             report.add(where, why)
         if vendor is None or vendor.name in found or entries is None or why:

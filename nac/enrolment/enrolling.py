@@ -22,9 +22,9 @@ from nac.enrolment.service import is_barred
 from nac.ids import TenantId
 from nac.models import Certificate, EnrolmentSecret, Tenant
 from pki.keys import public_key_digest
-from pki.names import San, parse_san, sans_of
-from pki.requests import SigningRequest
+from pki.names import San, parse_san, read_sans
 from pki.serials import serial_bytes
+from pki.signing_requests import SigningRequest
 
 # So long after a certificate was issued the same request is answered with it again.
 REPEATED_WITHIN = timedelta(minutes=10)
@@ -55,7 +55,7 @@ def _again(session: Session, row: Certificate | None, request: SigningRequest) -
     if row is None or request.common_name not in ("", row.common_name):
         return None
     issued = with_chain(session, row, None)
-    return issued if set(request.sans) <= set(sans_of(issued.certificate)) else None
+    return issued if set(request.sans) <= set(read_sans(issued.certificate)) else None
 
 
 def enrol(
@@ -202,7 +202,7 @@ def renew(
     kept; that of a request must be another one unless the tenant's policy lets it stay.
     """
     assert old.certificate_der is not None
-    sans = sans_of(x509.load_der_x509_certificate(old.certificate_der))
+    sans = read_sans(x509.load_der_x509_certificate(old.certificate_der))
     if request is not None:
         _require_same_holder(session, old, request, sans)
     issued = issue_client(

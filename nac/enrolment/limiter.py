@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from nac.enrolment.errors import TooManyGuesses
 from nac.ids import TenantId
-from nac.sources import source_of
+from nac.request_sources import get_source
 
 _MOST_GUESSES = 10
 _WINDOW_SECONDS = 600
@@ -28,14 +28,14 @@ class GuessLimiter:
     def require(self, tenant_id: TenantId, address: str) -> None:
         """Raise TooManyGuesses where so many were refused that this one is not even looked at."""
         with self._lock:
-            began, count = self._counts.get((tenant_id, source_of(address)), (0.0, 0))
+            began, count = self._counts.get((tenant_id, get_source(address)), (0.0, 0))
             left = began + _WINDOW_SECONDS - self._clock()
             if count >= self._most and left > 0:
                 raise TooManyGuesses(math.ceil(left))
 
     def note(self, tenant_id: TenantId, address: str) -> None:
         """A refusal."""
-        key = (tenant_id, source_of(address))
+        key = (tenant_id, get_source(address))
         now = self._clock()
         with self._lock:
             began, count = self._counts.pop(key, (now, 0))

@@ -35,7 +35,7 @@ from nac.models.enrolment import EnrolmentKind
 from nac.supplicants.network import require_ssid
 from nac.tenants import repository as tenants
 from nac.validation import require_name, require_slug
-from pki.issuing import check_sans
+from pki.issuance import check_sans
 from pki.names import parse_san, subject_name
 
 SecretStatus = Literal["open", "used", "expired", "revoked"]

@@ -23,7 +23,7 @@ from nac.journal.records import AuthRecord
 from nac.mac import display_mac
 from nac.models import AuthLog
 from nac.packet_values import packet_value
-from nac.reasons import reason_of
+from nac.reasons import get_reason
 
 # What a row holds at most.
 _INT4_MAX = 2**31 - 1
@@ -48,7 +48,7 @@ def from_log(row: AuthLog, *, tenant: Tenant) -> Event:
 
 
 def _event(decision: AuthRecord | AuthLog, ask: _Ask, *, at: int, number: int, tenant: Tenant) -> Event:
-    title = reason_of(decision.reason).title
+    title = get_reason(decision.reason).title
     rule = Rule(
         id=text(decision.rule_id),
         name=text(decision.rule_name),

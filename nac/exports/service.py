@@ -15,7 +15,7 @@ from nac.exports.repository import ORDERS as ORDERS
 from nac.ids import TenantId
 from nac.models import ExportJob
 from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
-from nac.retention.logs import EXPORTED
+from nac.retention.logs import EXPORTED_LOGS
 
 MOST_DAYS = 3_660
 # Of a tenant at a time, beside those that go before deletion: that wait, and whose files are kept.
@@ -52,7 +52,7 @@ def start(
     """
     mistakes = Mistakes()
     with mistakes.noted():
-        _require_one_of(log, EXPORTED, "log")
+        _require_one_of(log, EXPORTED_LOGS, "log")
     with mistakes.noted():
         _require_one_of(format, EXPORT_FORMATS, "format")
     until = min(until, utc_now() + timedelta(days=1))

@@ -14,7 +14,7 @@ import psycopg
 
 from nac.exports.columns import Source, Stretch
 from nac.models.export import ExportFormat
-from nac.sizes import size_text
+from nac.sizes import format_size
 
 SUFFIXES: dict[ExportFormat, str] = {"csv": ".csv.gz", "jsonl": ".jsonl.gz", "parquet": ".parquet"}
 _FETCHED = 2_000
@@ -120,8 +120,8 @@ def require_room(folder: Path, least_free_bytes: int) -> None:
     """Raise DiskFull: journal and database may be on the same disk."""
     free = shutil.disk_usage(folder).free
     if free < least_free_bytes:
-        needed = size_text(least_free_bytes)
-        raise DiskFull(f"{size_text(free)} are free where exports are written, and {needed} have to stay so")
+        needed = format_size(least_free_bytes)
+        raise DiskFull(f"{format_size(free)} are free where exports are written, and {needed} have to stay so")
 
 
 _Writer = Callable[[psycopg.Connection, Source, Stretch, _Measured], int]

@@ -40,7 +40,7 @@ from nac.feeds.sources import SOURCES
 from nac.ids import TenantId
 from nac.models import Feed
 from nac.models import Tenant as TenantRow
-from nac.outbound.reach import Reach
+from nac.outbound.reach import OutboundReach
 from nac.secrets import Sealer, SecretsError
 
 _log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ _OUR_ERROR = "It cannot be delivered because of an error of Admit's; the worker'
 class Ways:
     """What every feed is delivered with."""
 
-    reach: Reach
+    reach: OutboundReach
     # Opened when the first secret is needed.
     sealer: Callable[[], Sealer]
     engine: Engine | None = None

@@ -9,13 +9,13 @@ from nac.feeds.settings import Settings, SyslogSettings
 from nac.feeds.syslog_sender import SyslogSender
 from nac.feeds.webhook_sender import WebhookSender
 from nac.models import Feed
-from nac.outbound.reach import Reach
+from nac.outbound.reach import OutboundReach
 from nac.secrets import Sealer
 
 _NETWORKS_REMEDY = "The feed is set for networks that do not hold it: ./admit feed set --network changes them."
 
 
-def make_sender(feed: Feed, *, reach: Reach, sealer: Sealer, now: datetime) -> Sender:
+def make_sender(feed: Feed, *, reach: OutboundReach, sealer: Sealer, now: datetime) -> Sender:
     """Inside a running event loop, since connections belong to one."""
     settings = opened(feed, sealer)
     within = reach_of(settings, reach=reach, tenant_id=feed.tenant_id)
@@ -25,7 +25,7 @@ def make_sender(feed: Feed, *, reach: Reach, sealer: Sealer, now: datetime) -> S
     return WebhookSender(settings, reach=within, feed=str(feed.id), secrets=secrets)
 
 
-def reach_of(settings: Settings, *, reach: Reach, tenant_id: UUID) -> Reach:
+def reach_of(settings: Settings, *, reach: OutboundReach, tenant_id: UUID) -> OutboundReach:
     """Where the feed may lead; its networks are good."""
     return reach.within(settings.networks, remedy=_NETWORKS_REMEDY, owner=str(tenant_id))
 

@@ -27,7 +27,7 @@ from nac.feeds.signature import new_secret
 from nac.feeds.sources import sources_of
 from nac.ids import TenantId
 from nac.models import Feed, FeedMark
-from nac.outbound.reach import Reach
+from nac.outbound.reach import OutboundReach
 from nac.secrets import Sealer
 from nac.validation import is_https_address, require_slug
 
@@ -57,7 +57,7 @@ def add(
     settings: Settings,
     client_key: str = "",
     sealer: Sealer,
-    reach: Reach,
+    reach: OutboundReach,
 ) -> Added:
     """From now on its events are sent. Raises InvalidFeed or SeveralMistakes, FeedExists, TooManyFeeds."""
     mistakes = Mistakes()
@@ -114,9 +114,9 @@ def _noted(mistakes: Mistakes, settings: Settings, client_key: str) -> None:
             raise InvalidFeed(f"{what}.", place=place, remedy="docs/how-to/feeds.md says what it takes.")
 
 
-def _require_reach(settings: Settings, reach: Reach, tenant_id: TenantId) -> None:
+def _require_reach(settings: Settings, reach: OutboundReach, tenant_id: TenantId) -> None:
     """Of a host that is written as an address what its sender would say; a name is looked up by that alone."""
-    refusal = reach_of(settings, reach=reach, tenant_id=tenant_id).refusal_of_literal(host_of(settings))
+    refusal = reach_of(settings, reach=reach, tenant_id=tenant_id).find_literal_refusal(host_of(settings))
     if refusal is not None:
         place = "url" if isinstance(settings, WebhookSettings) else "host"
         raise InvalidFeed(f"{refusal.why}.", place=place, remedy=refusal.remedy)
@@ -136,7 +136,7 @@ def change(
     changes: Mapping[str, Any],
     reset: Sequence[str] = (),
     sealer: Sealer,
-    reach: Reach,
+    reach: OutboundReach,
     now: datetime,
 ) -> Feed:
     """Other settings by their names, and those of `reset` as usual; what waits is sent by them, at once.
@@ -236,7 +236,7 @@ def state_of(feed: Feed, waiting: Backlog, *, now: datetime) -> State:
     return "behind" if waiting.since is not None and now - waiting.since > _BEHIND_AFTER else "ok"
 
 
-def send_test(feed: Feed, *, tenant_slug: str, reach: Reach, sealer: Sealer, now: datetime) -> str:
+def send_test(feed: Feed, *, tenant_slug: str, reach: OutboundReach, sealer: Sealer, now: datetime) -> str:
     """Send an event that says so, at once and by the same way; returns its id. Raises FeedUnreachable."""
     event = tested(feed.slug, now=now, tenant=Tenant(str(feed.tenant_id), tenant_slug))
 

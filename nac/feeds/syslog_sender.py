@@ -19,8 +19,8 @@ from nac.events.document import Event
 from nac.feeds.sending import SendFailed
 from nac.feeds.settings import SyslogSettings
 from nac.feeds.syslog_message import SyslogForm
-from nac.outbound.reach import AddressRefused, Reach
-from nac.outbound.tls import tls_context, tls_sentence
+from nac.outbound.reach import AddressRefused, OutboundReach
+from nac.outbound.tls import describe_tls_error, tls_context
 
 _MOST_EVENTS = 500
 _CLOSE_SECONDS = 2.0
@@ -31,7 +31,7 @@ class SyslogSender:
     most_events = _MOST_EVENTS
     is_confirmed = False
 
-    def __init__(self, settings: SyslogSettings, *, reach: Reach, client_key: str) -> None:
+    def __init__(self, settings: SyslogSettings, *, reach: OutboundReach, client_key: str) -> None:
         self._settings = settings
         self._reach = reach
         self._client_key = client_key
@@ -71,7 +71,7 @@ class SyslogSender:
             try:
                 return await _Connection.open(place.address[0], settings, context)
             except ssl.SSLError as exc:
-                why = tls_sentence(exc)
+                why = describe_tls_error(exc)
             except OSError as exc:
                 why = f"It cannot be connected to: {exc.strerror or exc}."
         raise SendFailed(why)
@@ -156,7 +156,7 @@ async def _read_to_end(reader: asyncio.StreamReader) -> str:
             continue
     except ssl.SSLError as exc:
         # With TLS 1.3 a client learns only now that its certificate is refused.
-        return tls_sentence(exc)
+        return describe_tls_error(exc)
     except OSError as exc:
         return f"The connection broke: {exc.strerror or exc}."
     return ""

@@ -13,10 +13,10 @@ from nac.feeds.sending import SendFailed
 from nac.feeds.settings import WebhookSettings
 from nac.feeds.shortening import shortened
 from nac.feeds.signature import signed_headers
-from nac.outbound.reach import Reach
+from nac.outbound.http_client import FetchFailed, HttpClient, HttpResponse
+from nac.outbound.reach import OutboundReach
 from nac.outbound.tls import tls_context
-from nac.outbound.transport import Transport
-from nac.outbound.web import Answer, FetchFailed, Web
+from nac.outbound.transport import OutboundTransport
 
 _ANSWER_BYTES_MOST = 16 * 1024
 # Of the body, head and signature aside: what collectors take by default. Fewer events go where these are longer.
@@ -34,16 +34,16 @@ _OF_NO_EVENT = {401, 403, 404, 405, 407, 408, 421, 423, 424, 425, 426, 429, 502,
 class WebhookSender:
     is_confirmed = True
 
-    def __init__(self, settings: WebhookSettings, *, reach: Reach, feed: str, secrets: Sequence[str]) -> None:
+    def __init__(self, settings: WebhookSettings, *, reach: OutboundReach, feed: str, secrets: Sequence[str]) -> None:
         """`feed` is the feed's id, `secrets` as `signed_headers` takes them."""
         self.most_events = settings.batch
         self._settings = settings
         self._feed = feed
         self._secrets = secrets
-        self._transport = Transport(reach, tls=_context(settings.ca_certificate), connections=1)
+        self._transport = OutboundTransport(reach, tls=_context(settings.ca_certificate), connections=1)
         seconds = settings.timeout_seconds
         # A connection that is being made is closed in order by its own time alone: TCP and TLS have theirs within all.
-        self._web = Web(self._transport, step_seconds=seconds, total_seconds=2 * seconds + _MARGIN_SECONDS)
+        self._web = HttpClient(self._transport, step_seconds=seconds, total_seconds=2 * seconds + _MARGIN_SECONDS)
 
     async def send(self, events: Sequence[Event]) -> None:
         body, message_id = self.body(events), self.message_id(events)
@@ -88,7 +88,7 @@ def _shortened(event: Event) -> bytes:
     return shortened(event, most=MOST_OCTETS - _HEAD_OCTETS - 1)
 
 
-def _judge(answer: Answer) -> None:
+def _judge(answer: HttpResponse) -> None:
     status = answer.status
     if 200 <= status < 300:
         return

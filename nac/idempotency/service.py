@@ -18,11 +18,11 @@ from nac.errors import Conflict, InvalidInput
 from nac.models import IdempotencyKey
 from nac.sealing import Seal, Unseal
 
-KEPT = timedelta(days=1)
+RETENTION = timedelta(days=1)
 # A change that commits in between (nac.db.commit_intent) takes seconds; what is open longer died with its process.
 ABANDONED_AFTER = timedelta(minutes=1)
-LONGEST = 200
-_AGAIN = "Ask again in a second; where its process has died, it is gone on with after a minute."
+MAX_KEY_LENGTH = 200
+_RETRY_REMEDY = "Ask again in a second; where its process has died, it is gone on with after a minute."
 
 
 class StillUnderWay(Conflict):
@@ -38,14 +38,14 @@ class KeyReused(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredResponse:
     status: int
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PendingChange:
     """The change is still to be done; `finish` belongs to it."""
 
     # What was made of it by a process that died before it came to the answer.
@@ -53,7 +53,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class KeyedRequest:
     """A change that its asker has named."""
 
     owner: Owner
@@ -66,64 +66,66 @@ class Named:
         return f"idempotency:{self.owner.msp_id}:{self.owner.tenant_id}:{self.asker}:{self.key}"
 
 
-def begin(session: Session, named: Named, *, unseal: Unseal) -> Answer | Begun:
+def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> StoredResponse | PendingChange:
     """The answer that was given, or that the change is still to be done.
 
     Waits for whoever does it at this moment. In the scope of the owner. Raises StillUnderWay where he has committed
     in between, and KeyReused.
     """
-    if not 1 <= len(named.key) <= LONGEST or not named.key.isascii() or not named.key.isprintable():
+    if not 1 <= len(named.key) <= MAX_KEY_LENGTH or not named.key.isascii() or not named.key.isprintable():
         raise InvalidInput(
-            "This is no key.", place="Idempotency-Key", remedy=f"Use 1 to {LONGEST} printable characters, a UUID say."
+            "This is no key.",
+            place="Idempotency-Key",
+            remedy=f"Use 1 to {MAX_KEY_LENGTH} printable characters, a UUID say.",
         )
     new = {"asker": named.asker, "key": named.key, "request_sha256": named.request_sha256, **named.owner.columns()}
     made = session.scalar(insert(IdempotencyKey).values(new).on_conflict_do_nothing().returning(IdempotencyKey.id))
     if made is not None:
-        return Begun()
-    row = session.scalars(select(IdempotencyKey).where(*_is(named)).with_for_update()).one()
+        return PendingChange()
+    row = session.scalars(select(IdempotencyKey).where(*_key_clauses(named)).with_for_update()).one()
     now = utc_now()
     is_same = row.request_sha256 == named.request_sha256
     # Of one that died and left nothing, any request may be the first.
     if row.status is None and row.created_at <= now - ABANDONED_AFTER and (is_same or row.made_id is None):
         row.created_at, row.request_sha256 = now, named.request_sha256
         session.flush()
-        return Begun(row.made_id)
+        return PendingChange(row.made_id)
     if not is_same:
         raise KeyReused(place="Idempotency-Key", remedy="Use another key for another request.")
     if row.status is None:
-        raise StillUnderWay(place="Idempotency-Key", remedy=_AGAIN)
+        raise StillUnderWay(place="Idempotency-Key", remedy=_RETRY_REMEDY)
     assert row.body_sealed is not None
-    return Answer(row.status, row.headers or {}, unseal(row.body_sealed, named.context))
+    return StoredResponse(row.status, row.headers or {}, unseal(row.body_sealed, named.context))
 
 
-def note_made(session: Session, named: Named, made_id: UUID) -> None:
+def record_created_id(session: Session, named: KeyedRequest, made_id: UUID) -> None:
     """Before a commit in between: whoever asks again, should this process die, goes on with it."""
-    session.execute(update(IdempotencyKey).where(*_is(named)).values(made_id=made_id))
+    session.execute(update(IdempotencyKey).where(*_key_clauses(named)).values(made_id=made_id))
 
 
-def forget(session: Session, named: Named) -> None:
+def release_key(session: Session, named: KeyedRequest) -> None:
     """The change that was begun has failed after it had committed in between: it may be asked for again at once."""
     long_ago = utc_now() - ABANDONED_AFTER
-    begun = update(IdempotencyKey).where(*_is(named), IdempotencyKey.status.is_(None))
+    begun = update(IdempotencyKey).where(*_key_clauses(named), IdempotencyKey.status.is_(None))
     session.execute(begun.values(created_at=long_ago))
 
 
-def finish(session: Session, named: Named, answer: Answer, *, seal: Seal) -> None:
+def finish_change(session: Session, named: KeyedRequest, answer: StoredResponse, *, seal: Seal) -> None:
     """In the transaction of the change. Raises StillUnderWay where somebody else has taken it for dead, and done it."""
     sealed = seal(answer.body, named.context)
     told = {"status": answer.status, "headers": dict(answer.headers), "body_sealed": sealed}
-    open_still = update(IdempotencyKey).where(*_is(named), IdempotencyKey.status.is_(None))
+    open_still = update(IdempotencyKey).where(*_key_clauses(named), IdempotencyKey.status.is_(None))
     if session.scalar(open_still.values(told).returning(IdempotencyKey.id)) is None:
-        raise StillUnderWay(place="Idempotency-Key", remedy=_AGAIN)
+        raise StillUnderWay(place="Idempotency-Key", remedy=_RETRY_REMEDY)
 
 
-def _is(named: Named) -> tuple[ColumnElement[bool], ...]:
+def _key_clauses(named: KeyedRequest) -> tuple[ColumnElement[bool], ...]:
     row = IdempotencyKey
     return named.owner.owns(row), row.asker == named.asker, row.key == named.key
 
 
 def prune(session: Session) -> int:
     """Forget answers of long ago; how many. As admit_worker, in PlatformScope."""
-    result = session.execute(delete(IdempotencyKey).where(IdempotencyKey.created_at < utc_now() - KEPT))
+    result = session.execute(delete(IdempotencyKey).where(IdempotencyKey.created_at < utc_now() - RETENTION))
     assert isinstance(result, CursorResult)
     return result.rowcount

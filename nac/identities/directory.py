@@ -6,22 +6,22 @@ import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
-from nac.identities.answer import Answer
 from nac.identities.faults import DirectoryRefused, DirectoryUnavailable, SourceFault
 from nac.identities.ldap import messages
-from nac.identities.ldap.connection import Connection, Server
-from nac.identities.ldap.filters import Filter
-from nac.identities.ldap.messages import Entry, Result
-from nac.identities.names import UserName, fill
+from nac.identities.ldap.connection import LdapConnection, LdapServer
+from nac.identities.ldap.filters import LdapFilter
+from nac.identities.ldap.messages import LdapEntry, LdapResult
+from nac.identities.names import UserName, fill_placeholders
 from nac.identities.settings import GROUP_PLACEHOLDERS, USER_PLACEHOLDERS, LdapSettings
-from nac.identities.source import MOST_GROUPS, Tell, kept_groups, tell_nobody
-from nac.outbound.reach import Reach
+from nac.identities.source_client import MAX_GROUPS, StepLog, discard_step, filter_groups
+from nac.identities.verifier_messages import VerificationResult
+from nac.outbound.reach import OutboundReach
 from nac.outbound.tls import tls_context
 
 # How long a directory counts as one that refuses wrong passwords.
 _TRUSTED_SECONDS = 600.0
 # LDAP_MATCHING_RULE_IN_CHAIN of Active Directory.
-_IN_CHAIN = "(member:1.2.840.113556.1.4.1941:={dn})"
+_NESTED_GROUP_FILTER = "(member:1.2.840.113556.1.4.1941:={dn})"
 # The hexadecimal Win32 error in the diagnostic message with which Active Directory refuses a bind.
 _AD_CODE = re.compile(r"\bdata ([0-9a-f]{2,8})\b", re.IGNORECASE)
 _AD_REASONS = {
@@ -41,52 +41,52 @@ _FIRST_VALUE = re.compile(rb"[^=]*=((?:\\.|[^,+\\])*)", re.DOTALL)
 _ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
 
 
-class _Stale(DirectoryUnavailable):
+class _StaleConnection(DirectoryUnavailable):
     """A connection that had been used before broke: that says nothing of the server yet."""
 
 
-class Directory:
-    def __init__(self, name: str, settings: LdapSettings, secret: bytes, reach: Reach) -> None:
+class LdapDirectory:
+    def __init__(self, name: str, settings: LdapSettings, secret: bytes, reach: OutboundReach) -> None:
         self.settings = settings
         self._name = name
         self._secret = secret
         tls = tls_context(settings.ca_certificate)
         self._servers = [
-            Server(url, tls if url.startswith("ldaps:") or settings.start_tls else None, settings.start_tls, reach)
+            LdapServer(url, tls if url.startswith("ldaps:") or settings.start_tls else None, settings.start_tls, reach)
             for url in settings.urls
         ]
-        self._user_filter = Filter(settings.user_filter, placeholders=USER_PLACEHOLDERS)
-        group_filter = _IN_CHAIN if settings.groups == "nested" else settings.group_filter
-        self._group_filter = Filter(group_filter, placeholders=GROUP_PLACEHOLDERS)
+        self._user_filter = LdapFilter(settings.user_filter, placeholders=USER_PLACEHOLDERS)
+        group_filter = _NESTED_GROUP_FILTER if settings.groups == "nested" else settings.group_filter
+        self._group_filter = LdapFilter(group_filter, placeholders=GROUP_PLACEHOLDERS)
         self._closed = False
-        self._own: list[Connection] = []
-        self._users: list[Connection] = []
+        self._own: list[LdapConnection] = []
+        self._users: list[LdapConnection] = []
         self._trusted_until = 0.0
 
-    async def verify(self, name: UserName, password: bytes, tell: Tell = tell_nobody) -> Answer:
+    async def verify(self, name: UserName, password: bytes, tell: StepLog = discard_step) -> VerificationResult:
         try:
             return await self._verify(name, password, tell)
-        except _Stale as exc:
+        except _StaleConnection as exc:
             # Connections that lay idle may be gone without a word: new ones then have to do.
             tell(f"again, with new connections: {exc}")
             await self._let_go()
             return await self._verify(name, password, tell)
 
-    async def _verify(self, name: UserName, password: bytes, tell: Tell) -> Answer:
+    async def _verify(self, name: UserName, password: bytes, tell: StepLog) -> VerificationResult:
         if not password or b"\0" in password:
             # RFC 4513 5.1.2: a bind without a password succeeds and proves nothing.
-            return Answer("wrong-password", "empty, or with a NUL in it")
+            return VerificationResult("wrong-password", "empty, or with a NUL in it")
         if self.settings.direct_bind:
-            return await self._verify_directly(name, password, tell)
-        async with self._own_connection(tell) as own:
+            return await self._verify_by_direct_bind(name, password, tell)
+        async with self._service_connection(tell) as own:
             entry = await self._search_user(own, name, tell)
         if entry is None:
-            return Answer("unknown-user", source=self._name)
+            return VerificationResult("unknown-user", source=self._name)
         async with self._connection(self._users, tell) as connection:
             refused = await self._bind_user(connection, entry.dn, password, tell)
             if refused is not None:
                 return refused
-        async with self._own_connection(tell) as own:
+        async with self._service_connection(tell) as own:
             return await self._identity(own, name, entry, tell)
 
     async def close(self) -> None:
@@ -101,10 +101,10 @@ class Directory:
         for connection in idle:
             await connection.end()
 
-    async def _verify_directly(self, name: UserName, password: bytes, tell: Tell) -> Answer:
+    async def _verify_by_direct_bind(self, name: UserName, password: bytes, tell: StepLog) -> VerificationResult:
         """Bind first, then look for the user's own entry with the user's own rights."""
         async with self._connection(self._users, tell) as connection:
-            bind_name = fill(self.settings.direct_bind, name.placeholders)
+            bind_name = fill_placeholders(self.settings.direct_bind, name.placeholders)
             refused = await self._bind_user(connection, bind_name, password, tell)
             if refused is not None:
                 return refused
@@ -117,12 +117,12 @@ class Directory:
             return await self._identity(connection, name, entry, tell)
 
     @asynccontextmanager
-    async def _connection(self, idle: list[Connection], tell: Tell) -> AsyncIterator[Connection]:
+    async def _connection(self, idle: list[LdapConnection], tell: StepLog) -> AsyncIterator[LdapConnection]:
         """One that nobody uses meanwhile; kept for the next where nothing went wrong with it."""
         reused = None
         while idle and reused is None:
             reused = idle.pop()
-            if not reused.usable:
+            if not reused.is_usable:
                 await reused.end()
                 reused = None
         connection = reused or await self._open(tell)
@@ -132,7 +132,7 @@ class Directory:
             await connection.end()
             if reused is None:
                 raise
-            raise _Stale(str(exc)) from exc
+            raise _StaleConnection(str(exc)) from exc
         except BaseException:
             await connection.end()
             raise
@@ -141,11 +141,11 @@ class Directory:
         else:
             idle.append(connection)
 
-    async def _open(self, tell: Tell) -> Connection:
+    async def _open(self, tell: StepLog) -> LdapConnection:
         troubles = []
         for server in self._servers:
             try:
-                connection = await Connection.open(server)
+                connection = await LdapConnection.open(server)
             except SourceFault as exc:
                 tell(f"no connection: {exc}")
                 troubles.append(exc)
@@ -157,7 +157,7 @@ class Directory:
         raise DirectoryRefused("; ".join(map(str, troubles)))
 
     @asynccontextmanager
-    async def _own_connection(self, tell: Tell) -> AsyncIterator[Connection]:
+    async def _service_connection(self, tell: StepLog) -> AsyncIterator[LdapConnection]:
         """Bound as our own account, where we have one."""
         async with self._connection(self._own, tell) as connection:
             bind_dn = self.settings.bind_dn
@@ -166,11 +166,11 @@ class Directory:
                     raise DirectoryRefused("the source has a bind_dn but no password for it")
                 result = await connection.bind(bind_dn, self._secret)
                 if result.code != messages.SUCCESS:
-                    raise _fault(f"our account {bind_dn} is refused", result)
+                    raise _fault_from_result(f"our account {bind_dn} is refused", result)
                 tell(f"bound as {bind_dn}")
             yield connection
 
-    async def _search_user(self, connection: Connection, name: UserName, tell: Tell) -> Entry | None:
+    async def _search_user(self, connection: LdapConnection, name: UserName, tell: StepLog) -> LdapEntry | None:
         settings = self.settings
         wanted = [settings.name_attribute, *settings.attributes.values()]
         if settings.groups == "memberof":
@@ -189,14 +189,14 @@ class Directory:
 
     async def _search(
         self,
-        connection: Connection,
+        connection: LdapConnection,
         base: str,
-        filter_: Filter,
+        filter_: LdapFilter,
         values: dict[str, str],
         attributes: Sequence[str],
         *,
         most: int,
-    ) -> list[Entry]:
+    ) -> list[LdapEntry]:
         seconds = max(1, int(self.settings.time_limit_seconds))
         entries, result = await connection.search(
             base, filter_.encode(values), attributes, size_limit=most, seconds=seconds
@@ -204,37 +204,41 @@ class Directory:
         if result.code == messages.SIZE_LIMIT_EXCEEDED and len(entries) == most:
             return entries
         if result.code != messages.SUCCESS:
-            raise _fault(f"the search below {base} fails", result)
+            raise _fault_from_result(f"the search below {base} fails", result)
         return entries
 
-    async def _bind_user(self, connection: Connection, bind_name: str, password: bytes, tell: Tell) -> Answer | None:
+    async def _bind_user(
+        self, connection: LdapConnection, bind_name: str, password: bytes, tell: StepLog
+    ) -> VerificationResult | None:
         """None where the password is right."""
         result = await connection.bind(bind_name, password)
         if result.code == messages.SUCCESS:
             tell(f"the password of {bind_name} is right")
-            await self._require_honesty(connection, tell)
+            await self._require_rejects_unknown_user(connection, tell)
             return None
         tell(f"bind as {bind_name}: {result}")
         if result.code in _OUT_OF_SERVICE:
             raise DirectoryUnavailable(str(result))
         found = _AD_CODE.search(result.text)
         if result.code == _INVALID_CREDENTIALS:
-            return Answer(_AD_REASONS.get(found[1].lower() if found else "", "wrong-password"), result.text, self._name)
+            return VerificationResult(
+                _AD_REASONS.get(found[1].lower() if found else "", "wrong-password"), result.text, self._name
+            )
         if result.code == _NO_SUCH_OBJECT:
-            return Answer("unknown-user", source=self._name)
+            return VerificationResult("unknown-user", source=self._name)
         if result.code in (_CONSTRAINT, _UNWILLING):
             # So directories refuse accounts that are locked or switched off.
-            return Answer("account-locked", str(result), self._name)
-        raise _fault("it does not let users bind", result)
+            return VerificationResult("account-locked", str(result), self._name)
+        raise _fault_from_result("it does not let users bind", result)
 
-    async def _require_honesty(self, connection: Connection, tell: Tell) -> None:
+    async def _require_rejects_unknown_user(self, connection: LdapConnection, tell: StepLog) -> None:
         """A server that takes any password must admit nobody: it is asked about a user that nobody has."""
         if time.monotonic() < self._trusted_until:
             return
         nobody = f"admit-{secrets.token_hex(8)}"
         settings = self.settings
         name = (
-            fill(settings.direct_bind, {"user": nobody, "name": nobody})
+            fill_placeholders(settings.direct_bind, {"user": nobody, "name": nobody})
             if settings.direct_bind
             else f"cn={nobody},{settings.base_dn}"
         )
@@ -244,14 +248,16 @@ class Directory:
         tell("it refuses a user that there is not")
         self._trusted_until = time.monotonic() + _TRUSTED_SECONDS
 
-    async def _identity(self, connection: Connection, name: UserName, entry: Entry, tell: Tell) -> Answer:
+    async def _identity(
+        self, connection: LdapConnection, name: UserName, entry: LdapEntry, tell: StepLog
+    ) -> VerificationResult:
         settings = self.settings
-        groups = kept_groups(await self._groups(connection, name, entry), settings.only_groups)
+        groups = filter_groups(await self._groups(connection, name, entry), settings.only_groups)
         tell(f"groups: {', '.join(groups) or 'none'}")
         if settings.groups == "nested" and not groups and not settings.only_groups:
             tell("Active Directory alone knows nested groups: for another directory set groups to memberof or search")
         spelled = entry.texts(settings.name_attribute)
-        return Answer(
+        return VerificationResult(
             source=self._name,
             name=spelled[0] if spelled else name.user,
             groups=groups,
@@ -260,32 +266,32 @@ class Directory:
             },
         )
 
-    async def _groups(self, connection: Connection, name: UserName, entry: Entry) -> Iterable[str]:
+    async def _groups(self, connection: LdapConnection, name: UserName, entry: LdapEntry) -> Iterable[str]:
         settings = self.settings
         if settings.groups == "none":
             return []
         if settings.groups == "memberof":
-            return (first_value(dn) for dn in entry.texts("memberOf"))
+            return (first_rdn_value(dn) for dn in entry.texts("memberOf"))
         entries = await self._search(
             connection,
             settings.group_base_dn or settings.base_dn,
             self._group_filter,
             name.placeholders | {"dn": entry.dn},
             [settings.group_name],
-            most=MOST_GROUPS + 1,
+            most=MAX_GROUPS + 1,
         )
         return (text for group in entries for text in group.texts(settings.group_name))
 
 
-def first_value(dn: str) -> str:
+def first_rdn_value(dn: str) -> str:
     """Of a distinguished name in the form of RFC 4514: "staff" of "cn=staff,ou=groups,dc=example"."""
     first = _FIRST_VALUE.match(dn.encode())
     if first is None:
         return ""
-    return _ESCAPED.sub(lambda found: _unescaped(found[1]), first[1]).decode("utf-8", "replace")
+    return _ESCAPED.sub(lambda found: _unescape(found[1]), first[1]).decode("utf-8", "replace")
 
 
-def _unescaped(pair: bytes) -> bytes:
+def _unescape(pair: bytes) -> bytes:
     return bytes.fromhex(pair.decode()) if len(pair) == 2 else pair
 
 
@@ -296,6 +302,6 @@ def _is_below(dn: str, base: str) -> bool:
     return folded(dn).endswith("," + folded(base))
 
 
-def _fault(what: str, result: Result) -> SourceFault:
+def _fault_from_result(what: str, result: LdapResult) -> SourceFault:
     kind = DirectoryUnavailable if result.code in _OUT_OF_SERVICE else DirectoryRefused
     return kind(f"{what}: {result}")

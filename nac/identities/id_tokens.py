@@ -13,20 +13,20 @@ _LEEWAY_SECONDS = 60
 _PUBLIC_MEMBERS = ("kty", "kid", "alg", "use", "n", "e", "crv", "x", "y")
 # 16,384 bits in base64.
 _MAX_MEMBER = 2731
-_MOST_KEYS = 100
+_MAX_KEYS = 100
 # What PyJWT raises of what it is given: its own, and what numbers without bounds and JSON without end do to it.
-_WRONG = (jwt.PyJWTError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
+_INVALID_TOKEN_ERRORS = (jwt.PyJWTError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class IdTokenRefused(Exception):
     """The message is for an administrator."""
 
 
-def key_id_of(token: str) -> str | None:
+def read_key_id(token: str) -> str | None:
     """Of the key that it says it is signed with. Raises IdTokenRefused."""
     try:
         found = jwt.get_unverified_header(token).get("kid")
-    except _WRONG as exc:
+    except _INVALID_TOKEN_ERRORS as exc:
         raise IdTokenRefused(f"its id_token does not hold: {exc}") from exc
     return found if isinstance(found, str) else None
 
@@ -43,7 +43,7 @@ def read_claims(token: str, key: jwt.PyJWK, *, client_id: str, issuer: str) -> M
             leeway=_LEEWAY_SECONDS,
             options={"require": ["iss", "aud", "exp", "iat", "sub"]},
         )
-    except _WRONG as exc:
+    except _INVALID_TOKEN_ERRORS as exc:
         raise IdTokenRefused(f"its id_token does not hold: {exc}") from exc
     # OpenID Connect Core 3.1.3.7: of a token for several, ours is the one that names us as its user.
     if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and claims.get("azp") != client_id:
@@ -51,10 +51,10 @@ def read_claims(token: str, key: jwt.PyJWK, *, client_id: str, issuer: str) -> M
     return claims
 
 
-def public_keys(described: object) -> Iterator[jwt.PyJWK]:
+def parse_public_keys(described: object) -> Iterator[jwt.PyJWK]:
     """Those of a set that can be used; a set may hold others (RFC 7517 5)."""
-    for each in described[:_MOST_KEYS] if isinstance(described, list) else ():
+    for each in described[:_MAX_KEYS] if isinstance(described, list) else ():
         public = {name: each[name] for name in _PUBLIC_MEMBERS if name in each} if isinstance(each, dict) else {}
         if all(isinstance(value, str) and len(value) <= _MAX_MEMBER for value in public.values()):
-            with suppress(*_WRONG):
+            with suppress(*_INVALID_TOKEN_ERRORS):
                 yield jwt.PyJWK(public)

@@ -27,7 +27,7 @@ def split_name(name: str) -> tuple[str, str]:
     return (user, realm) if at else (name, "")
 
 
-def without_realm(name: str, realms: Collection[str]) -> str:
+def strip_realm(name: str, realms: Collection[str]) -> str:
     """`name` without its realm where that is one of `realms` (in lower case); any other realm stays.
 
     Of CORP\\anna@corp.example both go: what is left has none to take off, so that all who look see one name.
@@ -41,18 +41,18 @@ def without_realm(name: str, realms: Collection[str]) -> str:
     return name
 
 
-def addressed_to(name: str, realms: Collection[str], own_realms: Collection[str] = ()) -> UserName | None:
+def name_for_realms(name: str, realms: Collection[str], own_realms: Collection[str] = ()) -> UserName | None:
     """The name as a source that answers for `realms` is asked about it, None where it is none of its affair.
 
     A source without realms answers for all names; the tenant's `own_realms` (in lower case) are taken off there.
     """
     if not realms:
-        return UserName(name, without_realm(name, own_realms))
+        return UserName(name, strip_realm(name, own_realms))
     user, realm = split_name(name)
     folded = {known.casefold() for known in realms}
     return UserName(name, user) if user and realm.casefold() in folded else None
 
 
-def fill(template: str, values: Mapping[str, str]) -> str:
+def fill_placeholders(template: str, values: Mapping[str, str]) -> str:
     """With the values in place of {name} and {user}; nothing of a value is read as a placeholder."""
     return _PLACEHOLDER.sub(lambda found: values[found[1]], template)

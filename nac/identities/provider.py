@@ -11,21 +11,21 @@ import httpx
 import jwt
 import msgspec
 
-from nac.identities.answer import Answer
 from nac.identities.faults import DirectoryRefused, DirectoryUnavailable
-from nac.identities.id_tokens import IdTokenRefused, key_id_of, public_keys, read_claims
-from nac.identities.names import UserName, fill
+from nac.identities.id_tokens import IdTokenRefused, parse_public_keys, read_claims, read_key_id
+from nac.identities.names import UserName, fill_placeholders
 from nac.identities.settings import OidcSettings
-from nac.identities.source import Tell, kept_groups, tell_nobody
-from nac.outbound.reach import AddressRefused, Reach
+from nac.identities.source_client import StepLog, discard_step, filter_groups
+from nac.identities.verifier_messages import VerificationResult
+from nac.outbound.http_client import FetchFailed, build_client, read_body
+from nac.outbound.reach import AddressRefused, OutboundReach
 from nac.outbound.tls import tls_context
-from nac.outbound.transport import Transport
-from nac.outbound.web import FetchFailed, make_client, read_body
+from nac.outbound.transport import OutboundTransport
 
-MAX_ANSWER_BYTES = 1 << 20
-_KEYS_SECONDS = 3600.0
+MAX_RESPONSE_BYTES = 1 << 20
+_KEY_LIFETIME_SECONDS = 3600.0
 # A token signed by an unknown key makes us look for new ones; not more often than this.
-_NEW_KEYS_SECONDS = 30.0
+_KEY_REFRESH_SECONDS = 30.0
 _MAX_TEXT = 300
 # Entra ID tells these apart in error_description; others say invalid_grant and no more.
 _ENTRA_REASONS = {
@@ -42,29 +42,29 @@ _ENTRA_REASONS = {
 }
 
 
-class Provider:
-    def __init__(self, name: str, settings: OidcSettings, secret: bytes, reach: Reach) -> None:
+class OidcProvider:
+    def __init__(self, name: str, settings: OidcSettings, secret: bytes, reach: OutboundReach) -> None:
         self.settings = settings
         self._name = name
         self._secret = secret.decode()
         tls = tls_context(settings.ca_certificate)
-        self._client = make_client(
-            Transport(reach, tls=tls, connections=settings.connections), seconds=settings.time_limit_seconds
+        self._client = build_client(
+            OutboundTransport(reach, tls=tls, connections=settings.connections), seconds=settings.time_limit_seconds
         )
         self._endpoints: tuple[str, str] | None = None
         self._keys: dict[str | None, jwt.PyJWK] = {}
         self._keys_at = float("-inf")
 
-    async def verify(self, name: UserName, password: bytes, tell: Tell = tell_nobody) -> Answer:
+    async def verify(self, name: UserName, password: bytes, tell: StepLog = discard_step) -> VerificationResult:
         try:
             text = password.decode()
         except UnicodeDecodeError:
-            return Answer("wrong-password", "no text", self._name)
+            return VerificationResult("wrong-password", "no text", self._name)
         if not text:
-            return Answer("wrong-password", "empty", self._name)
+            return VerificationResult("wrong-password", "empty", self._name)
         token_endpoint, _ = await self._find_endpoints(tell)
-        sent = fill(self.settings.username, name.placeholders)
-        status, document = await self._ask_for_token(token_endpoint, sent, text)
+        sent = fill_placeholders(self.settings.username, name.placeholders)
+        status, document = await self._request_token(token_endpoint, sent, text)
         if status == 200:
             tell(f"the password of {sent} is right")
             return await self._identity(name, sent, document, tell)
@@ -72,19 +72,21 @@ class Provider:
         tell(f"the provider refuses: {status} {error} {said}".rstrip())
         if error == "invalid_grant":
             code = said.partition(":")[0]
-            return Answer(_ENTRA_REASONS.get(code, "wrong-password"), said, self._name)
+            return VerificationResult(_ENTRA_REASONS.get(code, "wrong-password"), said, self._name)
         raise DirectoryRefused(f"it answers {status} {error}: {said}".rstrip(": "))
 
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def _ask_for_token(self, endpoint: str, username: str, password: str) -> tuple[int, Mapping[str, Any]]:
+    async def _request_token(self, endpoint: str, username: str, password: str) -> tuple[int, Mapping[str, Any]]:
         form = {"grant_type": "password", "username": username, "password": password, "scope": self.settings.scope}
         if self._secret:
             return await self._ask("POST", endpoint, data=form, auth=(self.settings.client_id, self._secret))
         return await self._ask("POST", endpoint, data=form | {"client_id": self.settings.client_id})
 
-    async def _identity(self, name: UserName, sent: str, document: Mapping[str, Any], tell: Tell) -> Answer:
+    async def _identity(
+        self, name: UserName, sent: str, document: Mapping[str, Any], tell: StepLog
+    ) -> VerificationResult:
         token = document.get("id_token")
         if not isinstance(token, str):
             raise DirectoryRefused("it answers without an id_token")
@@ -95,40 +97,42 @@ class Provider:
             wanted = {text.casefold() for text in (sent, name.name, name.user)}
             if not isinstance(called, str) or called.casefold() not in wanted:
                 raise DirectoryRefused(f"asked about {sent!r}, it vouches for {called!r} ({settings.name_claim})")
-        groups = kept_groups(_texts(claims.get(settings.groups_claim)), settings.only_groups)
+        groups = filter_groups(_claim_texts(claims.get(settings.groups_claim)), settings.only_groups)
         tell(f"groups: {', '.join(groups) or 'none'}")
-        return Answer(
+        return VerificationResult(
             source=self._name,
             name=called if isinstance(called, str) else name.user,
             groups=groups,
             attributes={
-                ours: values for ours, theirs in settings.attributes.items() if (values := _texts(claims.get(theirs)))
+                ours: values
+                for ours, theirs in settings.attributes.items()
+                if (values := _claim_texts(claims.get(theirs)))
             },
         )
 
-    async def _claims(self, token: str, tell: Tell) -> Mapping[str, Any]:
+    async def _claims(self, token: str, tell: StepLog) -> Mapping[str, Any]:
         settings = self.settings
         try:
-            key = await self._key(key_id_of(token), tell)
+            key = await self._key(read_key_id(token), tell)
             claims = read_claims(token, key, client_id=settings.client_id, issuer=settings.issuer)
         except IdTokenRefused as exc:
             raise DirectoryRefused(str(exc)) from exc
         tell("the id_token holds: signature, issuer, audience, time")
         return claims
 
-    async def _key(self, kid: str | None, tell: Tell) -> jwt.PyJWK:
+    async def _key(self, kid: str | None, tell: StepLog) -> jwt.PyJWK:
         age = time.monotonic() - self._keys_at
-        if age > _KEYS_SECONDS or (kid not in self._keys and age > _NEW_KEYS_SECONDS):
+        if age > _KEY_LIFETIME_SECONDS or (kid not in self._keys and age > _KEY_REFRESH_SECONDS):
             _, jwks_uri = await self._find_endpoints(tell)
             document = await self._document(jwks_uri)
-            self._keys = {key.key_id: key for key in public_keys(document.get("keys"))}
+            self._keys = {key.key_id: key for key in parse_public_keys(document.get("keys"))}
             self._keys_at = time.monotonic()
             tell(f"{len(self._keys)} signing keys from {jwks_uri}")
         if kid not in self._keys:
             raise DirectoryRefused(f"its id_token is signed with a key that it does not publish: {kid!r}")
         return self._keys[kid]
 
-    async def _find_endpoints(self, tell: Tell) -> tuple[str, str]:
+    async def _find_endpoints(self, tell: StepLog) -> tuple[str, str]:
         """Of tokens and keys; as set, else as the provider says (OpenID Connect Discovery 4)."""
         settings = self.settings
         if settings.token_endpoint and settings.jwks_uri:
@@ -158,7 +162,7 @@ class Provider:
     async def _ask(self, method: str, address: str, **given: Any) -> tuple[int, Mapping[str, Any]]:  # noqa: ANN401 -- httpx's
         try:
             async with self._client.stream(method, address, **given) as response:
-                body = await read_body(response, most_bytes=MAX_ANSWER_BYTES)
+                body = await read_body(response, most_bytes=MAX_RESPONSE_BYTES)
         except httpx.TimeoutException as exc:
             raise TimeoutError from exc
         except (AddressRefused, FetchFailed) as exc:
@@ -180,7 +184,7 @@ class Provider:
         return response.status_code, document
 
 
-def _texts(claim: object) -> tuple[str, ...]:
+def _claim_texts(claim: object) -> tuple[str, ...]:
     if isinstance(claim, str):
         return (claim,)
     return tuple(value for value in claim if isinstance(value, str)) if isinstance(claim, list) else ()

@@ -14,23 +14,23 @@ from nac.db.quotas import count_alone
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.identities import repository
 from nac.identities.settings import (
-    KINDS,
-    SECRET_GOES_BY,
+    SECRET_BOUND_SETTINGS,
+    SETTINGS_BY_KIND,
     LdapSettings,
     OidcSettings,
     SettingsRefused,
-    hosts_of,
+    list_hosts,
     read_settings,
 )
 from nac.ids import TenantId
 from nac.models import IdentitySource
-from nac.outbound.reach import REMEDY as REACH_REMEDY
-from nac.outbound.reach import Reach, is_address
+from nac.outbound.reach import PLATFORM_REMEDY as REACH_REMEDY
+from nac.outbound.reach import OutboundReach, is_address
 from nac.sealing import Seal
 from nac.validation import require_slug
 
-MOST_SOURCES = 20
-USUAL_POSITION = 100
+MAX_SOURCES = 20
+DEFAULT_POSITION = 100
 _MAX_SECRET_OCTETS = 1_024
 _audit: audit.Recorder[IdentitySource] = audit.Recorder("identity-source", lambda source: source.name)
 
@@ -43,7 +43,7 @@ class InvalidIdentitySource(InvalidInput):
     """The settings of the identity source are not valid."""
 
 
-def add_source(
+def create_source(
     session: Session,
     *,
     actor: str,
@@ -53,8 +53,8 @@ def add_source(
     settings: Mapping[str, Any],
     secret: str | None,
     seal: Seal,
-    reach: Reach,
-    position: int = USUAL_POSITION,
+    reach: OutboundReach,
+    position: int = DEFAULT_POSITION,
     enabled: bool = True,
 ) -> IdentitySource:
     """`secret` is the password of bind_dn or the client's. Raises InvalidIdentitySource with every mistake."""
@@ -62,8 +62,8 @@ def add_source(
     if repository.get_by_name(session, tenant_id, name):
         raise AlreadyExists(f"There is an identity source {name!r} already.", place="name")
     count_alone(session, "identity-sources", tenant_id)
-    if len(repository.list_all(session, tenant_id)) >= MOST_SOURCES:
-        raise Conflict(f"A tenant has at most {MOST_SOURCES} identity sources.")
+    if len(repository.list_all(session, tenant_id)) >= MAX_SOURCES:
+        raise Conflict(f"A tenant has at most {MAX_SOURCES} identity sources.")
     source_id = uuid4()
     source = IdentitySource(
         id=source_id,
@@ -72,8 +72,8 @@ def add_source(
         kind=kind,
         position=_require_position(position),
         enabled=enabled,
-        settings=_stored(kind, settings, reach),
-        secret_sealed=None if secret is None else _sealed(source_id, secret, seal),
+        settings=_normalise_settings(kind, settings, reach),
+        secret_sealed=None if secret is None else _seal_secret(source_id, secret, seal),
     )
     _require_secret(source)
     session.add(source)
@@ -82,14 +82,14 @@ def add_source(
     return source
 
 
-def change_source(
+def update_source(
     session: Session,
     *,
     actor: str,
     tenant_id: TenantId,
     name: str,
     seal: Seal,
-    reach: Reach,
+    reach: OutboundReach,
     settings: Mapping[str, Any] | None = None,
     secret: str | None = None,
     position: int | None = None,
@@ -100,10 +100,10 @@ def change_source(
     before = describe(source)
     if settings:
         merged = {key: value for key, value in ({**source.settings, **settings}).items() if value is not None}
-        _require_secret_anew(source, merged, secret)
-        source.settings = _stored(source.kind, merged, reach)
+        _require_secret_again(source, merged, secret)
+        source.settings = _normalise_settings(source.kind, merged, reach)
     if secret is not None:
-        source.secret_sealed = _sealed(source.id, secret, seal)
+        source.secret_sealed = _seal_secret(source.id, secret, seal)
     if position is not None:
         source.position = _require_position(position)
     if enabled is not None:
@@ -119,9 +119,9 @@ def change_source(
     return source
 
 
-def _require_secret_anew(source: IdentitySource, settings: Mapping[str, Any], secret: str | None) -> None:
+def _require_secret_again(source: IdentitySource, settings: Mapping[str, Any], secret: str | None) -> None:
     """Else whoever may change where a secret is sent, and may not read it, has it sent to a server of their own."""
-    changed = sorted(name for name in SECRET_GOES_BY if settings.get(name) != source.settings.get(name))
+    changed = sorted(name for name in SECRET_BOUND_SETTINGS if settings.get(name) != source.settings.get(name))
     if changed and source.secret_sealed is not None and secret is None:
         raise InvalidIdentitySource(
             f"{', '.join(changed)}: the secret that is stored was meant for where it goes now.",
@@ -130,7 +130,7 @@ def _require_secret_anew(source: IdentitySource, settings: Mapping[str, Any], se
         )
 
 
-def remove_source(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
+def delete_source(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
     source = require_by_name(session, tenant_id=tenant_id, name=name)
     session.delete(source)
     session.flush()
@@ -176,9 +176,9 @@ def secret_context(source_id: UUID) -> str:
     return f"identity-source:{source_id}"
 
 
-def _stored(kind: str, settings: Mapping[str, Any], reach: Reach) -> dict[str, Any]:
+def _normalise_settings(kind: str, settings: Mapping[str, Any], reach: OutboundReach) -> dict[str, Any]:
     """What was set, as it was understood, and as the database gives it back."""
-    read = _read(kind, settings)
+    read = _parse_settings(kind, settings)
     _require_reach(read, reach)
     understood: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(read))
     return {name: understood[name] for name in settings}
@@ -189,13 +189,13 @@ def check_source(source: IdentitySource) -> None:
     InvalidInput."""
     require_slug(source.name, place="name")
     _require_position(source.position)
-    _read(source.kind, source.settings)
+    _parse_settings(source.kind, source.settings)
 
 
-def _read(kind: str, settings: Mapping[str, Any]) -> LdapSettings | OidcSettings:
-    if kind not in KINDS:
+def _parse_settings(kind: str, settings: Mapping[str, Any]) -> LdapSettings | OidcSettings:
+    if kind not in SETTINGS_BY_KIND:
         raise InvalidIdentitySource(
-            f"{kind!r} is no kind of source.", place="kind", remedy=f"Use {' or '.join(KINDS)}."
+            f"{kind!r} is no kind of source.", place="kind", remedy=f"Use {' or '.join(SETTINGS_BY_KIND)}."
         )
     try:
         return read_settings(kind, settings)
@@ -206,9 +206,9 @@ def _read(kind: str, settings: Mapping[str, Any]) -> LdapSettings | OidcSettings
         ) from exc
 
 
-def _require_reach(settings: LdapSettings | OidcSettings, reach: Reach) -> None:
+def _require_reach(settings: LdapSettings | OidcSettings, reach: OutboundReach) -> None:
     """Of addresses that are written as such; those that a name means are looked at with each login."""
-    whys = [why for host in hosts_of(settings) if is_address(host) and (why := reach.why_not(host))]
+    whys = [why for host in list_hosts(settings) if is_address(host) and (why := reach.why_not(host))]
     if whys:
         raise InvalidIdentitySource("; ".join(whys) + ".", place="settings", remedy=REACH_REMEDY)
 
@@ -228,7 +228,7 @@ def _require_position(position: int) -> int:
     return position
 
 
-def _sealed(source_id: UUID, secret: str, seal: Seal) -> bytes:
+def _seal_secret(source_id: UUID, secret: str, seal: Seal) -> bytes:
     if not secret or "\0" in secret or len(secret.encode()) > _MAX_SECRET_OCTETS:
         raise InvalidIdentitySource(
             "The secret is empty or cannot be sent.", place="secret", remedy=f"Use 1 to {_MAX_SECRET_OCTETS} octets."

@@ -7,12 +7,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from nac.identities.ldap.filters import Filter, FilterError
+from nac.identities.ldap.filters import InvalidLdapFilter, LdapFilter
 from nac.outbound.tls import tls_context
 
 # The longest that one login may take, all sources together. radiusd gives up a second later.
-LOGIN_SECONDS = 9.0
-MOST_SECONDS = 8.0
+MAX_LOGIN_SECONDS = 9.0
+MAX_SOURCE_SECONDS = 8.0
 _MAX_CONNECTIONS = 64
 # With those connections the verifier's share of a tenant (radius/verifier/server.py).
 _MAX_WAITING = 448
@@ -22,7 +22,7 @@ _MAX_LISTED = 100
 USER_PLACEHOLDERS = frozenset({"user", "name"})
 GROUP_PLACEHOLDERS = USER_PLACEHOLDERS | {"dn"}
 # What decides to whom the source's secret is sent, and who could read it on the way.
-SECRET_GOES_BY = ("allow_unencrypted", "ca_certificate", "issuer", "start_tls", "token_endpoint", "urls")
+SECRET_BOUND_SETTINGS = ("allow_unencrypted", "ca_certificate", "issuer", "start_tls", "token_endpoint", "urls")
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,7 +86,7 @@ class OidcSettings(SourceSettings, frozen=True, kw_only=True, forbid_unknown_fie
     groups_claim: str = "groups"
 
 
-KINDS: dict[str, type[LdapSettings | OidcSettings]] = {"ldap": LdapSettings, "oidc": OidcSettings}
+SETTINGS_BY_KIND: dict[str, type[LdapSettings | OidcSettings]] = {"ldap": LdapSettings, "oidc": OidcSettings}
 S = TypeVar("S", bound=SourceSettings)
 
 
@@ -100,9 +100,9 @@ class SettingsRefused(ValueError):
 
 def read_settings(kind: str, document: Mapping[str, Any]) -> LdapSettings | OidcSettings:
     """Raises SettingsRefused with every mistake; ValueError where there is no such kind."""
-    settings_type = KINDS.get(kind)
+    settings_type = SETTINGS_BY_KIND.get(kind)
     if settings_type is None:
-        raise ValueError(f"{kind!r} is no kind of source; there are: {', '.join(KINDS)}")
+        raise ValueError(f"{kind!r} is no kind of source; there are: {', '.join(SETTINGS_BY_KIND)}")
     mistakes: list[tuple[str, str]] = []
     known = {field.name: field.type for field in msgspec.structs.fields(settings_type)}
     values = {}
@@ -129,7 +129,7 @@ def read_settings(kind: str, document: Mapping[str, Any]) -> LdapSettings | Oidc
 def _common_mistakes(settings: SourceSettings) -> list[tuple[str, str]]:
     found = []
     for name, low, high in (
-        ("time_limit_seconds", 0.1, MOST_SECONDS),
+        ("time_limit_seconds", 0.1, MAX_SOURCE_SECONDS),
         ("connections", 1, _MAX_CONNECTIONS),
         ("waiting", 0, _MAX_WAITING),
         ("cache_seconds", 0, _DAY_SECONDS),
@@ -142,7 +142,7 @@ def _common_mistakes(settings: SourceSettings) -> list[tuple[str, str]]:
     for name in ("realms", "only_groups", "attributes"):
         if len(getattr(settings, name)) > _MAX_LISTED:
             found.append((name, f"at most {_MAX_LISTED}"))
-    if settings.ca_certificate and (trouble := _trouble(lambda: tls_context(settings.ca_certificate))):
+    if settings.ca_certificate and (trouble := _error_text(lambda: tls_context(settings.ca_certificate))):
         found.append(("ca_certificate", f"no certificates in PEM: {trouble}"))
     for name in settings.attributes:
         if not name.isidentifier():
@@ -155,7 +155,7 @@ def _ldap_mistakes(settings: LdapSettings) -> list[tuple[str, str]]:
     if not settings.urls:
         found.append(("urls", "at least one is needed, such as ldaps://ldap.example.net"))
     for url in settings.urls:
-        parts = _split(url)
+        parts = _split_url(url)
         if parts is None or parts[0] not in ("ldap", "ldaps"):
             found.append(
                 ("urls", f"{url!r} must be ldaps://host or ldap://host, with a port where it is not the usual")
@@ -175,7 +175,7 @@ def _ldap_mistakes(settings: LdapSettings) -> list[tuple[str, str]]:
     if "{user}" not in settings.user_filter and "{name}" not in settings.user_filter:
         found.append(("user_filter", "must hold {user} or {name}: it would find everybody"))
     for name, placeholders in (("user_filter", USER_PLACEHOLDERS), ("group_filter", GROUP_PLACEHOLDERS)):
-        if trouble := _trouble(lambda: Filter(getattr(settings, name), placeholders=placeholders)):  # noqa: B023 -- called at once
+        if trouble := _error_text(lambda: LdapFilter(getattr(settings, name), placeholders=placeholders)):  # noqa: B023 -- called at once
             found.append((name, trouble))
     return found
 
@@ -184,7 +184,7 @@ def _oidc_mistakes(settings: OidcSettings) -> list[tuple[str, str]]:
     found = []
     for name in ("issuer", "token_endpoint", "jwks_uri"):
         url = getattr(settings, name)
-        parts = _split(url)
+        parts = _split_url(url)
         if (url or name == "issuer") and (parts is None or parts[0] != "https"):
             found.append((name, f"{url!r} must be an https:// address"))
     if not settings.client_id:
@@ -196,7 +196,7 @@ def _oidc_mistakes(settings: OidcSettings) -> list[tuple[str, str]]:
     return found
 
 
-def hosts_of(settings: LdapSettings | OidcSettings) -> list[str]:
+def list_hosts(settings: LdapSettings | OidcSettings) -> list[str]:
     """The servers that it names."""
     if isinstance(settings, LdapSettings):
         urls = settings.urls
@@ -205,7 +205,7 @@ def hosts_of(settings: LdapSettings | OidcSettings) -> list[str]:
     return [urlsplit(url).hostname or "" for url in urls]
 
 
-def _split(url: str) -> tuple[str, str] | None:
+def _split_url(url: str) -> tuple[str, str] | None:
     """Scheme and host, None where it is no address of a server alone."""
     try:
         parts = urlsplit(url)
@@ -215,9 +215,9 @@ def _split(url: str) -> tuple[str, str] | None:
     return (parts.scheme, parts.hostname or "") if alone else None
 
 
-def _trouble(check: Callable[[], object]) -> str:
+def _error_text(check: Callable[[], object]) -> str:
     try:
         check()
-    except (FilterError, ssl.SSLError, ValueError) as exc:
+    except (InvalidLdapFilter, ssl.SSLError, ValueError) as exc:
         return str(exc) or type(exc).__name__
     return ""

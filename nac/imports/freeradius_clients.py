@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from nac.imports.document import MOST_LINES, Document, refuse, shown
-from nac.rows import Line
+from nac.bulk_rows import InputLine
+from nac.imports.document import MAX_LINES, ImportDocument, excerpt, unreadable_at
 from nac.validation import RADIUS_SECRET
 from nac.vendors import known_vendor
 
-_DEEPEST = 8
-_MOST_TOKENS = 200_000
+_MAX_DEPTH = 8
+_MAX_TOKENS = 200_000
 # With blanks, comments and ends of lines.
-_MOST_PARTS = 600_000
-_MOST_WORDS = 1_000
-_MOST_ITEMS = 100
+_MAX_PARTS = 600_000
+_MAX_WORDS = 1_000
+_MAX_ITEMS = 100
 _VARIABLE = re.compile(r"\$\w*\{")
 _TOKEN = re.compile(
     r"""
@@ -38,8 +38,8 @@ _ESCAPE = re.compile(r"\\(.)")
 _CONTROL = {"n": "\n", "t": "\t", "r": "\r"}
 _ADDRESSES = ("ipaddr", "ipv4addr", "ipv6addr")
 # Said of what a section does that is no client of ours.
-_LEFT = {"limit", "tls", "client"}
-_KNOWN = {
+_IGNORED_SECTIONS = {"limit", "tls", "client"}
+_KNOWN_SETTINGS = {
     *_ADDRESSES,
     *("secret", "shortname", "nas_type", "nastype", "netmask", "require_message_authenticator", "limit_proxy_state"),
     *("proto", "login", "password"),
@@ -61,31 +61,31 @@ class _Token:
     text: str
 
 
-def read(text: str, document: Document) -> None:
+def read(text: str, document: ImportDocument) -> None:
     """Raises Unreadable where braces or quotes do not close, and for $INCLUDE."""
     root = _parse(text)
     for line, _ in root.items.values():
         document.note(line, "is left out: it stands outside of a client")
-    _take(root.sections, document)
+    _read_sections(root.sections, document)
 
 
-def _take(sections: list[_Section], document: Document) -> None:
+def _read_sections(sections: list[_Section], document: ImportDocument) -> None:
     for section in sections:
         kind = section.words[0]
         if kind == "client":
-            _client(section, document)
+            _read_client(section, document)
         elif kind == "clients":
             # A list that one listener uses: here each tenant has its own listener.
-            _take(section.sections, document)
+            _read_sections(section.sections, document)
         else:
-            document.note(section.line, f"section {shown(kind)} is left out: it is no client")
+            document.note(section.line, f"section {excerpt(kind)} is left out: it is no client")
 
 
-def _client(section: _Section, document: Document) -> None:
+def _read_client(section: _Section, document: ImportDocument) -> None:
     name = section.words[1] if len(section.words) > 1 else ""
     items = {key: value for key, (_, value) in section.items.items()}
-    shown_name = shown(items.get("shortname") or name)
-    address = _address(section, name, items)
+    shown_name = excerpt(items.get("shortname") or name)
+    address = _parse_address(section, name, items)
     if isinstance(address, str):
         document.note(section.line, f"client {shown_name} is left out: {address}")
         return
@@ -94,7 +94,7 @@ def _client(section: _Section, document: Document) -> None:
     if secret is not None and RADIUS_SECRET.fullmatch(secret) and not _VARIABLE.search(secret):
         values["secret"] = secret
     else:
-        why = _why_no_secret(secret)
+        why = _secret_problem(secret)
         document.note(
             section.line, f"client {shown_name}: its secret {why}: give the device the tenant's, or both a better one"
         )
@@ -102,22 +102,22 @@ def _client(section: _Section, document: Document) -> None:
     if kind and known_vendor(kind) is not None:
         values["vendor"] = kind
     elif kind not in ("", "other"):
-        document.note(section.line, f"client {shown_name}: nas_type {shown(kind)} is no vendor that is known")
+        document.note(section.line, f"client {shown_name}: nas_type {excerpt(kind)} is no vendor that is known")
     signed = items.get("require_message_authenticator", "yes").casefold()
     if signed in ("no", "false", "auto"):
         document.note(
             section.line,
             f"client {shown_name} need not send a Message-Authenticator there; here it must, until you say otherwise",
         )
-    for key in sorted(items.keys() - _KNOWN):
-        document.note(section.items[key][0], f"client {shown_name}: {shown(key)} is not taken")
+    for key in sorted(items.keys() - _KNOWN_SETTINGS):
+        document.note(section.items[key][0], f"client {shown_name}: {excerpt(key)} is not taken")
     for inner in section.sections:
-        if inner.words[0] not in _LEFT:
-            document.note(inner.line, f"client {shown_name}: section {shown(inner.words[0])} is not taken")
-    document.nases.append(Line(section.line, values))
+        if inner.words[0] not in _IGNORED_SECTIONS:
+            document.note(inner.line, f"client {shown_name}: section {excerpt(inner.words[0])} is not taken")
+    document.nases.append(InputLine(section.line, values))
 
 
-def _why_no_secret(secret: str | None) -> str:
+def _secret_problem(secret: str | None) -> str:
     if not secret:
         return "is missing"
     if _VARIABLE.search(secret):
@@ -125,7 +125,7 @@ def _why_no_secret(secret: str | None) -> str:
     return "is too short, or holds characters that devices do not agree on"
 
 
-def _address(
+def _parse_address(
     section: _Section, name: str, items: dict[str, str]
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address | str:
     """Of one host; else why not."""
@@ -137,7 +137,7 @@ def _address(
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
-        return f"{shown(text)} is no address, and names are not looked up"
+        return f"{excerpt(text)} is no address, and names are not looked up"
     if network.num_addresses > 1:
         return f"{text} is a network; devices that are not registered use the tenant's secret anyway"
     return network.network_address
@@ -148,39 +148,43 @@ def _parse(text: str) -> _Section:
     stack = [root]
     words: list[_Token] = []
     count = 0
-    for token in _tokens(text):
+    for token in _tokenise(text):
         if token.kind == "brace" and token.text == "{":
             if not words:
-                raise refuse(token.line, "A brace opens without the name of a section.")
-            if len(stack) > _DEEPEST:
-                raise refuse(token.line, f"Sections are nested deeper than {_DEEPEST}.")
+                raise unreadable_at(token.line, "A brace opens without the name of a section.")
+            if len(stack) > _MAX_DEPTH:
+                raise unreadable_at(token.line, f"Sections are nested deeper than {_MAX_DEPTH}.")
             count += 1
-            if count > MOST_LINES:
-                raise refuse(token.line, f"More than {MOST_LINES} sections.", "Use several files.")
+            if count > MAX_LINES:
+                raise unreadable_at(token.line, f"More than {MAX_LINES} sections.", "Use several files.")
             section = _Section(words[0].line, [word.text for word in words])
             stack[-1].sections.append(section)
             stack.append(section)
             words = []
         elif token.kind in ("brace", "newline"):
-            _item(stack[-1], words)
+            _add_items(stack[-1], words)
             words = []
             if token.kind == "brace":
                 if len(stack) == 1:
-                    raise refuse(token.line, "A brace closes that was never opened.")
+                    raise unreadable_at(token.line, "A brace closes that was never opened.")
                 stack.pop()
         else:
-            if len(words) >= _MOST_WORDS:
-                raise refuse(token.line, f"The line has more than {_MOST_WORDS} words.", "Is a line break missing?")
+            if len(words) >= _MAX_WORDS:
+                raise unreadable_at(
+                    token.line, f"The line has more than {_MAX_WORDS} words.", "Is a line break missing?"
+                )
             words.append(token)
             if token.kind == "word" and token.text.startswith(("$INCLUDE", "$-INCLUDE")) and len(words) == 1:
-                raise refuse(token.line, "$INCLUDE is not followed.", "Put the other file's clients here, or give it.")
-    _item(stack[-1], words)
+                raise unreadable_at(
+                    token.line, "$INCLUDE is not followed.", "Put the other file's clients here, or give it."
+                )
+    _add_items(stack[-1], words)
     if len(stack) > 1:
-        raise refuse(stack[-1].line, "This section is not closed.")
+        raise unreadable_at(stack[-1].line, "This section is not closed.")
     return root
 
 
-def _item(section: _Section, words: list[_Token]) -> None:
+def _add_items(section: _Section, words: list[_Token]) -> None:
     """`name = value`; several may stand in a line."""
     at = 0
     while at < len(words):
@@ -190,17 +194,17 @@ def _item(section: _Section, words: list[_Token]) -> None:
         else:
             section.items.setdefault(words[at].text.lower(), (words[at].line, ""))
             at += 1
-        if len(section.items) > _MOST_ITEMS:
-            raise refuse(words[0].line, f"The section has more than {_MOST_ITEMS} settings.")
+        if len(section.items) > _MAX_ITEMS:
+            raise unreadable_at(words[0].line, f"The section has more than {_MAX_ITEMS} settings.")
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def _tokenise(text: str) -> Iterator[_Token]:
     line, at, count, parts = 1, 0, 0, 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             # Not shown: it may be a secret.
-            raise refuse(line, "This cannot be read.", "Is a quotation mark missing?")
+            raise unreadable_at(line, "This cannot be read.", "Is a quotation mark missing?")
         kind = match.lastgroup or ""
         if kind in ("double", "single"):
             yield _Token(line, "text", _ESCAPE.sub(lambda found: _CONTROL.get(found[1], found[1]), match[kind]))
@@ -208,7 +212,7 @@ def _tokens(text: str) -> Iterator[_Token]:
             yield _Token(line, kind, match[kind])
         parts += 1
         count += kind not in ("blank", "newline")
-        if count > _MOST_TOKENS or parts > _MOST_PARTS:
-            raise refuse(line, "The file has too many parts.", "Use several files.")
+        if count > _MAX_TOKENS or parts > _MAX_PARTS:
+            raise unreadable_at(line, "The file has too many parts.", "Use several files.")
         line += match[0].count("\n")
         at = match.end()

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from nac.imports.document import MOST_LINES, Document, refuse, shown
+from nac.bulk_rows import InputLine
+from nac.imports.document import MAX_LINES, ImportDocument, excerpt, unreadable_at
 from nac.mac import normalise_mac
-from nac.rows import Line
 
 _NAME = re.compile(r'"((?:[^"\\]++|\\.)*+)"|(\S+)')
 _PAIR = re.compile(
@@ -22,13 +22,13 @@ _PAIR = re.compile(
     re.VERBOSE,
 )
 _ESCAPE = re.compile(r"\\(.)")
-_LONGEST_LINE = 64 * 1024
+_MAX_LINE_LENGTH = 64 * 1024
 # Of all entries: a user has a few.
-_MOST_PAIRS = 5 * MOST_LINES
+_MAX_PAIRS = 5 * MAX_LINES
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{32})")
-_CLEAR = {"cleartext-password", "user-password", "password"}
+_PASSWORD_CHECKS = {"cleartext-password", "user-password", "password"}
 # What cannot be turned into what is stored here.
-_HASHES = {
+_UNSUPPORTED_HASHES = {
     *("crypt-password", "md5-password", "smd5-password", "sha-password", "sha1-password", "ssha-password"),
     *("sha2-password", "ssha2-password", "ssha2-256-password", "ssha2-512-password", "lm-password", "pbkdf2-password"),
     "password-with-header",
@@ -60,50 +60,50 @@ class _Entry:
     replies: list[_Pair] = field(default_factory=list)
 
 
-def read(text: str, document: Document) -> None:
+def read(text: str, document: ImportDocument) -> None:
     """Raises Unreadable for $INCLUDE, and for lines that are no entry."""
-    for entry in _entries(text):
+    for entry in _parse_entries(text):
         if entry.name == "DEFAULT":
             document.note(entry.line, "DEFAULT is not taken: what holds for all is a rule of the policy")
         elif entry.name.startswith("DEFAULT"):
-            document.note(entry.line, f"{shown(entry.name)} is not taken: it is no user")
+            document.note(entry.line, f"{excerpt(entry.name)} is not taken: it is no user")
         elif normalise_mac(entry.name):
-            _endpoint(entry, document)
+            _add_endpoint(entry, document)
         else:
-            _user(entry, document)
+            _add_user(entry, document)
 
 
-def _endpoint(entry: _Entry, document: Document) -> None:
+def _add_endpoint(entry: _Entry, document: ImportDocument) -> None:
     values: dict[str, Any] = {"mac": entry.name, "attributes": {}}
     if _is_rejected(entry):
         values["status"] = "blocked"
     for pair in entry.checks:
         if pair.name.lower() == "expiration":
-            if not _end(pair, values):
-                document.note(pair.line, f"{shown(entry.name)} is left out: {_no_date(pair)}")
+            if not _set_expiry(pair, values):
+                document.note(pair.line, f"{excerpt(entry.name)} is left out: {_invalid_date_text(pair)}")
                 return
-        elif pair.name.lower() not in _CLEAR and pair.name.lower() != "auth-type":
-            document.note(pair.line, f"{shown(entry.name)}: the check of {pair.name} is not taken: make it a rule")
-    _hints(entry, document, values["attributes"])
-    document.endpoints.append(Line(entry.line, values))
+        elif pair.name.lower() not in _PASSWORD_CHECKS and pair.name.lower() != "auth-type":
+            document.note(pair.line, f"{excerpt(entry.name)}: the check of {pair.name} is not taken: make it a rule")
+    _note_replies(entry, document, values["attributes"])
+    document.endpoints.append(InputLine(entry.line, values))
 
 
-def _user(entry: _Entry, document: Document) -> None:
+def _add_user(entry: _Entry, document: ImportDocument) -> None:
     values: dict[str, Any] = {"name": entry.name}
-    name = shown(entry.name)
+    name = excerpt(entry.name)
     hashed = ""
     for pair in entry.checks:
         check = pair.name.lower()
-        if check in _CLEAR:
+        if check in _PASSWORD_CHECKS:
             values["password"] = pair.value
         elif check == "nt-password" and (found := _HEX.fullmatch(pair.value)):
             values["nt_hash"] = found[1]
             document.note(pair.line, f"{name} has an NT hash: MS-CHAP and PEAP alone, until a password is set")
-        elif check in _HASHES or check == "nt-password":
+        elif check in _UNSUPPORTED_HASHES or check == "nt-password":
             hashed = pair.name
         elif check == "expiration":
-            if not _end(pair, values):
-                document.note(pair.line, f"{name} is left out: {_no_date(pair)}")
+            if not _set_expiry(pair, values):
+                document.note(pair.line, f"{name} is left out: {_invalid_date_text(pair)}")
                 return
         elif check != "auth-type":
             document.note(pair.line, f"{name}: the check of {pair.name} is not taken: make it a rule")
@@ -115,15 +115,15 @@ def _user(entry: _Entry, document: Document) -> None:
         return
     if "password" in values:
         values.pop("nt_hash", None)
-    _hints(entry, document, {})
-    document.users.append(Line(entry.line, values))
+    _note_replies(entry, document, {})
+    document.users.append(InputLine(entry.line, values))
 
 
 def _is_rejected(entry: _Entry) -> bool:
     return any(pair.name.lower() == "auth-type" and pair.value.lower() == "reject" for pair in entry.checks)
 
 
-def _end(pair: _Pair, values: dict[str, Any]) -> bool:
+def _set_expiry(pair: _Pair, values: dict[str, Any]) -> bool:
     """Whether it can be read: without its end somebody would come in for ever."""
     for form in _DATES:
         try:
@@ -134,11 +134,11 @@ def _end(pair: _Pair, values: dict[str, Any]) -> bool:
     return False
 
 
-def _no_date(pair: _Pair) -> str:
-    return f"Expiration {shown(pair.value)} is no date that can be read"
+def _invalid_date_text(pair: _Pair) -> str:
+    return f"Expiration {excerpt(pair.value)} is no date that can be read"
 
 
-def _hints(entry: _Entry, document: Document, attributes: dict[str, str]) -> None:
+def _note_replies(entry: _Entry, document: ImportDocument, attributes: dict[str, str]) -> None:
     """What it was answered with becomes a rule's work; of an endpoint a rule can ask for it."""
     for pair in entry.replies:
         # Tunnel-Private-Group-Id:0 names a tag (RFC 2868).
@@ -146,15 +146,15 @@ def _hints(entry: _Entry, document: Document, attributes: dict[str, str]) -> Non
         if plain in ("tunnel-type", "tunnel-medium-type", "fall-through", "service-type", "framed-protocol"):
             continue
         if plain not in _RESULTS:
-            document.note(pair.line, f"{shown(entry.name)}: {pair.name} is not taken: make it a rule's result")
+            document.note(pair.line, f"{excerpt(entry.name)}: {pair.name} is not taken: make it a rule's result")
             continue
         result = _RESULTS[plain]
         attributes[result] = pair.value
-        given = f"{shown(entry.name)} was given {pair.name} {shown(pair.value)}"
+        given = f"{excerpt(entry.name)} was given {pair.name} {excerpt(pair.value)}"
         document.note(pair.line, f"{given}: let a rule give {result}")
 
 
-def _entries(text: str) -> Iterator[_Entry]:
+def _parse_entries(text: str) -> Iterator[_Entry]:
     entry: _Entry | None = None
     count = pairs = 0
     for number, line in enumerate(text.split("\n"), start=1):
@@ -162,46 +162,50 @@ def _entries(text: str) -> Iterator[_Entry]:
         if not stripped or stripped.startswith("#"):
             continue
         pairs += line.count("=")
-        if len(line) > _LONGEST_LINE or pairs > _MOST_PAIRS:
-            raise refuse(
+        if len(line) > _MAX_LINE_LENGTH or pairs > _MAX_PAIRS:
+            raise unreadable_at(
                 number,
-                f"More than {_LONGEST_LINE} characters in a line, or {_MOST_PAIRS} pairs.",
+                f"More than {_MAX_LINE_LENGTH} characters in a line, or {_MAX_PAIRS} pairs.",
                 "Is a line break missing? Else use several files.",
             )
         if line[0] in " \t":
             if entry is None:
-                raise refuse(number, "This says what is replied, and to nobody.", "Begin an entry with its name.")
-            entry.replies += _pairs(number, stripped)
+                raise unreadable_at(
+                    number, "This says what is replied, and to nobody.", "Begin an entry with its name."
+                )
+            entry.replies += _parse_pairs(number, stripped)
             continue
         if stripped.startswith("$INCLUDE"):
-            raise refuse(number, "$INCLUDE is not followed.", "Put the other file's entries here, or give it.")
+            raise unreadable_at(number, "$INCLUDE is not followed.", "Put the other file's entries here, or give it.")
         if entry is not None:
             yield entry
         count += 1
-        if count > MOST_LINES:
-            raise refuse(number, f"More than {MOST_LINES} entries.", "Use several files.")
+        if count > MAX_LINES:
+            raise unreadable_at(number, f"More than {MAX_LINES} entries.", "Use several files.")
         name = _NAME.match(stripped)
         assert name is not None
         rest = stripped[name.end() :]
         quoted = name[1] is not None
-        entry = _Entry(number, _plain(name[1]) if quoted else name[2], _pairs(number, rest.strip()))
+        entry = _Entry(number, _unescape(name[1]) if quoted else name[2], _parse_pairs(number, rest.strip()))
     if entry is not None:
         yield entry
 
 
-def _pairs(number: int, text: str) -> list[_Pair]:
+def _parse_pairs(number: int, text: str) -> list[_Pair]:
     found = []
     at = 0
     while at < len(text) and text[at] != "#":
         match = _PAIR.match(text, at)
         if match is None or match.end() == at:
             # Not shown: it may be a password.
-            raise refuse(number, "This is no list of Attribute operator value.", "See man 5 users.")
+            raise unreadable_at(number, "This is no list of Attribute operator value.", "See man 5 users.")
         value = next((match[kind] for kind in ("double", "single", "bare") if match[kind] is not None), "")
-        found.append(_Pair(number, match["name"], match["operator"], _plain(value) if match["bare"] is None else value))
+        found.append(
+            _Pair(number, match["name"], match["operator"], _unescape(value) if match["bare"] is None else value)
+        )
         at = match.end()
     return found
 
 
-def _plain(text: str) -> str:
+def _unescape(text: str) -> str:
     return _ESCAPE.sub(lambda found: found[1], text)

@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nac.imports.document import Document, shown
-from nac.imports.table import Columns, read_table
-from nac.rows import Line
+from nac.bulk_rows import InputLine
+from nac.imports.document import ImportDocument, excerpt
+from nac.imports.table import TableColumns, read_table
 
-_COLUMNS = Columns(
+_COLUMNS = TableColumns(
     (
         "macaddress",
         "endpointpolicy",
@@ -23,41 +23,41 @@ _COLUMNS = Columns(
         "deviceregistrationstatus",
     ),
     ("macaddress",),
-    any_other=True,
+    ignores_unknown=True,
 )
-_UNSORTED = {"", "unknown", "profiled"}
+_UNASSIGNED_GROUPS = {"", "unknown", "profiled"}
 # Releases call it either.
-_BLOCKED = {"blacklist", "blocked list", "blocklist"}
+_BLOCKED_GROUPS = {"blacklist", "blocked list", "blocklist"}
 _BLANKS = re.compile(r"[ _]")
 
 
-def read(text: str, document: Document) -> None:
-    for number, cells in read_table(_without_blanks(text), _COLUMNS, document):
-        values = _values(number, cells, document)
+def read(text: str, document: ImportDocument) -> None:
+    for number, cells in read_table(_strip_header_blanks(text), _COLUMNS, document):
+        values = _endpoint_values(number, cells, document)
         if values is not None:
-            document.endpoints.append(Line(number, values))
+            document.endpoints.append(InputLine(number, values))
 
 
-def _without_blanks(text: str) -> str:
+def _strip_header_blanks(text: str) -> str:
     """Releases write "MAC Address" and "MACAddress"."""
     header, newline, rest = text.partition("\n")
     return _BLANKS.sub("", header) + newline + rest
 
 
-def _values(number: int, cells: Mapping[str, str], document: Document) -> dict[str, Any] | None:
-    mac = shown(cells["macaddress"])
+def _endpoint_values(number: int, cells: Mapping[str, str], document: ImportDocument) -> dict[str, Any] | None:
+    mac = excerpt(cells["macaddress"])
     # As in "Endpoint Identity Groups:Profiled:Cisco-IP-Phone".
     group = cells.get("identitygroup", "").rpartition(":")[2].strip()
     values: dict[str, Any] = {"mac": cells["macaddress"], "attributes": {}}
-    if group.casefold() in _BLOCKED:
+    if group.casefold() in _BLOCKED_GROUPS:
         values["status"] = "blocked"
-    elif group.casefold() in _UNSORTED:
+    elif group.casefold() in _UNASSIGNED_GROUPS:
         document.note(number, f"{mac} is left out: it is in no identity group that says what it may")
         return None
     else:
         values["groups"] = [group]
         if cells.get("staticgroupassignment", "").casefold() == "false":
-            document.note(number, f"{mac} is in {shown(group)} by what ISE found out, not because somebody said so")
+            document.note(number, f"{mac} is in {excerpt(group)} by what ISE found out, not because somebody said so")
     if text := cells.get("description", ""):
         values["name"] = text
     if user := cells.get("portaluser", ""):

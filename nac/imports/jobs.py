@@ -13,35 +13,35 @@ from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
+from nac.bulk_rows import InputLine, RowMistake, RowsRefused
 from nac.db.failures import naming
 from nac.endpoints import bulk as endpoints
 from nac.endpoints import many
 from nac.ids import TenantId
 from nac.imports import service
-from nac.imports.document import Document
+from nac.imports.document import ImportDocument
 from nac.jobs import service as jobs
-from nac.jobs.running import Handler, OneTransaction, Work
+from nac.jobs.runner import JobHandler, JobRun, SingleTransactionHandler
 from nac.models import Job
 from nac.nases import bulk as nases
-from nac.rows import Line, RowMistake, RowsRefused
 from nac.sealing import Seal
 from nac.users import bulk as users
 
 # Of more rows, a job is made: an answer is to come within a second or two.
-MOST_AT_ONCE = 1_000
+MAX_INLINE_ROWS = 1_000
 # A user's password takes some 20 ms to hash.
-MOST_USERS_AT_ONCE = 50
+MAX_INLINE_USERS = 50
 
 T = TypeVar("T")
 
 
-def preview(
-    session: Session, *, tenant_id: TenantId, document: Document, options: service.Options, seal: Seal
+def preview_import(
+    session: Session, *, tenant_id: TenantId, document: ImportDocument, options: service.ImportOptions, seal: Seal
 ) -> dict[str, Any]:
     """What would be done. Changes nothing."""
-    return service.report(service.plan(session, tenant_id=tenant_id, document=document, options=options, seal=seal)) | {
-        "stored": False
-    }
+    return service.describe_plan(
+        service.plan_import(session, tenant_id=tenant_id, document=document, options=options, seal=seal)
+    ) | {"stored": False}
 
 
 def run_import(
@@ -50,22 +50,22 @@ def run_import(
     actor: str,
     tenant_id: TenantId,
     form: str,
-    document: Document,
-    options: service.Options,
+    document: ImportDocument,
+    options: service.ImportOptions,
     seal: Seal,
     tell: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
     """What was done, as `service.report` tells it. Raises RowsRefused."""
-    plan = service.plan(session, tenant_id=tenant_id, document=document, options=options, seal=seal)
+    plan = service.plan_import(session, tenant_id=tenant_id, document=document, options=options, seal=seal)
     with naming("file"):
-        service.store(session, actor=actor, tenant_id=tenant_id, form=form, plan=plan, seal=seal, tell=tell)
-    return service.report(plan) | {"stored": True}
+        service.store_plan(session, actor=actor, tenant_id=tenant_id, form=form, plan=plan, seal=seal, tell=tell)
+    return service.describe_plan(plan) | {"stored": True}
 
 
-def is_large(document: Document, *, dry_run: bool = False) -> bool:
+def is_large(document: ImportDocument, *, dry_run: bool = False) -> bool:
     """Of a preview no password is hashed."""
     groups = count_groups(line.values for line in chain(document.endpoints, document.users))
-    return len(document) + groups > MOST_AT_ONCE or (not dry_run and len(document.users) > MOST_USERS_AT_ONCE)
+    return len(document) + groups > MAX_INLINE_ROWS or (not dry_run and len(document.users) > MAX_INLINE_USERS)
 
 
 def count_groups(rows: Iterable[Mapping[str, Any]]) -> int:
@@ -90,12 +90,12 @@ def run_bulk(
     who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
     match operation.partition(".")[::2]:
         case "endpoints", "put":
-            options = _options(endpoints.Options, given)
-            plan = endpoints.plan(session, tenant_id=tenant_id, lines=_lines(given), options=options)
-            _refuse(plan.mistakes)
+            options = _pick_options(endpoints.Options, given)
+            plan = endpoints.plan(session, tenant_id=tenant_id, lines=_number_lines(given), options=options)
+            _require_no_mistakes(plan.mistakes)
             with naming("items"):
                 endpoints.store(session, **who, plan=plan, tell=tell)
-            return _count(each.action for each in plan.planned)
+            return _count_actions(each.action for each in plan.planned)
         case "endpoints", "delete":
             return {"removed": many.remove(session, **who, macs=given["macs"], tell=tell)}
         case "endpoints", "block":
@@ -106,45 +106,52 @@ def run_bulk(
             changed = many.group(session, **who, macs=given["macs"], groups=given["groups"], how=how, tell=tell)
             return {"changed": changed}
         case "users", "put":
-            of_users = users.plan(
-                session, tenant_id=tenant_id, lines=_lines(given), options=_options(users.Options, given)
+            of_users = users.plan_users(
+                session,
+                tenant_id=tenant_id,
+                lines=_number_lines(given),
+                options=_pick_options(users.UserBulkOptions, given),
             )
-            _refuse(of_users.mistakes)
+            _require_no_mistakes(of_users.mistakes)
             with naming("items"):
-                users.store(session, **who, plan=of_users, seal=seal, tell=tell)
-            return _count(each.action for each in of_users.planned)
+                users.store_users(session, **who, plan=of_users, seal=seal, tell=tell)
+            return _count_actions(each.action for each in of_users.planned)
         case "nases", "put":
-            of_nases = nases.plan(
-                session, tenant_id=tenant_id, lines=_lines(given), options=_options(nases.Options, given), seal=seal
+            of_nases = nases.plan_nases(
+                session,
+                tenant_id=tenant_id,
+                lines=_number_lines(given),
+                options=_pick_options(nases.NasBulkOptions, given),
+                seal=seal,
             )
-            _refuse(of_nases.mistakes)
+            _require_no_mistakes(of_nases.mistakes)
             with naming("items"):
-                nases.store(session, **who, plan=of_nases, seal=seal, tell=tell)
-            return _count(each.action for each in of_nases.planned)
+                nases.store_nases(session, **who, plan=of_nases, seal=seal, tell=tell)
+            return _count_actions(each.action for each in of_nases.planned)
     raise ValueError(f"{operation!r} is no bulk operation")
 
 
-def _lines(given: Mapping[str, Any]) -> list[Line]:
-    return [Line(number, values) for number, values in enumerate(given["items"], start=1)]
+def _number_lines(given: Mapping[str, Any]) -> list[InputLine]:
+    return [InputLine(number, values) for number, values in enumerate(given["items"], start=1)]
 
 
-def _options(kind: type[T], given: Mapping[str, Any]) -> T:
+def _pick_options(kind: type[T], given: Mapping[str, Any]) -> T:
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in given.items() if name in names})
 
 
-def _refuse(mistakes: Sequence[RowMistake]) -> None:
+def _require_no_mistakes(mistakes: Sequence[RowMistake]) -> None:
     if mistakes:
         raise RowsRefused(mistakes, place=lambda mistake: mistake.in_list)
 
 
-_DONE = {"add": "added", "change": "changed", "same": "unchanged", "keep": "kept"}
+_COUNT_NAMES = {"add": "added", "change": "changed", "same": "unchanged", "keep": "kept"}
 
 
-def _count(actions: Iterable[str]) -> dict[str, int]:
-    found = dict.fromkeys(_DONE.values(), 0)
+def _count_actions(actions: Iterable[str]) -> dict[str, int]:
+    found = dict.fromkeys(_COUNT_NAMES.values(), 0)
     for action in actions:
-        found[_DONE[action]] += 1
+        found[_COUNT_NAMES[action]] += 1
     return found
 
 
@@ -159,14 +166,14 @@ def start_bulk(
     seal: Seal,
 ) -> Job:
     noun, _, what = operation.partition(".")
-    return jobs.start(
+    return jobs.start_job(
         session,
         actor=actor,
         owner=Owner(tenant_id=tenant_id),
         kind="bulk.run",
         title=f"{what} {rows} {noun}",
         input={"operation": operation, "given": given},
-        needs=(service.PERMISSIONS[cast(service.Noun, noun)],),
+        needs=(service.PERMISSIONS[cast(service.ImportNoun, noun)],),
         seal=seal,
         total=rows,
     )
@@ -180,11 +187,11 @@ def start_import(
     form: str,
     content: bytes,
     rows: int,
-    options: service.Options,
+    options: service.ImportOptions,
     seal: Seal,
     dry_run: bool = False,
 ) -> Job:
-    return jobs.start(
+    return jobs.start_job(
         session,
         actor=actor,
         owner=Owner(tenant_id=tenant_id),
@@ -202,34 +209,34 @@ def start_import(
     )
 
 
-def handlers(seal: Callable[[], Seal]) -> dict[str, Handler]:
+def build_handlers(seal: Callable[[], Seal]) -> dict[str, JobHandler]:
     """`seal` is asked for where something is to be sealed: the master key is not read before."""
 
-    def bulk(session: Session, work: Work) -> Mapping[str, Any]:
+    def bulk(session: Session, work: JobRun) -> Mapping[str, Any]:
         return run_bulk(
             session,
             actor=work.actor,
-            tenant_id=_tenant_of(work),
+            tenant_id=_require_tenant_id(work),
             operation=work.input["operation"],
             given=work.input["given"],
             seal=seal(),
             tell=work.tell,
         )
 
-    def imported(session: Session, work: Work) -> Mapping[str, Any]:
+    def imported(session: Session, work: JobRun) -> Mapping[str, Any]:
         given: dict[str, Any] = {
-            "tenant_id": _tenant_of(work),
-            "document": service.read(work.input["format"], b64decode(work.input["content"])),
-            "options": service.Options(**work.input["options"]),
+            "tenant_id": _require_tenant_id(work),
+            "document": service.read_document(work.input["format"], b64decode(work.input["content"])),
+            "options": service.ImportOptions(**work.input["options"]),
             "seal": seal(),
         }
         if work.input.get("dry_run"):
-            return preview(session, **given)
+            return preview_import(session, **given)
         return run_import(session, actor=work.actor, form=work.input["format"], tell=work.tell, **given)
 
-    return {"bulk.run": OneTransaction(bulk), "import.run": OneTransaction(imported)}
+    return {"bulk.run": SingleTransactionHandler(bulk), "import.run": SingleTransactionHandler(imported)}
 
 
-def _tenant_of(work: Work) -> TenantId:
+def _require_tenant_id(work: JobRun) -> TenantId:
     assert work.owner.tenant_id is not None
     return work.owner.tenant_id

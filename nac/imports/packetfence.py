@@ -8,45 +8,45 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from nac.bulk_rows import InputLine
 from nac.clock import utc_now
-from nac.imports.document import Document, shown
-from nac.imports.table import Columns, read_table
-from nac.rows import Line
+from nac.imports.document import ImportDocument, excerpt
+from nac.imports.table import TableColumns, read_table
 
-_COLUMNS = Columns(
+_COLUMNS = TableColumns(
     ("mac", "status", "category", "pid", "computername", "bypass_vlan", "bypass_role", "unregdate", "notes", "voip"),
     ("mac", "status"),
-    any_other=True,
+    ignores_unknown=True,
 )
 # Of those, it is everybody's.
-_NOBODY = {"", "default", "admin"}
-_NO_END = ("", "0000-00-00 00:00:00", "0")
+_SHARED_OWNERS = {"", "default", "admin"}
+_NO_EXPIRY = ("", "0000-00-00 00:00:00", "0")
 
 
-def read(text: str, document: Document) -> None:
+def read(text: str, document: ImportDocument) -> None:
     for number, cells in read_table(text, _COLUMNS, document):
         status = cells["status"].lower()
         if status != "reg":
-            mac = shown(cells["mac"])
-            document.note(number, f"{mac} is left out: its status is {shown(status) or 'empty'}, not reg")
+            mac = excerpt(cells["mac"])
+            document.note(number, f"{mac} is left out: its status is {excerpt(status) or 'empty'}, not reg")
             continue
-        values = _values(number, cells, document)
+        values = _endpoint_values(number, cells, document)
         if values is not None:
-            document.endpoints.append(Line(number, values))
+            document.endpoints.append(InputLine(number, values))
 
 
-def _values(number: int, cells: Mapping[str, str], document: Document) -> dict[str, Any] | None:
-    mac = shown(cells["mac"])
+def _endpoint_values(number: int, cells: Mapping[str, str], document: ImportDocument) -> dict[str, Any] | None:
+    mac = excerpt(cells["mac"])
     end = cells.get("unregdate", "")
     values: dict[str, Any] = {"mac": cells["mac"], "attributes": {}}
-    if end not in _NO_END:
+    if end not in _NO_EXPIRY:
         if _has_passed(end):
-            document.note(number, f"{mac} is left out: its registration ended {shown(end)}")
+            document.note(number, f"{mac} is left out: its registration ended {excerpt(end)}")
             return None
         values["valid_until"] = end
     if category := cells.get("category", ""):
         values["groups"] = [category]
-    if (pid := cells.get("pid", "")) not in _NOBODY:
+    if (pid := cells.get("pid", "")) not in _SHARED_OWNERS:
         values["owner"] = pid
     if name := cells.get("computername", ""):
         values["name"] = name
@@ -57,7 +57,7 @@ def _values(number: int, cells: Mapping[str, str], document: Document) -> dict[s
     for column in ("bypass_vlan", "bypass_role"):
         if cell := cells.get(column, ""):
             values["attributes"][column] = cell
-            document.note(number, f"{mac} has {column} {shown(cell)}: let a rule ask for endpoint.attribute.{column}")
+            document.note(number, f"{mac} has {column} {excerpt(cell)}: let a rule ask for endpoint.attribute.{column}")
     return values
 
 

@@ -8,42 +8,42 @@ from sqlalchemy.orm import Session
 
 from nac.accounts.permissions import Permission
 from nac.audit import service as audit
+from nac.bulk_rows import OnExisting, PlannedRow, RowMistake, RowsRefused, select_reported
 from nac.endpoints import bulk as endpoints
-from nac.groups import ENDPOINT_GROUPS, MOST_NEW_GROUPS, USER_GROUPS
+from nac.groups import ENDPOINT_GROUPS, MAX_NEW_GROUPS, USER_GROUPS
 from nac.ids import TenantId
-from nac.imports import freeradius_clients, freeradius_users, ise, own, packetfence
-from nac.imports.document import Document, Note, decode, refuse
+from nac.imports import admit_csv, freeradius_clients, freeradius_users, ise, packetfence
+from nac.imports.document import ImportDocument, ImportNote, decode_text, unreadable_at
 from nac.nases import bulk as nases
-from nac.rows import Existing, Planned, RowMistake, RowsRefused, told
 from nac.sealing import Seal
 from nac.users import bulk as users
 
 FormatName = Literal[
     "endpoints", "nases", "users", "freeradius-clients", "freeradius-users", "packetfence-nodes", "ise-endpoints"
 ]
-Noun = Literal["endpoints", "nases", "users"]
-Wrong = Literal["refuse", "leave-out"]
+ImportNoun = Literal["endpoints", "nases", "users"]
+OnMistake = Literal["refuse", "leave-out"]
 # Of rows that a preview lists.
-MOST_ROWS_SHOWN = 1_000
+MAX_REPORTED_ROWS = 1_000
 
 
-class Format(NamedTuple):
+class ImportFormat(NamedTuple):
     title: str
-    read: Callable[[str, Document], None]
+    read: Callable[[str, ImportDocument], None]
     # What may come of it.
-    nouns: tuple[Noun, ...]
+    nouns: tuple[ImportNoun, ...]
 
 
-FORMATS: Mapping[str, Format] = {
-    "endpoints": Format("Endpoints, CSV or JSON lines", own.read_endpoints, ("endpoints",)),
-    "nases": Format("NASes, CSV", own.read_nases, ("nases",)),
-    "users": Format("Users, CSV", own.read_users, ("users",)),
-    "freeradius-clients": Format("FreeRADIUS clients.conf", freeradius_clients.read, ("nases",)),
-    "freeradius-users": Format("FreeRADIUS users", freeradius_users.read, ("users", "endpoints")),
-    "packetfence-nodes": Format("Nodes of PacketFence, CSV", packetfence.read, ("endpoints",)),
-    "ise-endpoints": Format("Endpoints of Cisco ISE, CSV", ise.read, ("endpoints",)),
+FORMATS: Mapping[str, ImportFormat] = {
+    "endpoints": ImportFormat("Endpoints, CSV or JSON lines", admit_csv.read_endpoints, ("endpoints",)),
+    "nases": ImportFormat("NASes, CSV", admit_csv.read_nases, ("nases",)),
+    "users": ImportFormat("Users, CSV", admit_csv.read_users, ("users",)),
+    "freeradius-clients": ImportFormat("FreeRADIUS clients.conf", freeradius_clients.read, ("nases",)),
+    "freeradius-users": ImportFormat("FreeRADIUS users", freeradius_users.read, ("users", "endpoints")),
+    "packetfence-nodes": ImportFormat("Nodes of PacketFence, CSV", packetfence.read, ("endpoints",)),
+    "ise-endpoints": ImportFormat("Endpoints of Cisco ISE, CSV", ise.read, ("endpoints",)),
 }
-PERMISSIONS: Mapping[Noun, Permission] = {
+PERMISSIONS: Mapping[ImportNoun, Permission] = {
     "endpoints": Permission.ENDPOINT_MANAGE,
     "nases": Permission.NAS_MANAGE,
     "users": Permission.USER_MANAGE,
@@ -51,8 +51,8 @@ PERMISSIONS: Mapping[Noun, Permission] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    existing: Existing = "refuse"
+class ImportOptions:
+    existing: OnExisting = "refuse"
     # Groups that there are not are made.
     make_groups: bool = False
     # Approve addresses that devices made up, too.
@@ -61,62 +61,64 @@ class Options:
     chap: bool = False
     mschap: bool = False
     # What becomes of the file where lines of it are wrong: nothing of it, or all but these.
-    wrong: Wrong = "refuse"
+    wrong: OnMistake = "refuse"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ImportPlan:
     """What becomes of a document. Locks are held until the transaction ends."""
 
-    document: Document
+    document: ImportDocument
     endpoints: endpoints.Plan
-    nases: nases.Plan
-    users: users.Plan
+    nases: nases.NasBulkPlan
+    users: users.UserBulkPlan
 
     @property
     def mistakes(self) -> list[RowMistake]:
         parts = (self.endpoints.mistakes, self.nases.mistakes, self.users.mistakes)
         return sorted(sum(parts, self.document.mistakes))
 
-    def planned(self) -> dict[Noun, Sequence[Planned]]:
+    def planned(self) -> dict[ImportNoun, Sequence[PlannedRow]]:
         """Nothing becomes of a row with mistakes."""
         return {
-            "endpoints": _without_mistakes(self.endpoints),
-            "nases": _without_mistakes(self.nases),
-            "users": _without_mistakes(self.users),
+            "endpoints": _rows_without_mistakes(self.endpoints),
+            "nases": _rows_without_mistakes(self.nases),
+            "users": _rows_without_mistakes(self.users),
         }
 
 
-def _without_mistakes(plan: endpoints.Plan | nases.Plan | users.Plan) -> Sequence[Planned]:
+def _rows_without_mistakes(plan: endpoints.Plan | nases.NasBulkPlan | users.UserBulkPlan) -> Sequence[PlannedRow]:
     wrong = {each.number for each in plan.mistakes}
     return [each for each in plan.planned if each.number not in wrong] if wrong else plan.planned
 
 
-def read(form: str, content: bytes) -> Document:
+def read_document(form: str, content: bytes) -> ImportDocument:
     """Reads no other file and no database. Raises Unreadable."""
-    document = Document()
-    text = decode(content, document)
+    document = ImportDocument()
+    text = decode_text(content, document)
     if text.strip():
         FORMATS[form].read(text, document)
     if not len(document) and not document.mistakes and not document.noted:
-        raise refuse(0, "There is nothing in it.")
+        raise unreadable_at(0, "There is nothing in it.")
     return document
 
 
-def plan(session: Session, *, tenant_id: TenantId, document: Document, options: Options, seal: Seal) -> Plan:
+def plan_import(
+    session: Session, *, tenant_id: TenantId, document: ImportDocument, options: ImportOptions, seal: Seal
+) -> ImportPlan:
     """Changes nothing. Raises TooManyGroups."""
-    made = _plan(session, tenant_id, document, options, seal)
-    while options.wrong == "leave-out" and (wrong := _left_out(made.mistakes)):
+    made = _plan_all(session, tenant_id, document, options, seal)
+    while options.wrong == "leave-out" and (wrong := _mistakes_to_leave_out(made.mistakes)):
         document = document.without(wrong)
-        made = _plan(session, tenant_id, document, options, seal)
+        made = _plan_all(session, tenant_id, document, options, seal)
     if not made.mistakes:
         # A preview says what the import would.
-        ENDPOINT_GROUPS.require_makeable(session, tenant_id=tenant_id, names=made.endpoints.missing_groups)
-        USER_GROUPS.require_makeable(session, tenant_id=tenant_id, names=made.users.missing_groups)
+        ENDPOINT_GROUPS.require_creatable(session, tenant_id=tenant_id, names=made.endpoints.missing_groups)
+        USER_GROUPS.require_creatable(session, tenant_id=tenant_id, names=made.users.missing_groups)
     return made
 
 
-def _left_out(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
+def _mistakes_to_leave_out(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
     """Of lines that are wrong whatever the others say: what is wrong of a line may be that another is there, and right
     once that one is not. None where no line is at fault, but all of the file."""
     alone = {each.number for each in mistakes if each.number and not each.beside}
@@ -124,30 +126,36 @@ def _left_out(mistakes: Sequence[RowMistake]) -> list[RowMistake]:
     return found if any(each.number for each in found) else []
 
 
-def _plan(session: Session, tenant_id: TenantId, document: Document, options: Options, seal: Seal) -> Plan:
+def _plan_all(
+    session: Session, tenant_id: TenantId, document: ImportDocument, options: ImportOptions, seal: Seal
+) -> ImportPlan:
     given = (options.make_groups, options.allow_random, options.existing)
-    return Plan(
+    return ImportPlan(
         document,
         endpoints.plan(session, tenant_id=tenant_id, lines=document.endpoints, options=endpoints.Options(*given)),
-        nases.plan(
-            session, tenant_id=tenant_id, lines=document.nases, options=nases.Options(options.existing), seal=seal
+        nases.plan_nases(
+            session,
+            tenant_id=tenant_id,
+            lines=document.nases,
+            options=nases.NasBulkOptions(options.existing),
+            seal=seal,
         ),
-        users.plan(
+        users.plan_users(
             session,
             tenant_id=tenant_id,
             lines=document.users,
-            options=users.Options(options.make_groups, options.existing, options.chap, options.mschap),
+            options=users.UserBulkOptions(options.make_groups, options.existing, options.chap, options.mschap),
         ),
     )
 
 
-def store(
+def store_plan(
     session: Session,
     *,
     actor: str,
     tenant_id: TenantId,
     form: str,
-    plan: Plan,
+    plan: ImportPlan,
     seal: Seal,
     tell: Callable[[int], None] = lambda done: None,
 ) -> None:
@@ -157,47 +165,47 @@ def store(
     who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
     endpoints.store(session, **who, plan=plan.endpoints, tell=tell)
     of_endpoints = len(plan.endpoints.planned)
-    nases.store(session, **who, plan=plan.nases, seal=seal, tell=lambda done: tell(of_endpoints + done))
+    nases.store_nases(session, **who, plan=plan.nases, seal=seal, tell=lambda done: tell(of_endpoints + done))
     before_users = of_endpoints + len(plan.nases.planned)
     tell(before_users)
-    users.store(session, **who, plan=plan.users, seal=seal, tell=lambda done: tell(before_users + done))
-    audit.append(session, **who, action="import.run", target=FORMATS[form].title, after=counts(plan))
+    users.store_users(session, **who, plan=plan.users, seal=seal, tell=lambda done: tell(before_users + done))
+    audit.append(session, **who, action="import.run", target=FORMATS[form].title, after=count_rows(plan))
 
 
-def counts(plan: Plan) -> dict[str, Any]:
+def count_rows(plan: ImportPlan) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for noun, planned in plan.planned().items():
         actions = [each.action for each in planned]
         if actions:
             found[noun] = {action: actions.count(action) for action in ("add", "change", "same", "keep")}
-    found["endpoint_groups"] = list(plan.endpoints.missing_groups[:MOST_NEW_GROUPS])
-    found["user_groups"] = list(plan.users.missing_groups[:MOST_NEW_GROUPS])
+    found["endpoint_groups"] = list(plan.endpoints.missing_groups[:MAX_NEW_GROUPS])
+    found["user_groups"] = list(plan.users.missing_groups[:MAX_NEW_GROUPS])
     return found
 
 
-def report(plan: Plan) -> dict[str, Any]:
-    """What becomes of it, line by line, as far as `MOST_ROWS_SHOWN` goes; JSON without secrets."""
+def describe_plan(plan: ImportPlan) -> dict[str, Any]:
+    """What becomes of it, line by line, as far as `MAX_REPORTED_ROWS` goes; JSON without secrets."""
     rows = sorted(
         (each.number, noun, each.name, each.action) for noun, planned in plan.planned().items() for each in planned
     )
     mistakes = plan.mistakes
     return {
-        "counts": counts(plan),
-        "rows": [_named(("line", "noun", "name", "action"), row) for row in rows[:MOST_ROWS_SHOWN]],
+        "counts": count_rows(plan),
+        "rows": [_zip_names(("line", "noun", "name", "action"), row) for row in rows[:MAX_REPORTED_ROWS]],
         "rows_in_all": len(rows),
-        "notes": _notes(plan.document.notes),
+        "notes": _describe_notes(plan.document.notes),
         "notes_in_all": plan.document.noted,
         "mistakes": [
             {"line": each.number, "field": each.field, "detail": each.sentence(), "remedy": each.remedy}
-            for each in told(mistakes)
+            for each in select_reported(mistakes)
         ],
         "mistakes_in_all": len(mistakes),
     }
 
 
-def _notes(notes: Iterable[Note]) -> list[dict[str, Any]]:
+def _describe_notes(notes: Iterable[ImportNote]) -> list[dict[str, Any]]:
     return [{"line": note.line, "text": note.text} for note in notes]
 
 
-def _named(names: Sequence[str], values: Sequence[object]) -> dict[str, Any]:
+def _zip_names(names: Sequence[str], values: Sequence[object]) -> dict[str, Any]:
     return dict(zip(names, values, strict=True))

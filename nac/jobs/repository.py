@@ -15,7 +15,7 @@ ORDERS = Orders({"created_at": (Job.created_at, Job.id)}, default="-created_at")
 _TAKE = text("SELECT id, msp_id, tenant_id FROM take_job(:lease, :most)")
 
 
-class Taken(NamedTuple):
+class JobReference(NamedTuple):
     id: UUID
     owner: Owner
 
@@ -42,10 +42,10 @@ def count_waiting(session: Session, owner: Owner) -> int:
     return session.scalars(query).one()
 
 
-def take(session: Session, *, lease: timedelta, most: int) -> Taken | None:
+def take_due(session: Session, *, lease: timedelta, most: int) -> JobReference | None:
     """As admit_worker, in PlatformScope."""
     row = session.execute(_TAKE, {"lease": lease, "most": most}).one_or_none()
-    return None if row is None else Taken(row.id, Owner(row.msp_id, row.tenant_id))
+    return None if row is None else JobReference(row.id, Owner(row.msp_id, row.tenant_id))
 
 
 def delete_ended(session: Session, *, before: datetime) -> None:

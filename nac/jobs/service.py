@@ -1,7 +1,7 @@
 """What somebody has asked for and that is too long for an answer: asking, looking, ending.
 
 The row is written in the transaction of the request and says all there is to do (an outbox); the worker takes it within
-a second (`nac.jobs.running`).
+a second (`nac.jobs.runner`).
 """
 
 import json
@@ -30,16 +30,16 @@ from nac.sealing import Seal, Unseal
 STATES = ("queued", "running", "done", "failed", "cancelled")
 _OPEN = ("queued", "running")
 # Of one owner, waiting and running.
-MOST_WAITING = 20
-MOST_INPUT_BYTES = 32 * 1024 * 1024
-KEPT = timedelta(days=30)
+MAX_WAITING = 20
+MAX_INPUT_BYTES = 32 * 1024 * 1024
+RETENTION = timedelta(days=30)
 
 
 class JobNotFound(NotFound):
     """There is no such job."""
 
 
-def start(
+def start_job(
     session: Session,
     *,
     actor: str,
@@ -59,8 +59,8 @@ def start(
     """
     _require_room(session, owner)
     plain = json.dumps(input, separators=(",", ":")).encode()
-    if len(plain) > MOST_INPUT_BYTES:
-        raise InvalidInput(f"That is more than {MOST_INPUT_BYTES} bytes.", remedy="Give it in several parts.")
+    if len(plain) > MAX_INPUT_BYTES:
+        raise InvalidInput(f"That is more than {MAX_INPUT_BYTES} bytes.", remedy="Give it in several parts.")
     job_id = uuid4()
     origin = audit.origin_of(session)
     job = Job(
@@ -84,11 +84,11 @@ def start(
 
 def _require_room(session: Session, owner: Owner) -> None:
     count_alone(session, "jobs", owner)
-    if repository.count_waiting(session, owner) >= MOST_WAITING:
-        raise Conflict(f"{MOST_WAITING} jobs wait already.", remedy="Wait for them, or cancel one.")
+    if repository.count_waiting(session, owner) >= MAX_WAITING:
+        raise Conflict(f"{MAX_WAITING} jobs wait already.", remedy="Wait for them, or cancel one.")
 
 
-def input_of(job: Job, unseal: Unseal) -> dict[str, Any]:
+def open_input(job: Job, unseal: Unseal) -> dict[str, Any]:
     if job.input_sealed is None:
         return {}
     given: dict[str, Any] = json.loads(zlib.decompress(unseal(job.input_sealed, _context(job.id))))
@@ -116,19 +116,19 @@ def search_jobs(session: Session, *, owner: Owner, states: Sequence[str], kind: 
     return repository.search(session, owner, states=states, kind=kind, span=span)
 
 
-def require(session: Session, *, owner: Owner, job_id: UUID, lock: bool = False) -> Job:
+def require_job(session: Session, *, owner: Owner, job_id: UUID, lock: bool = False) -> Job:
     job = repository.get(session, owner, job_id, lock=lock)
     if job is None:
         raise JobNotFound("There is no such job.", place="job")
     return job
 
 
-def cancel(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
+def cancel_job(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
     """One that runs ends at its next step; what it did in transactions of its own before stays done.
 
     Raises JobNotFound, and Conflict where it is over.
     """
-    job = require(session, owner=owner, job_id=job_id, lock=True)
+    job = require_job(session, owner=owner, job_id=job_id, lock=True)
     if job.state not in _OPEN:
         raise Conflict(f"The job is {job.state} already.", place="job")
     if not job.is_cancelled:
@@ -140,16 +140,16 @@ def cancel(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
     return job
 
 
-def retry(
+def retry_job(
     session: Session, *, actor: str, owner: Owner, job_id: UUID, held: Collection[Permission] | None = None
 ) -> Job:
     """Begin one again that failed, from where it was. `held` is what the actor may there, None for all.
 
     Raises JobNotFound and Conflict, and PermissionMissing where the actor could not have begun it.
     """
-    job = require(session, owner=owner, job_id=job_id, lock=True)
+    job = require_job(session, owner=owner, job_id=job_id, lock=True)
     if held is not None:
-        _require_to_begin(job, held)
+        _require_may_start(job, held)
     if job.state != "failed":
         raise Conflict(f"The job is {job.state}: there is nothing to try again.", place="job")
     _require_room(session, owner)
@@ -160,7 +160,7 @@ def retry(
     return job
 
 
-def _require_to_begin(job: Job, held: Collection[Permission]) -> None:
+def _require_may_start(job: Job, held: Collection[Permission]) -> None:
     if job.needs is None:
         raise Conflict("An earlier version began it, and did not note what that takes.", remedy="Begin it anew.")
     if not set(job.needs) <= set(Permission):
@@ -171,7 +171,7 @@ def _require_to_begin(job: Job, held: Collection[Permission]) -> None:
 
 def prune(session: Session) -> None:
     """Forget those that ended long ago. As admit_worker, in PlatformScope."""
-    repository.delete_ended(session, before=utc_now() - KEPT)
+    repository.delete_ended(session, before=utc_now() - RETENTION)
 
 
 def _audit(session: Session, actor: str, job: Job, verb: str, after: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from nac.journal.segment import FRAME, HEADER, MAX_RECORD_BYTES, list_segments, 
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class SegmentPosition:
     """Where the next record starts; segment "" is before the first."""
 
     segment: str = ""
@@ -19,7 +19,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class DamagedTail:
     """Bytes at the end of a segment that are no records: a torn write, or damage."""
 
     segment: str
@@ -28,12 +28,12 @@ class Cut:
 
 
 @dataclass(slots=True)
-class Batch:
+class RecordBatch:
     # msgpack of one record each.
     payloads: list[memoryview] = field(default_factory=list)
     # Behind the last record.
-    position: Position = field(default_factory=Position)
-    cuts: list[Cut] = field(default_factory=list)
+    position: SegmentPosition = field(default_factory=SegmentPosition)
+    cuts: list[DamagedTail] = field(default_factory=list)
     # The segment that is still written does not verify here; it is cut once its writer has moved on.
     damaged: bool = False
     # There are segments after this one, whose writer lives still: they are not begun yet.
@@ -43,7 +43,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _SegmentRead:
     end: int
     damaged: bool = False
     # More may be there: a limit of the batch was reached.
@@ -57,11 +57,13 @@ class JournalReader:
         self._open_segment = ""
         self._fd = -1
 
-    def read_batch(self, position: Position, *, max_records: int = 5_000, max_bytes: int = 4 << 20) -> Batch:
+    def read_batch(
+        self, position: SegmentPosition, *, max_records: int = 5_000, max_bytes: int = 4 << 20
+    ) -> RecordBatch:
         """Up to the limits, at least one record where there is one; over several segments where they are short."""
-        batch = Batch(position=position)
+        batch = RecordBatch(position=position)
         budget = max_bytes
-        while self._go_to(batch):
+        while self._open_next_segment(batch):
             if len(batch.payloads) >= max_records or budget <= 0:
                 batch.more = True
                 break
@@ -70,7 +72,7 @@ class JournalReader:
             final = followed and not self._has_writer()
             start = batch.position.offset
             read = self._read(batch, start, max_records, budget)
-            batch.position = Position(batch.position.segment, read.end)
+            batch.position = SegmentPosition(batch.position.segment, read.end)
             budget -= read.end - start
             if read.limited:
                 batch.more = True
@@ -81,13 +83,13 @@ class JournalReader:
             self._finish_segment(batch)
         return batch
 
-    def delete_before(self, position: Position) -> None:
+    def delete_before(self, position: SegmentPosition) -> None:
         """Remove segments that are behind `position`. The newest stays: the next segment's name must be larger."""
         for segment in list_segments(self._directory)[:-1]:
             if segment < position.segment:
                 segment_path(self._directory, segment).unlink(missing_ok=True)
 
-    def backlog_bytes(self, position: Position) -> int:
+    def backlog_bytes(self, position: SegmentPosition) -> int:
         total = 0
         for segment in list_segments(self._directory):
             if segment < position.segment:
@@ -103,7 +105,7 @@ class JournalReader:
             os.close(self._fd)
         self._fd, self._open_segment = -1, ""
 
-    def _go_to(self, batch: Batch) -> bool:
+    def _open_next_segment(self, batch: RecordBatch) -> bool:
         """Open the segment of the batch's position, or the next one there is."""
         position = batch.position
         if position.segment and position.segment == self._open_segment:
@@ -114,7 +116,7 @@ class JournalReader:
                 self._fd = os.open(segment_path(self._directory, segment), os.O_RDONLY)
                 self._open_segment = segment
                 if segment != position.segment:
-                    batch.position = Position(segment, 0)
+                    batch.position = SegmentPosition(segment, 0)
                 return True
         return False
 
@@ -130,11 +132,11 @@ class JournalReader:
         fcntl.flock(self._fd, fcntl.LOCK_UN)
         return False
 
-    def _read(self, batch: Batch, start: int, max_records: int, max_bytes: int) -> _Read:
+    def _read(self, batch: RecordBatch, start: int, max_records: int, max_bytes: int) -> _SegmentRead:
         if start < len(HEADER):
             header = os.pread(self._fd, len(HEADER), 0)
             if header != HEADER:
-                return _Read(0, damaged=len(header) == len(HEADER))
+                return _SegmentRead(0, damaged=len(header) == len(HEADER))
             start = len(HEADER)
         size = max_bytes
         while True:
@@ -145,16 +147,16 @@ class JournalReader:
             # Not even one record fits the limit.
             size = MAX_RECORD_BYTES + FRAME.size
 
-    def _finish_segment(self, batch: Batch) -> None:
+    def _finish_segment(self, batch: RecordBatch) -> None:
         segment, offset = batch.position.segment, batch.position.offset
         lost = os.fstat(self._fd).st_size - offset
         if lost > 0:
-            batch.cuts.append(Cut(segment, offset, lost))
+            batch.cuts.append(DamagedTail(segment, offset, lost))
         following = [name for name in list_segments(self._directory) if name > segment]
-        batch.position = Position(following[0], 0)
+        batch.position = SegmentPosition(following[0], 0)
 
 
-def read_end(directory: Path, *, max_bytes: int) -> list[bytes]:
+def read_tail(directory: Path, *, max_bytes: int) -> list[bytes]:
     """The payloads in the last `max_bytes` of the two newest segments, in their order; damage ends a segment."""
     payloads: list[bytes] = []
     for segment in list_segments(directory)[-2:] if directory.exists() else ():
@@ -181,7 +183,7 @@ def _last_payloads(content: bytes, start: int) -> list[bytes]:
     return found
 
 
-def _parse(chunk: bytes, start: int, payloads: list[memoryview], max_records: int, *, full: bool) -> _Read:
+def _parse(chunk: bytes, start: int, payloads: list[memoryview], max_records: int, *, full: bool) -> _SegmentRead:
     view = memoryview(chunk)
     unpack, frame, size = FRAME.unpack_from, FRAME.size, len(chunk)
     at = 0
@@ -189,18 +191,18 @@ def _parse(chunk: bytes, start: int, payloads: list[memoryview], max_records: in
     append = payloads.append
     while room > 0:
         if at + frame > size:
-            return _Read(start + at, limited=full)
+            return _SegmentRead(start + at, limited=full)
         length, checksum = unpack(chunk, at)
         end = at + frame + length
         # A length of 0 is no record: zeroes, which a power cut leaves behind, would verify as one.
         if length == 0 or length > MAX_RECORD_BYTES:
-            return _Read(start + at, damaged=True)
+            return _SegmentRead(start + at, damaged=True)
         if end > size:
-            return _Read(start + at, limited=full)
+            return _SegmentRead(start + at, limited=full)
         payload = view[at + frame : end]
         if crc32(payload) != checksum:
-            return _Read(start + at, damaged=True)
+            return _SegmentRead(start + at, damaged=True)
         append(payload)
         at = end
         room -= 1
-    return _Read(start + at, limited=True)
+    return _SegmentRead(start + at, limited=True)

@@ -31,7 +31,7 @@ _SEGMENTS_WITHIN_LIMIT = 8
 # How many bytes go out between two looks at what the agent has deleted meanwhile.
 _MEASURE_EVERY_BYTES = 4 << 20
 _MEASURE_PAUSE_SECONDS = 0.1
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class JournalError(Exception):
@@ -108,7 +108,7 @@ class JournalWriter:
             written = os.write(self._fd, frame)
         except OSError as exc:
             self._cut_back()
-            raise _translated(exc) from exc
+            raise _translate_error(exc) from exc
         if written != size:
             self._cut_back()
             raise JournalFull(f"no room for {size} bytes in {self._directory}")
@@ -125,7 +125,7 @@ class JournalWriter:
         try:
             path, fd = self._create(flags)
         except OSError as exc:
-            raise _translated(exc) from exc
+            raise _translate_error(exc) from exc
         try:
             # Two writers at once happen while radiusd is swapped: the lock tells the reader that this one lives.
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -136,7 +136,7 @@ class JournalWriter:
         except OSError as exc:
             os.close(fd)
             path.unlink(missing_ok=True)
-            raise _translated(exc) from exc
+            raise _translate_error(exc) from exc
         self.close()
         self._fd, self._offset = fd, len(HEADER)
         self._allowance -= len(HEADER)
@@ -220,7 +220,7 @@ def sync_directory(directory: Path) -> None:
         os.close(fd)
 
 
-def _translated(exc: OSError) -> JournalError:
-    if exc.errno in _NO_ROOM:
+def _translate_error(exc: OSError) -> JournalError:
+    if exc.errno in _DISK_FULL_ERRNOS:
         return JournalFull(f"no room on the journal's disk: {exc}")
     return JournalError(f"the journal's disk fails: {exc}")

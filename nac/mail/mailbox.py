@@ -11,14 +11,14 @@ from pathlib import Path
 
 from nac.clock import epoch_microseconds
 
-LARGEST_BYTES = 1 << 20
+MAX_MAIL_BYTES = 1 << 20
 # The oldest give way.
-MOST_MAILS = 500
+MAX_MAILS = 500
 _SUFFIX = ".eml"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredMail:
     id: str
     message: EmailMessage
 
@@ -46,24 +46,24 @@ class Mailbox:
         written = self._folder / f".{mail_id}"
         handle = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "wb") as file:
-            file.write(content[:LARGEST_BYTES])
+            file.write(content[:MAX_MAIL_BYTES])
         written.rename(self._folder / f"{mail_id}{_SUFFIX}")
-        for old in self._files()[:-MOST_MAILS]:
+        for old in self._files()[:-MAX_MAILS]:
             old.unlink(missing_ok=True)
         return mail_id
 
-    def list_mails(self) -> Sequence[Kept]:
+    def list_mails(self) -> Sequence[StoredMail]:
         """The newest last."""
         return [found for file in self._files() if (found := self.get(file.name.removesuffix(_SUFFIX))) is not None]
 
-    def get(self, mail_id: str) -> Kept | None:
+    def get(self, mail_id: str) -> StoredMail | None:
         if not mail_id.replace("-", "").isalnum():
             return None
         try:
             content = (self._folder / f"{mail_id}{_SUFFIX}").read_bytes()
         except OSError:
             return None
-        return Kept(mail_id, message_from_bytes(content, policy=policy.default))
+        return StoredMail(mail_id, message_from_bytes(content, policy=policy.default))
 
     def _files(self) -> list[Path]:
         return sorted(self._folder.glob(f"*{_SUFFIX}"))

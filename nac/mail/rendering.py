@@ -9,10 +9,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 _FOLDER = Path(__file__).parent / "templates"
 _SUBJECT = "Subject: "
-_MOST_SUBJECT_CHARACTERS = 200
+_MAX_SUBJECT_CHARACTERS = 200
 
 
-class Written(NamedTuple):
+class RenderedMail(NamedTuple):
     subject: str
     text: str
     html: str
@@ -30,17 +30,17 @@ def _environment(*, escapes: bool) -> Environment:
     )
 
 
-def render(template: str, values: Mapping[str, object]) -> Written:
+def render(template: str, values: Mapping[str, object]) -> RenderedMail:
     """Raises jinja2.TemplateNotFound, and jinja2.UndefinedError where a value is missing."""
     subject, _, text = _environment(escapes=False).get_template(f"{template}.txt").render(values).partition("\n")
     html = _environment(escapes=True).get_template(f"{template}.html").render(values)
-    return Written(one_line(subject.removeprefix(_SUBJECT)), text.lstrip("\n"), html)
+    return RenderedMail(to_one_line(subject.removeprefix(_SUBJECT)), text.lstrip("\n"), html)
 
 
-def one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """For a header: whoever chose a part of it begins no line of his own."""
-    return "".join(c if c.isprintable() else " " for c in text).strip()[:_MOST_SUBJECT_CHARACTERS]
+    return "".join(c if c.isprintable() else " " for c in text).strip()[:_MAX_SUBJECT_CHARACTERS]
 
 
-def names() -> list[str]:
+def list_templates() -> list[str]:
     return sorted(file.stem for file in _FOLDER.glob("*.txt"))

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from nac.models import Mail
 
 
-def add(session: Session, values: Mapping[str, Any]) -> None:
+def create(session: Session, values: Mapping[str, Any]) -> None:
     """Nothing where one with the same key is there."""
     session.execute(insert(Mail).values(**values).on_conflict_do_nothing(index_elements=["key"]))
 
@@ -20,7 +20,7 @@ def count_since(session: Session, recipient: str, since: datetime) -> int:
     return session.scalars(query).one()
 
 
-def take(session: Session, *, now: datetime, lease: timedelta, most: int) -> Sequence[Mail]:
+def take_due(session: Session, *, now: datetime, lease: timedelta, most: int) -> Sequence[Mail]:
     """Those that are due, for whoever asks alone until the lease ends."""
     due = (
         select(Mail)
@@ -37,7 +37,7 @@ def take(session: Session, *, now: datetime, lease: timedelta, most: int) -> Seq
     return mails
 
 
-def change(session: Session, mail_id: UUID, attempt: int, **values: object) -> None:
+def update_mail(session: Session, mail_id: UUID, attempt: int, **values: object) -> None:
     """Nothing where somebody else has taken it since."""
     session.execute(update(Mail).where(Mail.id == mail_id, Mail.attempts == attempt).values(**values))
 

@@ -16,19 +16,19 @@ from nac.people.service import require_email
 from nac.sealing import Seal
 
 # To one address within a day: what is more is not sent, whoever asks for it.
-MOST_A_DAY = 20
+MAX_PER_DAY = 20
 _DAY = timedelta(days=1)
 
-Value = str | int | bool
+TemplateValue = str | int | bool
 
 
-def queue(
+def queue_mail(
     session: Session,
     *,
     key: str,
     template: str,
     recipient: str,
-    values: Mapping[str, Value],
+    values: Mapping[str, TemplateValue],
     seal: Seal,
     tenant_id: TenantId | None = None,
 ) -> bool:
@@ -40,11 +40,11 @@ def queue(
     recipient = require_email(recipient, place="recipient")
     # What cannot be written is told to who asks for it, not to the worker.
     render(template, values)
-    if repository.count_since(session, recipient, utc_now() - _DAY) >= MOST_A_DAY:
+    if repository.count_since(session, recipient, utc_now() - _DAY) >= MAX_PER_DAY:
         return False
     mail_id = uuid4()
     sealed = seal(json.dumps(dict(values)).encode(), mail_context(mail_id))
-    repository.add(
+    repository.create(
         session,
         {
             "id": mail_id,

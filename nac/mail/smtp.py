@@ -14,10 +14,10 @@ from uuid import UUID
 
 from nac.clock import utc_now
 from nac.errors import AdmitError, Unavailable
-from nac.mail.rendering import Written, one_line
+from nac.mail.rendering import RenderedMail, to_one_line
 from nac.settings import Settings
 
-Tls = Literal["none", "starttls", "tls"]
+TlsMode = Literal["none", "starttls", "tls"]
 _TIMEOUT_SECONDS = 20
 
 
@@ -33,7 +33,7 @@ class MailRefused(AdmitError):
 class MailServer:
     host: str
     port: int
-    tls: Tls
+    tls: TlsMode
     # As people see it: "Admit <admit@example.com>".
     sender: str
     user: str = ""
@@ -54,7 +54,7 @@ class MailServer:
         )
 
     @contextmanager
-    def connected(self) -> Iterator[smtplib.SMTP]:
+    def connect(self) -> Iterator[smtplib.SMTP]:
         """Raises MailServerAway."""
         context = ssl.create_default_context(cadata=self.trusted)
         try:
@@ -63,7 +63,7 @@ class MailServer:
             else:
                 client = smtplib.SMTP(self.host, self.port, timeout=_TIMEOUT_SECONDS)
         except (OSError, smtplib.SMTPException) as exc:
-            raise MailServerAway(f"{self.host}: {_told(exc)}") from exc
+            raise MailServerAway(f"{self.host}: {_error_text(exc)}") from exc
         with client:
             try:
                 if self.tls == "starttls":
@@ -71,15 +71,15 @@ class MailServer:
                 if self.user:
                     client.login(self.user, self.password)
             except (OSError, smtplib.SMTPException) as exc:
-                raise MailServerAway(f"{self.host}: {_told(exc)}") from exc
+                raise MailServerAway(f"{self.host}: {_error_text(exc)}") from exc
             yield client
 
 
-def message_of(written: Written, *, mail_id: UUID, sender: str, recipient: str) -> EmailMessage:
+def build_message(written: RenderedMail, *, mail_id: UUID, sender: str, recipient: str) -> EmailMessage:
     """The same Message-ID however often it is sent: a server that had it already, and died, may tell."""
     name, address = parseaddr(sender)
     message = EmailMessage()
-    message["From"] = Address(one_line(name), addr_spec=address)
+    message["From"] = Address(to_one_line(name), addr_spec=address)
     message["To"] = Address(addr_spec=recipient)
     message["Subject"] = written.subject
     message["Date"] = format_datetime(utc_now())
@@ -91,28 +91,28 @@ def message_of(written: Written, *, mail_id: UUID, sender: str, recipient: str) 
     return message
 
 
-def send(client: smtplib.SMTP, message: EmailMessage) -> None:
+def send_message(client: smtplib.SMTP, message: EmailMessage) -> None:
     """Raises MailRefused where trying again is of no use, else MailServerAway."""
     try:
         client.send_message(message)
     except smtplib.SMTPRecipientsRefused as exc:
         code, said = next(iter(exc.recipients.values()))
-        raise _refusal(code, said) from exc
+        raise _delivery_error(code, said) from exc
     except smtplib.SMTPResponseException as exc:
-        raise _refusal(exc.smtp_code, exc.smtp_error) from exc
+        raise _delivery_error(exc.smtp_code, exc.smtp_error) from exc
     except (OSError, smtplib.SMTPException) as exc:
-        raise MailServerAway(_told(exc)) from exc
+        raise MailServerAway(_error_text(exc)) from exc
 
 
-def _refusal(code: int, said: bytes | str) -> AdmitError:
+def _delivery_error(code: int, said: bytes | str) -> AdmitError:
     told = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
-    told = f"{code} {one_line(told)}"
+    told = f"{code} {to_one_line(told)}"
     # RFC 5321 4.2.1: 4yz may pass, 5yz will not.
     return MailRefused(told) if code >= 500 else MailServerAway(told)
 
 
-def _told(exc: Exception) -> str:
-    return one_line(str(exc)) or type(exc).__name__
+def _error_text(exc: Exception) -> str:
+    return to_one_line(str(exc)) or type(exc).__name__
 
 
 def _first_line(file: Path | None) -> str:

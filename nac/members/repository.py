@@ -12,7 +12,7 @@ from nac.db.texts import has_part
 from nac.ids import TenantId
 from nac.models import CustomRole, Membership, MembershipTenant, Person, Tenant
 
-Member = tuple[Membership, Person, CustomRole | None]
+MemberRow = tuple[Membership, Person, CustomRole | None]
 
 # Not by name, which is not told of who has yet to come in.
 ORDERS = Orders(
@@ -25,18 +25,20 @@ ORDERS = Orders(
 _ABLE = text("SELECT person_id FROM able_to_sign_in(:people, :msp, :tenant)").bindparams(
     bindparam("people", type_=ARRAY(Uuid())), bindparam("msp", type_=Uuid()), bindparam("tenant", type_=Uuid())
 )
-_WANTED = literal_column("wanted_of_member(memberships)", Text())
+_SIGN_IN_NEEDED = literal_column("wanted_of_member(memberships)", Text())
 _ACCEPT = text("SELECT accept_memberships(:wanted)").bindparams(bindparam("wanted", type_=ARRAY(Uuid())))
 
 
-def of_person(session: Session, person_id: UUID) -> Sequence[tuple[Membership, CustomRole | None, Any]]:
+def list_for_person(session: Session, person_id: UUID) -> Sequence[tuple[Membership, CustomRole | None, Any]]:
     """With how the person, who is in scope, has to come in for it."""
-    query = select(Membership, CustomRole, _WANTED).outerjoin(CustomRole, CustomRole.id == Membership.custom_role_id)
+    query = select(Membership, CustomRole, _SIGN_IN_NEEDED).outerjoin(
+        CustomRole, CustomRole.id == Membership.custom_role_id
+    )
     query = query.where(Membership.person_id == person_id).order_by(Membership.id)
     return [(row[0], row[1], row[2]) for row in session.execute(query.execution_options(populate_existing=True))]
 
 
-def list_page(session: Session, owner: Owner, *, span: Span, text: str, role: str) -> Sequence[Member]:
+def list_page(session: Session, owner: Owner, *, span: Span, text: str, role: str) -> Sequence[MemberRow]:
     query = (
         select(Membership, Person, CustomRole)
         .join(Person, Person.id == Membership.person_id)
@@ -51,15 +53,15 @@ def list_page(session: Session, owner: Owner, *, span: Span, text: str, role: st
     return [(row[0], row[1], row[2]) for row in session.execute(query)]
 
 
-def get(session: Session, owner: Owner, membership_id: UUID) -> Member | None:
+def get(session: Session, owner: Owner, membership_id: UUID) -> MemberRow | None:
     return _get(session, owner, Membership.id == membership_id)
 
 
-def get_by_email(session: Session, owner: Owner, email: str) -> Member | None:
+def get_by_email(session: Session, owner: Owner, email: str) -> MemberRow | None:
     return _get(session, owner, Person.email == email)
 
 
-def _get(session: Session, owner: Owner, which: ColumnElement[bool]) -> Member | None:
+def _get(session: Session, owner: Owner, which: ColumnElement[bool]) -> MemberRow | None:
     query = (
         select(Membership, Person, CustomRole)
         .join(Person, Person.id == Membership.person_id)
@@ -83,7 +85,7 @@ def lock_all(session: Session, owner: Owner) -> Sequence[tuple[Membership, Custo
     return [(row, roles.get(row.custom_role_id) if row.custom_role_id else None) for row in rows]
 
 
-def able_to_sign_in(session: Session, owner: Owner, person_ids: Collection[UUID]) -> Collection[UUID]:
+def filter_able_to_sign_in(session: Session, owner: Owner, person_ids: Collection[UUID]) -> Collection[UUID]:
     """Of these people, who are members there, those who are not disabled and have something to sign in with."""
     if not person_ids:
         return ()
@@ -91,12 +93,12 @@ def able_to_sign_in(session: Session, owner: Owner, person_ids: Collection[UUID]
     return frozenset(session.scalars(_ABLE, asked))
 
 
-def accept(session: Session, membership_ids: Sequence[UUID]) -> None:
+def accept_memberships(session: Session, membership_ids: Sequence[UUID]) -> None:
     """They are of the person in scope, who has come in by them."""
     session.execute(_ACCEPT, {"wanted": list(membership_ids)})
 
 
-def chosen(session: Session, membership_ids: Collection[UUID]) -> Mapping[UUID, frozenset[TenantId]]:
+def list_chosen_tenants(session: Session, membership_ids: Collection[UUID]) -> Mapping[UUID, frozenset[TenantId]]:
     query = select(MembershipTenant).where(among(MembershipTenant.membership_id, membership_ids))
     found: dict[UUID, set[TenantId]] = {each: set() for each in membership_ids}
     for row in session.scalars(query.execution_options(populate_existing=True)):
@@ -104,7 +106,7 @@ def chosen(session: Session, membership_ids: Collection[UUID]) -> Mapping[UUID, 
     return {key: frozenset(tenants) for key, tenants in found.items()}
 
 
-def set_chosen(session: Session, membership_id: UUID, tenant_ids: Collection[TenantId]) -> None:
+def update_chosen_tenants(session: Session, membership_id: UUID, tenant_ids: Collection[TenantId]) -> None:
     session.execute(delete(MembershipTenant).where(MembershipTenant.membership_id == membership_id))
     rows = [{"membership_id": membership_id, "tenant_id": tenant_id} for tenant_id in sorted(tenant_ids)]
     if rows:

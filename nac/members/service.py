@@ -25,20 +25,20 @@ from nac.people import service as people
 
 __all__ = [
     "LastManager",
-    "Managers",
+    "MemberManagers",
     "MemberNotFound",
-    "add_member",
-    "change_member",
+    "accept_invitations",
+    "create_member",
+    "delete_member",
     "get_by_email",
-    "grants_of",
-    "held_by",
+    "list_grants",
     "list_members",
     "lock_managers",
-    "managing_people",
-    "note_arrival",
-    "remove_member",
+    "lock_managing_people",
+    "membership_permissions_at",
     "require_member",
     "require_role",
+    "update_member",
 ]
 
 
@@ -62,23 +62,23 @@ class Member:
     chosen: frozenset[TenantId] | None
 
     @property
-    def told_name(self) -> str:
+    def visible_name(self) -> str:
         return self.person.name if self.membership.accepted_at is not None else ""
 
     @property
-    def told_status(self) -> str:
+    def visible_status(self) -> str:
         """`invited` until the person has come in: whoever adds an address learns nothing of whether it is anybody's."""
         return self.person.status if self.membership.accepted_at is not None else "invited"
 
 
 @dataclass(frozen=True, slots=True)
-class _Role:
+class _ResolvedRole:
     slug: str
     permissions: frozenset[Permission]
     columns: dict[str, object]
 
 
-def add_member(
+def create_member(
     session: Session,
     *,
     actor: str,
@@ -98,7 +98,7 @@ def add_member(
     require_not_more(held, found.permissions)
     chosen = _require_tenants(session, owner, tenants)
     membership = Membership(
-        person_id=people.ensure_person(session, email=email),
+        person_id=people.get_or_create_person(session, email=email),
         has_chosen=chosen is not None,
         created_by=actor,
         accepted_at=utc_now() if has_come else None,
@@ -112,13 +112,13 @@ def add_member(
         if not isinstance(exc.orig, UniqueViolation):
             raise
         raise AlreadyExists(f"{email.strip().lower()} is a member already.", place="email") from exc
-    repository.set_chosen(session, membership.id, chosen or ())
+    repository.update_chosen_tenants(session, membership.id, chosen or ())
     member = require_member(session, owner=owner, membership_id=membership.id)
-    _audit(session, actor, owner, member, "add", after=_told(member))
+    _audit(session, actor, owner, member, "add", after=_audit_values(member))
     return member
 
 
-def change_member(
+def update_member(
     session: Session,
     *,
     actor: str,
@@ -147,14 +147,14 @@ def change_member(
         setattr(row, name, value)
     row.has_chosen = chosen is not None
     session.flush()
-    repository.set_chosen(session, row.id, chosen or ())
+    repository.update_chosen_tenants(session, row.id, chosen or ())
     after = require_member(session, owner=owner, membership_id=membership_id)
-    if _told(before) != _told(after):
-        _audit(session, actor, owner, after, "change", before=_told(before), after=_told(after))
+    if _audit_values(before) != _audit_values(after):
+        _audit(session, actor, owner, after, "change", before=_audit_values(before), after=_audit_values(after))
     return after
 
 
-def remove_member(
+def delete_member(
     session: Session, *, actor: str, held: Collection[Permission], owner: Owner, membership_id: UUID
 ) -> None:
     """The person's account stays. Raises LastManager and PermissionMissing."""
@@ -163,7 +163,7 @@ def remove_member(
     require_not_more(held, member.permissions)
     session.delete(member.membership)
     session.flush()
-    _audit(session, actor, owner, member, "remove", before=_told(member))
+    _audit(session, actor, owner, member, "remove", before=_audit_values(member))
 
 
 def list_members(
@@ -171,17 +171,17 @@ def list_members(
 ) -> Sequence[Member]:
     """`text` is a part of the address, `role` a slug."""
     rows = repository.list_page(session, owner, span=span or ORDERS.first(), text=text, role=role)
-    chosen = repository.chosen(session, [row[0].id for row in rows if row[0].has_chosen])
-    return [_member(owner, *row, chosen.get(row[0].id)) for row in rows]
+    chosen = repository.list_chosen_tenants(session, [row[0].id for row in rows if row[0].has_chosen])
+    return [_build_member(owner, *row, chosen.get(row[0].id)) for row in rows]
 
 
-def grants_of(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
+def list_grants(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
     """What the person may do where. In PersonScope."""
-    rows = repository.of_person(session, person_id)
-    chosen = repository.chosen(session, [row.id for row, _, _ in rows if row.has_chosen])
+    rows = repository.list_for_person(session, person_id)
+    chosen = repository.list_chosen_tenants(session, [row.id for row, _, _ in rows if row.has_chosen])
     return tuple(
         Grant(
-            _permissions(Owner(row.msp_id, row.tenant_id).level, row, role),
+            _membership_permissions(Owner(row.msp_id, row.tenant_id).level, row, role),
             msp_id=row.msp_id,
             tenant_id=row.tenant_id,
             chosen=chosen.get(row.id),
@@ -192,7 +192,7 @@ def grants_of(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
     )
 
 
-def note_arrival(
+def accept_invitations(
     session: Session, *, grants: Iterable[Grant], tenant: TenantPlace | None, msp_id: MspId | None
 ) -> None:
     """The person in scope has come in there, by which memberships for the first time the grants tell."""
@@ -207,14 +207,14 @@ def note_arrival(
         )
     ]
     if new:
-        repository.accept(session, new)
+        repository.accept_memberships(session, new)
 
 
-def _permissions(level: Level, row: Membership, role: CustomRole | None) -> frozenset[Permission]:
-    return _given(level, row.role, None if role is None else role.permissions)
+def _membership_permissions(level: Level, row: Membership, role: CustomRole | None) -> frozenset[Permission]:
+    return _role_permissions(level, row.role, None if role is None else role.permissions)
 
 
-def _given(level: Level, role: str | None, permissions: Iterable[str] | None) -> frozenset[Permission]:
+def _role_permissions(level: Level, role: str | None, permissions: Iterable[str] | None) -> frozenset[Permission]:
     """By a role of the owner's own its `permissions`. Of a role that a later version does not know, none."""
     if permissions is not None:
         known = set(Permission)
@@ -223,7 +223,7 @@ def _given(level: Level, role: str | None, permissions: Iterable[str] | None) ->
     return found.at(level) if found is not None else frozenset()
 
 
-def held_by(
+def membership_permissions_at(
     at: Owner,
     *,
     role: str | None,
@@ -235,15 +235,19 @@ def held_by(
     """What a membership gives at a place that it reaches, of what the database tells of it."""
     of = Owner(MspId(UUID(msp_id)) if msp_id else None, TenantId(UUID(tenant_id)) if tenant_id else None)
     chosen = frozenset[TenantId]() if has_chosen else None
-    grant = Grant(_given(of.level, role, permissions), msp_id=of.msp_id, tenant_id=of.tenant_id, chosen=chosen)
+    grant = Grant(
+        _role_permissions(of.level, role, permissions), msp_id=of.msp_id, tenant_id=of.tenant_id, chosen=chosen
+    )
     return grant.permissions if at.msp_id is None else grant.on_msp(at.msp_id)
 
 
-def _member(
+def _build_member(
     owner: Owner, row: Membership, person: Person, role: CustomRole | None, chosen: frozenset[TenantId] | None
 ) -> Member:
     slug = role.slug if role is not None else str(row.role)
-    return Member(row, person, slug, _permissions(owner.level, row, role), chosen if row.has_chosen else None)
+    return Member(
+        row, person, slug, _membership_permissions(owner.level, row, role), chosen if row.has_chosen else None
+    )
 
 
 def require_member(session: Session, *, owner: Owner, membership_id: UUID, lock: bool = False) -> Member:
@@ -253,22 +257,22 @@ def require_member(session: Session, *, owner: Owner, membership_id: UUID, lock:
     row = repository.get(session, owner, membership_id)
     if row is None:
         raise MemberNotFound("There is no such member.", place="member")
-    return _member(owner, *row, repository.chosen(session, [membership_id])[membership_id])
+    return _build_member(owner, *row, repository.list_chosen_tenants(session, [membership_id])[membership_id])
 
 
 def get_by_email(session: Session, *, owner: Owner, email: str) -> Member | None:
     row = repository.get_by_email(session, owner, email)
-    return None if row is None else _member(owner, *row, None)
+    return None if row is None else _build_member(owner, *row, None)
 
 
-def _require_role(session: Session, owner: Owner, slug: str, *, lock: bool = False) -> _Role:
+def _require_role(session: Session, owner: Owner, slug: str, *, lock: bool = False) -> _ResolvedRole:
     built_in = ROLES.get(slug)
     if built_in is not None and owner.level in built_in.levels:
-        return _Role(slug, built_in.at(owner.level), {"role": slug})
+        return _ResolvedRole(slug, built_in.at(owner.level), {"role": slug})
     custom = custom_roles.get_by_slug(session, owner, slug, lock=lock)
     if custom is not None:
         row = Membership(custom_role_id=custom.id)
-        return _Role(slug, _permissions(owner.level, row, custom), {"custom_role_id": custom.id})
+        return _ResolvedRole(slug, _membership_permissions(owner.level, row, custom), {"custom_role_id": custom.id})
     here = sorted(role.slug for role in ROLES.values() if owner.level in role.levels)
     raise InvalidInput(f"There is no role {slug!r} here.", place="role", remedy=f"Such as {', '.join(here)}.")
 
@@ -296,7 +300,7 @@ def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Managers:
+class MemberManagers:
     """Members who may manage members, have come in as such and could again, with the role of the owner's own that each
     has. Whoever was only added counts for nothing: perhaps there is nobody of that address."""
 
@@ -311,7 +315,7 @@ class Managers:
         self.require_without([each for each, role_id in self.roles.items() if role_id == custom_role_id])
 
 
-def managing_people(session: Session, *, owner: Owner) -> Set[UUID]:
+def lock_managing_people(session: Session, *, owner: Owner) -> Set[UUID]:
     """Who may manage members there and has come in as such, by whatever means. Locked."""
     return {row.person_id for row in _lock_managing(session, owner)}
 
@@ -322,20 +326,20 @@ def _lock_managing(session: Session, owner: Owner) -> list[Membership]:
         for row, role in repository.lock_all(session, owner)
         if row.accepted_at is not None
         and not row.has_chosen
-        and Permission.MEMBER_MANAGE in _permissions(owner.level, row, role)
+        and Permission.MEMBER_MANAGE in _membership_permissions(owner.level, row, role)
     ]
 
 
-def lock_managers(session: Session, *, owner: Owner) -> Managers:
+def lock_managers(session: Session, *, owner: Owner) -> MemberManagers:
     """None changes while the transaction lasts. Of a tenant none are told: somebody of its MSP always is one."""
     managing = _lock_managing(session, owner)
     if owner.level is Level.TENANT:
-        return Managers({})
-    able = repository.able_to_sign_in(session, owner, [row.person_id for row in managing])
-    return Managers({row.id: row.custom_role_id for row in managing if row.person_id in able})
+        return MemberManagers({})
+    able = repository.filter_able_to_sign_in(session, owner, [row.person_id for row in managing])
+    return MemberManagers({row.id: row.custom_role_id for row in managing if row.person_id in able})
 
 
-def _told(member: Member) -> dict[str, object]:
+def _audit_values(member: Member) -> dict[str, object]:
     chosen = None if member.chosen is None else sorted(map(str, member.chosen))
     return {"role": member.role, "tenants": chosen}
 

@@ -3,7 +3,7 @@
 from nac.models.account import ApiToken, CustomRole, Membership, MembershipTenant, Person, SignIn
 from nac.models.account_mail import AccountMail
 from nac.models.alarm import PlatformAlarm
-from nac.models.audit import AuditChain, AuditEntry, AuditKey, AuditSeal, AuditUnsealed
+from nac.models.audit import AuditChain, AuditEntry, AuditKey, AuditSeal, UnsealedAuditEntry
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
 from nac.models.certificate import (
     AuthorityIntent,
@@ -87,7 +87,6 @@ __all__ = [
     "AuditEntry",
     "AuditKey",
     "AuditSeal",
-    "AuditUnsealed",
     "AuthLog",
     "AuthorityIntent",
     "Cell",
@@ -180,6 +179,7 @@ __all__ = [
     "TenantMove",
     "Totp",
     "Trial",
+    "UnsealedAuditEntry",
     "User",
     "UserGroup",
     "UserGroupMember",

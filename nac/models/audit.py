@@ -83,7 +83,7 @@ class AuditSeal(Base):
     hash: Mapped[bytes]
 
 
-class AuditUnsealed(Base):
+class UnsealedAuditEntry(Base):
     """An entry that waits for its place in a chain."""
 
     __tablename__ = "audit_unsealed"

@@ -61,7 +61,7 @@ class Slot(UuidKey, Base):
     # Sealed with context "slot:<id>".
     secret_sealed: Mapped[bytes]
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
-    # Of another cell, and about to come here or just gone from here (nac.tenants.moving).
+    # Of another cell, and about to come here or just gone from here (nac.tenants.moves).
     reserved_for: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
     # free | assigned | retired (waits for a new secret) | reserved (radiusd is yet to answer with the secret of the
     # tenant that is about to come) | ready (it does)

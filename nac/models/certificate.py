@@ -39,7 +39,7 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     not_after: Mapped[datetime]
     issuer_id: Mapped[UUID | None]
     revoked_at: Mapped[datetime | None]
-    # A name of pki.revocation.REASONS, "" while it is not revoked.
+    # A name of pki.revocation.REVOCATION_REASONS, "" while it is not revoked.
     revocation_reason: Mapped[str] = mapped_column(default="")
     # sealed | pkcs11
     key_store: Mapped[str] = mapped_column(default="sealed")

@@ -39,7 +39,7 @@ class Endpoint(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     found_profile: Mapped[str] = mapped_column(default="")
     # 0 to 100.
     found_confidence: Mapped[int] = mapped_column(default=0)
-    # What spoke for it, as nac.profiling.classifier.Reason has it.
+    # What spoke for it, as nac.profiling.classifier.ProfileReason has it.
     found_why: Mapped[list[Any]] = mapped_column(default=list)
     os: Mapped[str] = mapped_column(default="")
     model: Mapped[str] = mapped_column(default="")

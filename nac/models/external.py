@@ -11,14 +11,14 @@ from sqlalchemy.orm import Mapped, mapped_column
 from nac.db.base import Base, TenantOwned
 from nac.ids import TenantId
 
-_AUTHORITY = (["tenant_id", "authority_id"], ["certificate_authorities.tenant_id", "certificate_authorities.id"])
+_AUTHORITY_KEY = (["tenant_id", "authority_id"], ["certificate_authorities.tenant_id", "certificate_authorities.id"])
 
 
 class StatusSource(TenantOwned, Base):
     """How the status of what an external authority issued is learnt, and what the last attempt gave."""
 
     __tablename__ = "status_sources"
-    __table_args__ = (ForeignKeyConstraint(*_AUTHORITY, ondelete="CASCADE"),)
+    __table_args__ = (ForeignKeyConstraint(*_AUTHORITY_KEY, ondelete="CASCADE"),)
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     # Of the administrator; "" to go by what the certificates say.
@@ -59,7 +59,7 @@ class ExternalStatus(TenantOwned, Base):
 
     __tablename__ = "external_statuses"
     __table_args__ = (
-        ForeignKeyConstraint(*_AUTHORITY, ondelete="CASCADE"),
+        ForeignKeyConstraint(*_AUTHORITY_KEY, ondelete="CASCADE"),
         Index("ix_external_statuses_tenant_id", "tenant_id"),
     )
 

@@ -35,7 +35,7 @@ class PolicyVersion(UuidKey, TenantOwned, CreatedAt, Base):
     comment: Mapped[str] = mapped_column(default="")
     # The JSON text that the document was read from; None where it came as an object.
     written: Mapped[str | None]
-    # What the replay before publishing found, and who acknowledged it (`nac.policies.gate`); None without one.
+    # What the replay before publishing found, and who acknowledged it (`nac.policies.publish_gate`); None without one.
     replayed: Mapped[dict[str, Any] | None]
 
 

@@ -31,7 +31,7 @@ class Pool(UuidKey, TenantOwned, CreatedAt, Base):
     # None: of the whole tenant. A site's own pool comes before the tenant's of the same name.
     site_id: Mapped[UUID | None]
     name: Mapped[str]
-    # nac.pools.extent.Kind
+    # nac.pools.extent.PoolKind
     kind: Mapped[str]
     ranges: Mapped[list[str]] = mapped_column(ARRAY(Text()))
     exclusions: Mapped[list[str]] = mapped_column(ARRAY(Text()), server_default=text("'{}'"))

@@ -9,7 +9,7 @@ from nac.db.types import Mac, PgSnapshot, Xid8
 from nac.ids import TenantId
 
 RedecisionMode = Literal["off", "preview", "send"]
-MODES: tuple[RedecisionMode, ...] = get_args(RedecisionMode)
+REDECISION_MODES: tuple[RedecisionMode, ...] = get_args(RedecisionMode)
 RedecisionState = Literal["deciding", "waiting", "sending", "done", "stopped", "superseded"]
 RedecisionAction = Literal["disconnect", "reauthenticate"]
 
@@ -38,7 +38,7 @@ class RedecisionMark(TenantOwned, Base):
     __table_args__ = (Index("ix_redecision_marks_tenant_id_due_at", "tenant_id", "due_at"),)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
-    # As in replica_changes, or of our own: nac.redecisions.running.
+    # As in replica_changes, or of our own: nac.redecisions.runner.
     noun: Mapped[str]
     key: Mapped[str]
     # The cell must decide with it first; None where there is nothing to wait for.
@@ -85,7 +85,7 @@ class Redecision(TenantOwned, CreatedAt, Base):
     held_back: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     # What it found (nac.redecisions.service), once its items are deleted.
     found: Mapped[dict[str, Any] | None]
-    # How many sessions cannot be decided anew, by nac.redecisions.judging.Undecidable.
+    # How many sessions cannot be decided anew, by nac.redecisions.judgement.UndecidableReason.
     undecidable: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default=text("'{}'"))
     # When requests of it were queued last.
     fed_at: Mapped[datetime | None]

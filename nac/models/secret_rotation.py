@@ -9,8 +9,8 @@ from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
 from nac.db.types import HostAddress
 
 RotationState = Literal["running", "finished", "cancelled"]
-AtEnd = Literal["finish", "wait"]
-AT_END: tuple[AtEnd, ...] = get_args(AtEnd)
+RotationEndAction = Literal["finish", "wait"]
+ROTATION_END_ACTIONS: tuple[RotationEndAction, ...] = get_args(RotationEndAction)
 
 
 class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):

@@ -28,6 +28,6 @@ class SelfTest(UuidKey, TenantOwned, CreatedAt, Base):
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     # None until it is done.
     passed: Mapped[bool | None]
-    # Mappings as nac.self_tests.board.Row.
+    # Mappings as nac.self_tests.board.BoardRow.
     board: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
     error: Mapped[str] = mapped_column(server_default="")

@@ -21,7 +21,7 @@ from nac.ids import CellId, MspId, TenantId, TenantNumber
 from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 
 TenantStatus = Literal["active", "suspended", "deleting"]
-StatusFailure = Literal["soft", "hard"]
+StatusFailureMode = Literal["soft", "hard"]
 
 
 class Tenant(CreatedAt, UpdatedAt, Base):

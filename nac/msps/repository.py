@@ -56,16 +56,16 @@ def count_tenants(session: Session, msp_id: MspId) -> tuple[int, int]:
 def suspend_tenants(session: Session, msp_id: MspId) -> Sequence[TenantRow]:
     """Those that are active; whoever runs the platform resumes them."""
     values = {"status": "suspended", "suspended_with_msp": True, "suspension_level": Level.PLATFORM}
-    return _change_tenants(session, msp_id, Tenant.status == "active", **values)
+    return _update_tenants(session, msp_id, Tenant.status == "active", **values)
 
 
 def resume_tenants(session: Session, msp_id: MspId) -> Sequence[TenantRow]:
     """Those that were suspended with it."""
     values = {"status": "active", "suspended_with_msp": False, "suspension_level": None}
-    return _change_tenants(session, msp_id, Tenant.suspended_with_msp.is_(True), **values)
+    return _update_tenants(session, msp_id, Tenant.suspended_with_msp.is_(True), **values)
 
 
-def _change_tenants(
+def _update_tenants(
     session: Session, msp_id: MspId, which: ColumnElement[bool], **values: object
 ) -> Sequence[TenantRow]:
     query = select(Tenant.id, Tenant.slug).where(Tenant.msp_id == msp_id, which)

@@ -49,7 +49,7 @@ def list_msps(
     return repository.list_page(session, span=span or ORDERS.first(1_000_000), text=text, statuses=statuses)
 
 
-def list_seen(
+def list_visible(
     session: Session,
     *,
     only: Collection[MspId] | None,
@@ -65,7 +65,7 @@ def list_seen(
     )
 
 
-def require(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:
+def require_msp(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:
     """In any scope that sees it."""
     msp = session.get(Msp, msp_id, with_for_update=lock, populate_existing=lock)
     if msp is None:
@@ -82,11 +82,11 @@ def require_active(session: Session, *, msp_id: MspId) -> None:
         raise MspSuspended(place="msp", remedy="Resume it first.")
 
 
-def set_msp(
+def update_msp(
     session: Session, *, actor: str, msp_id: MspId, name: str | None = None, deletion_days: int | None = None
 ) -> Msp:
     """Change what is given. Tenants that were deleted already keep their day."""
-    msp = require(session, msp_id=msp_id, lock=True)
+    msp = require_msp(session, msp_id=msp_id, lock=True)
     wanted: dict[str, object] = {} if name is None else {"name": require_name(name)}
     if deletion_days is not None:
         least, most = DELETION_DAYS

@@ -9,16 +9,16 @@ from nac.sealing import Seal
 
 # The MAC address, a fixed text, the secret that it shares with Admit, or no password.
 MabPassword = Literal["mac", "fixed", "secret", "empty"]
-FORMS: tuple[str, ...] = get_args(MabPassword)
+MAB_PASSWORD_FORMS: tuple[str, ...] = get_args(MabPassword)
 # RFC 2865 5.2.
-_MOST_OCTETS = 128
+_MAX_OCTETS = 128
 
 
-def set_password(nas: Nas, *, form: str | None, text: str | None, seal: Seal) -> None:
+def set_mab_password(nas: Nas, *, form: str | None, text: str | None, seal: Seal) -> None:
     """None stays as it is. Raises InvalidInput."""
     if form is None and text is None:
         return
-    form = require_form(nas.mab_password if form is None else form)
+    form = require_mab_password_form(nas.mab_password if form is None else form)
     if form != "fixed" and text is not None:
         raise InvalidInput(
             "Only a fixed MAB password has a text.",
@@ -38,19 +38,21 @@ def set_password(nas: Nas, *, form: str | None, text: str | None, seal: Seal) ->
         nas.mab_password_sealed = seal(_require_text(text).encode(), mab_password_context(nas.id))
 
 
-def require_form(form: str) -> str:
-    if form not in FORMS:
+def require_mab_password_form(form: str) -> str:
+    if form not in MAB_PASSWORD_FORMS:
         raise InvalidInput(
-            f"Unknown MAB password {form[:40]!r}.", place="mab_password", remedy=f"Use one of: {', '.join(FORMS)}."
+            f"Unknown MAB password {form[:40]!r}.",
+            place="mab_password",
+            remedy=f"Use one of: {', '.join(MAB_PASSWORD_FORMS)}.",
         )
     return form
 
 
 def _require_text(text: str) -> str:
-    if not text or not text.isprintable() or len(text.encode()) > _MOST_OCTETS:
+    if not text or not text.isprintable() or len(text.encode()) > _MAX_OCTETS:
         raise InvalidInput(
             "Invalid text of a MAB password.",
             place="mab_password_text",
-            remedy=f"Use 1 to {_MOST_OCTETS} octets of printable text.",
+            remedy=f"Use 1 to {_MAX_OCTETS} octets of printable text.",
         )
     return text

@@ -4,14 +4,14 @@ from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.models import Nas, Site
-from nac.nases.signatures import Signing, notes_of_signing
+from nac.nases.signatures import SigningHistory, list_signing_notes
 from nac.policies import service as policies
-from nac.policies.fitting import note_of_vendor
+from nac.policies.nas_support import unknown_vendor_note
 
 
-def notes_of(session: Session, *, nas: Nas, site: Site, signing: Signing | None) -> list[str]:
-    told = notes_of_signing(nas, signing, now=utc_now())
-    told += [note] if (note := note_of_vendor(nas.vendor)) else []
-    for mistake in policies.misfits_at_site(session, site=site, nas=nas):
+def list_notes(session: Session, *, nas: Nas, site: Site, signing: SigningHistory | None) -> list[str]:
+    told = list_signing_notes(nas, signing, now=utc_now())
+    told += [note] if (note := unknown_vendor_note(nas.vendor)) else []
+    for mistake in policies.find_unsupported_at_site(session, site=site, nas=nas):
         told.append(f"devices here will be refused where the policy says so: {mistake}")
     return told

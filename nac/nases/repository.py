@@ -21,7 +21,7 @@ ORDERS = Orders(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class NasFilter:
     """What is asked of a list of NASes; what is empty asks nothing."""
 
     # Slug.
@@ -58,7 +58,7 @@ def lock_all(session: Session, tenant_id: TenantId) -> Sequence[Nas]:
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
-def list_page(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sequence[Nas]:
+def list_page(session: Session, tenant_id: TenantId, wanted: NasFilter, *, span: Span) -> Sequence[Nas]:
     query = span.of(select(Nas).where(Nas.tenant_id == tenant_id))
     if wanted.site:
         at = select(Site.id).where(Site.tenant_id == tenant_id, Site.slug == wanted.site).scalar_subquery()

@@ -16,13 +16,13 @@ from nac.db import hold
 from nac.db.orders import Span
 from nac.errors import AlreadyExists, Conflict, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
-from nac.locking import hold_with_namesakes
+from nac.locking import lock_with_namesakes
 from nac.models import Nas
 from nac.nases import mab, repository
 from nac.nases.repository import ORDERS as ORDERS
-from nac.nases.repository import Filter as Filter
-from nac.policies.referring import require_unreferenced
-from nac.route_words import require_reachable
+from nac.nases.repository import NasFilter as NasFilter
+from nac.policies.policy_references import require_unreferenced
+from nac.reserved_names import require_not_reserved
 from nac.sealing import Seal
 from nac.validation import RADIUS_SECRET, parse_id, require_name, require_radius_text
 from nac.vendors import vendor_name
@@ -34,7 +34,7 @@ class NasNotFound(NotFound):
     """There is no such NAS."""
 
 
-class Told(TypedDict, total=False):
+class NasOptions(TypedDict, total=False):
     """What may be said of a NAS beside its name and site."""
 
     identifier: str | None
@@ -54,12 +54,19 @@ class Told(TypedDict, total=False):
     mab_by_name: bool
 
 
-def add_nas(
-    session: Session, *, actor: str, tenant_id: TenantId, site_id: UUID, name: str, seal: Seal, **told: Unpack[Told]
+def create_nas(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    site_id: UUID,
+    name: str,
+    seal: Seal,
+    **told: Unpack[NasOptions],
 ) -> Nas:
     """Raises InvalidInput or SeveralMistakes, AlreadyExists where it could not be told from another."""
-    require_reachable("nas", name)
-    nas = make_nas(tenant_id=tenant_id, site_id=site_id, name=name, seal=seal, **told)
+    require_not_reserved("nas", name)
+    nas = build_nas(tenant_id=tenant_id, site_id=site_id, name=name, seal=seal, **told)
     _require_unused(session, nas)
     session.add(nas)
     session.flush()
@@ -67,7 +74,7 @@ def add_nas(
     return nas
 
 
-def make_nas(
+def build_nas(
     *,
     tenant_id: TenantId,
     site_id: UUID,
@@ -75,7 +82,7 @@ def make_nas(
     seal: Seal,
     kept_secret: bytes | None = None,
     kept_mab_password: bytes | None = None,
-    **told: Unpack[Told],
+    **told: Unpack[NasOptions],
 ) -> Nas:
     """One that is not stored, nor compared with others. Raises InvalidInput or SeveralMistakes."""
     secret = told.get("secret")
@@ -91,7 +98,7 @@ def make_nas(
         require_message_authenticator=told.get("require_message_authenticator", True),
         behind_nat=told.get("behind_nat", False),
         signs_coa_answers=told.get("signs_coa_answers", False),
-        mab_password=mab.FORMS[0],
+        mab_password=mab.MAB_PASSWORD_FORMS[0],
         mab_password_sealed=kept_mab_password,
         mab_by_name=told.get("mab_by_name", False),
     )
@@ -100,9 +107,9 @@ def make_nas(
         check_nas(nas)
     if secret is not None:
         with mistakes.noted():
-            nas.secret_sealed = sealed_secret(nas, secret, seal)
+            nas.secret_sealed = seal_secret(nas, secret, seal)
     with mistakes.noted():
-        mab.set_password(nas, form=told.get("mab_password"), text=told.get("mab_password_text"), seal=seal)
+        mab.set_mab_password(nas, form=told.get("mab_password"), text=told.get("mab_password_text"), seal=seal)
     mistakes.refuse()
     _require_consistent(nas)
     return nas
@@ -121,11 +128,11 @@ def check_nas(nas: Nas) -> None:
     with mistakes.noted():
         nas.vendor = _require_vendor(nas.vendor)
     with mistakes.noted():
-        mab.require_form(nas.mab_password)
+        mab.require_mab_password_form(nas.mab_password)
     mistakes.refuse()
 
 
-def set_nas(
+def update_nas(
     session: Session,
     *,
     actor: str,
@@ -152,13 +159,13 @@ def set_nas(
     if name is None:
         hold(session, found)
     else:
-        namesakes = hold_with_namesakes(session, found)
+        namesakes = lock_with_namesakes(session, found)
     before = describe(found)
     wanted: dict[str, object] = {column: getattr(found, column) for column in _COLUMNS}
     if site_id is not None:
         wanted["site_id"] = site_id
     if name is not None and (name := require_name(name)) != found.name:
-        require_reachable("nas", name)
+        require_not_reserved("nas", name)
         if not namesakes:
             require_unreferenced(session, tenant_id=tenant_id, kind="nas", name=found.name, place="name")
         wanted["name"] = name
@@ -169,7 +176,7 @@ def set_nas(
     if vendor is not None:
         wanted["vendor"] = _require_vendor(vendor)
     if secret is not None:
-        wanted["secret_sealed"] = sealed_secret(found, secret, seal) if secret else None
+        wanted["secret_sealed"] = seal_secret(found, secret, seal) if secret else None
     if require_message_authenticator is not None:
         wanted["require_message_authenticator"] = require_message_authenticator
     if behind_nat is not None:
@@ -179,7 +186,7 @@ def set_nas(
     if mab_by_name is not None:
         wanted["mab_by_name"] = mab_by_name
     checked = Nas(**wanted)
-    mab.set_password(checked, form=mab_password, text=mab_password_text, seal=seal)
+    mab.set_mab_password(checked, form=mab_password, text=mab_password_text, seal=seal)
     wanted |= {"mab_password": checked.mab_password, "mab_password_sealed": checked.mab_password_sealed}
     _require_consistent(checked)
     _require_unused(session, checked)
@@ -196,12 +203,12 @@ def set_nas(
             tenant_id=tenant_id,
             before={key: value for key, value in before.items() if value != after[key]},
             after={key: value for key, value in after.items() if value != before[key]}
-            | changed_secrets(secret, mab_password_text),
+            | describe_changed_secrets(secret, mab_password_text),
         )
     return found
 
 
-def remove_nas(session: Session, *, actor: str, tenant_id: TenantId, reference: str | UUID) -> None:
+def delete_nas(session: Session, *, actor: str, tenant_id: TenantId, reference: str | UUID) -> None:
     """`reference` as `require_nas` takes it."""
     nas = require_nas(session, tenant_id=tenant_id, reference=reference)
     session.delete(nas)
@@ -213,9 +220,9 @@ def list_nases(session: Session, *, tenant_id: TenantId) -> Sequence[Nas]:
     return repository.list_all(session, tenant_id)
 
 
-def read_filter(*, site: str, vendor: str, text: str, address: str) -> Filter:
+def parse_filter(*, site: str, vendor: str, text: str, address: str) -> NasFilter:
     """As people write them. Raises InvalidInput."""
-    return Filter(
+    return NasFilter(
         site=site,
         vendor=_require_vendor(vendor),
         text=text,
@@ -223,7 +230,9 @@ def read_filter(*, site: str, vendor: str, text: str, address: str) -> Filter:
     )
 
 
-def list_nas_page(session: Session, *, tenant_id: TenantId, wanted: Filter, span: Span | None = None) -> Sequence[Nas]:
+def list_nas_page(
+    session: Session, *, tenant_id: TenantId, wanted: NasFilter, span: Span | None = None
+) -> Sequence[Nas]:
     return repository.list_page(session, tenant_id, wanted, span=span or ORDERS.first())
 
 
@@ -264,7 +273,7 @@ def describe(nas: Nas) -> dict[str, str | bool | None]:
     }
 
 
-def changed_secrets(secret: str | None, mab_password_text: str | None) -> dict[str, str]:
+def describe_changed_secrets(secret: str | None, mab_password_text: str | None) -> dict[str, str]:
     """What the audit says of texts that it must not show."""
     given = {"secret": secret, "mab_password_text": mab_password_text}
     return {name: "another" for name, text in given.items() if text}
@@ -301,7 +310,7 @@ def secret_context(nas: Nas) -> str:
     return f"nas:{nas.id}"
 
 
-def sealed_secret(nas: Nas, secret: str, seal: Seal) -> bytes:
+def seal_secret(nas: Nas, secret: str, seal: Seal) -> bytes:
     return seal(require_secret(secret).encode(), secret_context(nas))
 
 

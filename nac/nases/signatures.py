@@ -17,11 +17,11 @@ from nac.models import Nas, NasSignature
 # A NAS that was heard for so long, and signed each request, needs its exemption no more.
 SAFE_AFTER = timedelta(days=7)
 # After an exemption was turned off, unsigned requests of so long ago are worth a warning.
-RECENT = timedelta(days=7)
+RECENT_WINDOW = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class Signing:
+class SigningHistory:
     """What was seen of an exempt NAS."""
 
     last_unsigned_at: datetime | None
@@ -38,11 +38,11 @@ class Signing:
 
     def __str__(self) -> str:
         if self.signs_since is None:
-            return f"unsigned requests, the last at {_minute(self.last_unsigned_at)}"
-        return f"signs since {_minute(self.signs_since)}{', safe to enforce' if self.is_safe else ''}"
+            return f"unsigned requests, the last at {_format_minute(self.last_unsigned_at)}"
+        return f"signs since {_format_minute(self.signs_since)}{', safe to enforce' if self.is_safe else ''}"
 
 
-def _minute(moment: datetime | None) -> str:
+def _format_minute(moment: datetime | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "an unknown time"
 
 
@@ -51,17 +51,19 @@ def is_safe_to_enforce() -> ColumnElement[bool]:
     return NasSignature.last_signed_at - NasSignature.signs_since >= SAFE_AFTER
 
 
-def find_signing(session: Session, *, tenant_id: TenantId, nases: Iterable[Nas]) -> Mapping[UUID, Signing]:
+def find_signing_histories(
+    session: Session, *, tenant_id: TenantId, nases: Iterable[Nas]
+) -> Mapping[UUID, SigningHistory]:
     """Of those that are exempt and were heard, by id. Asks nothing where none is exempt."""
     return _find(session, tenant_id, [nas.id for nas in nases if not nas.require_message_authenticator])
 
 
-def get_signing(session: Session, nas: Nas) -> Signing | None:
+def get_signing_history(session: Session, nas: Nas) -> SigningHistory | None:
     """Also of one whose exemption was turned off. A NAS without an address has had none."""
     return _find(session, nas.tenant_id, [nas.id]).get(nas.id) if nas.address else None
 
 
-def notes_of_signing(nas: Nas, signing: Signing | None, *, now: datetime) -> list[str]:
+def list_signing_notes(nas: Nas, signing: SigningHistory | None, *, now: datetime) -> list[str]:
     """What a person should know who may turn the exemption off, or has done so."""
     if signing is None:
         return []
@@ -69,23 +71,23 @@ def notes_of_signing(nas: Nas, signing: Signing | None, *, now: datetime) -> lis
         if not signing.is_safe:
             return []
         return [
-            f"it has sent Message-Authenticator with every request since {_minute(signing.signs_since)}: turn its "
-            "exemption off (require_message_authenticator: true, or ./admit nas set --with-message-authenticator)"
+            f"it has sent Message-Authenticator with every request since {_format_minute(signing.signs_since)}: turn "
+            "its exemption off (require_message_authenticator: true, or ./admit nas set --with-message-authenticator)"
         ]
     unsigned = signing.last_unsigned_at
-    if unsigned is None or now - unsigned > RECENT:
+    if unsigned is None or now - unsigned > RECENT_WINDOW:
         return []
     return [
-        f"it sent a request without Message-Authenticator at {_minute(unsigned)}; such requests are not answered any "
-        "more (to exempt it again: require_message_authenticator: false, or ./admit nas set "
+        f"it sent a request without Message-Authenticator at {_format_minute(unsigned)}; such requests get no answer "
+        "(to exempt it again: require_message_authenticator: false, or ./admit nas set "
         "--without-message-authenticator)"
     ]
 
 
-def _find(session: Session, tenant_id: TenantId, ids: list[UUID]) -> Mapping[UUID, Signing]:
+def _find(session: Session, tenant_id: TenantId, ids: list[UUID]) -> Mapping[UUID, SigningHistory]:
     if not ids:
         return {}
     row = NasSignature
     query = select(row.nas_id, row.last_unsigned_at, row.signs_since, row.last_signed_at)
     found = session.execute(query.where(row.tenant_id == tenant_id, row.nas_id.in_(ids)))
-    return {nas_id: Signing(*times) for nas_id, *times in found}
+    return {nas_id: SigningHistory(*times) for nas_id, *times in found}

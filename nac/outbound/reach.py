@@ -8,16 +8,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from nac.outbound.names import NAMES
+from nac.outbound.resolver import RESOLVER
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-REMEDY = "Whoever runs the platform can allow it with ADMIT_OUTBOUND_NETWORKS (docs/reference/outbound-connections.md)."
+PLATFORM_REMEDY = (
+    "Whoever runs the platform can allow it with ADMIT_OUTBOUND_NETWORKS (docs/reference/outbound-connections.md)."
+)
 # RFC 6052 2.1: the last 32 bits are an IPv4 address.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 # What is not for a server of the customer's; the IPv4 address inside an IPv6 one is looked at as itself.
-_NEVER_USUAL: tuple[tuple[str, tuple[str, ...]], ...] = (
+_FORBIDDEN_TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a loopback address", ("127.0.0.0/8", "::1")),
     ("a link-local address", ("169.254.0.0/16", "fe80::/10")),
     # Those that are not link-local: Alibaba, Oracle, Azure; AWS, Google.
@@ -41,20 +43,20 @@ _NEVER_USUAL: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
 )
-_USUALLY_REFUSED = [(what, ipaddress.ip_network(text)) for what, texts in _NEVER_USUAL for text in texts]
+_FORBIDDEN_NETWORKS = [(what, ipaddress.ip_network(text)) for what, texts in _FORBIDDEN_TEXTS for text in texts]
 
 
 class AddressRefused(Exception):
     """Nothing is connected to: the message names each address of the host, why it is refused, and the remedy."""
 
 
-class Place(NamedTuple):
+class Destination(NamedTuple):
     family: int
     # As connect() takes it.
     address: tuple[Any, ...]
 
 
-class Refusal(NamedTuple):
+class AddressRefusal(NamedTuple):
     """Of each address of a host."""
 
     why: str
@@ -62,7 +64,7 @@ class Refusal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reach:
+class OutboundReach:
     """Which addresses may be connected to: never what is `refused`; else what is `allowed`; else public and private
     unicast addresses, other than this machine's own. Of those, where `only` names any, no others."""
 
@@ -75,7 +77,7 @@ class Reach:
     owner: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> "Reach":
+    def parse(cls, text: str) -> "OutboundReach":
         """Of "10.1.0.0/16 !10.1.9.0/24", where ! stands before what is refused. Raises ValueError."""
         words = text.split()
         return cls(
@@ -86,13 +88,13 @@ class Reach:
     def __str__(self) -> str:
         return " ".join((*map(str, self.allowed), *(f"!{network}" for network in self.refused)))
 
-    def within(self, networks: Iterable[str], *, remedy: str, owner: str = "") -> "Reach":
+    def within(self, networks: Iterable[str], *, remedy: str, owner: str = "") -> "OutboundReach":
         """The same, in these networks alone; with none, in all. Raises ValueError where one is none."""
         return replace(self, only=tuple(map(ipaddress.ip_network, networks)), only_remedy=remedy, owner=owner)
 
     def why_not(self, text: str) -> str:
         """ "" for an address that may be connected to. Raises ValueError where it is none."""
-        address = _inner(ipaddress.ip_address(text))
+        address = _embedded_ipv4(ipaddress.ip_address(text))
         if what := self._what(address):
             return f"{text} is {what}, to which the platform does not connect"
         if self.only and not _is_in(address, self.only):
@@ -101,24 +103,24 @@ class Reach:
 
     def _remedy(self, text: str) -> str:
         """For an address that is not connected to: the platform's to say, or else the tenant's."""
-        return REMEDY if self._what(_inner(ipaddress.ip_address(text))) else self.only_remedy
+        return PLATFORM_REMEDY if self._what(_embedded_ipv4(ipaddress.ip_address(text))) else self.only_remedy
 
     def _what(self, address: Address) -> str:
         if _is_in(address, self.refused):
             return "refused by the platform"
         if _is_in(address, self.allowed):
             return ""
-        usual = next((what for what, network in _USUALLY_REFUSED if address in network), "")
-        return usual or ("this machine's own address" if is_own(address) else "")
+        usual = next((what for what, network in _FORBIDDEN_NETWORKS if address in network), "")
+        return usual or ("this machine's own address" if is_own_address(address) else "")
 
-    def refusal(self, texts: Sequence[str]) -> Refusal | None:
+    def refusal(self, texts: Sequence[str]) -> AddressRefusal | None:
         """Of a host of these addresses; None where one of them may be connected to."""
         whys = [why for text in texts if (why := self.why_not(text))]
         if len(whys) < len(texts):
             return None
-        return Refusal("; ".join(whys), " ".join(dict.fromkeys(map(self._remedy, texts))))
+        return AddressRefusal("; ".join(whys), " ".join(dict.fromkeys(map(self._remedy, texts))))
 
-    def refusal_of_literal(self, host: str) -> Refusal | None:
+    def find_literal_refusal(self, host: str) -> AddressRefusal | None:
         """What `places` would say of a host that is written as an address, in whatever form; None for a name, which is
         looked up when it is connected to."""
         try:
@@ -130,22 +132,22 @@ class Reach:
             return None
         return self.refusal([str(address[0]) for *_, address in found])
 
-    async def places(self, host: str, port: int) -> list[Place]:
+    async def places(self, host: str, port: int) -> list[Destination]:
         """Where to connect to. The name is looked up here and not again, or it could mean another address by then.
 
         Raises AddressRefused where all of its addresses are refused, OSError where it has none.
         """
-        found = await NAMES.look_up(host, port, owner=self.owner)
+        found = await RESOLVER.look_up(host, port, owner=self.owner)
         refusal = self.refusal([str(address[0]) for *_, address in found])
         if refusal is not None:
             raise AddressRefused(f"{host}: {refusal.why}. {refusal.remedy}")
-        return [Place(family, address) for family, *_, address in found if not self.why_not(str(address[0]))]
+        return [Destination(family, address) for family, *_, address in found if not self.why_not(str(address[0]))]
 
 
-USUAL = Reach()
+DEFAULT_REACH = OutboundReach()
 
 
-def _inner(address: Address) -> Address:
+def _embedded_ipv4(address: Address) -> Address:
     """The IPv4 address that an IPv6 address stands for."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
@@ -167,7 +169,7 @@ def _is_in(address: Address, networks: Iterable[Network]) -> bool:
     return any(address in network for network in networks)
 
 
-def is_own(address: Address) -> bool:
+def is_own_address(address: Address) -> bool:
     """What listens on it may take callers from here for its own: whoever sends to it sends from it. Nothing is sent."""
     with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM) as trial:
         try:

@@ -16,7 +16,7 @@ def tls_context(ca_certificate: str = "") -> ssl.SSLContext:
     return context
 
 
-def tls_sentence(exc: ssl.SSLError) -> str:
+def describe_tls_error(exc: ssl.SSLError) -> str:
     """What an administrator is told of a connection that was not made."""
     if isinstance(exc, ssl.SSLCertVerificationError):
         return f"Its certificate does not hold: {exc.verify_message}."

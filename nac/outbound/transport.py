@@ -6,13 +6,13 @@ from collections.abc import Iterable
 import httpcore
 import httpx
 
-from nac.outbound.reach import Reach
+from nac.outbound.reach import OutboundReach
 
 
-class _Network(httpcore.AsyncNetworkBackend):
+class _ReachNetwork(httpcore.AsyncNetworkBackend):
     """Connects to addresses that were looked at; names and certificates are the business of the layers above."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: OutboundReach) -> None:
         self._reach = reach
         self._network = httpcore.AnyIOBackend()
 
@@ -37,13 +37,13 @@ class _Network(httpcore.AsyncNetworkBackend):
         raise last or httpcore.ConnectError("the name has no address")
 
 
-class Transport(httpx.AsyncHTTPTransport):
+class OutboundTransport(httpx.AsyncHTTPTransport):
     """httpx has no way to be given a network of one's own but this."""
 
-    def __init__(self, reach: Reach, *, tls: ssl.SSLContext, connections: int) -> None:
+    def __init__(self, reach: OutboundReach, *, tls: ssl.SSLContext, connections: int) -> None:
         super().__init__(verify=tls, trust_env=False)
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=tls, max_connections=connections, network_backend=_Network(reach)
+            ssl_context=tls, max_connections=connections, network_backend=_ReachNetwork(reach)
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -10,7 +10,7 @@ from nac.db.texts import has_part
 from nac.models import Membership, Person, SignIn
 
 ORDERS = Orders({"email": (Person.email,), "created_at": (Person.created_at, Person.id)})
-_HAS_MEANS = text("SELECT person_id FROM able_to_sign_in(ARRAY[:person], NULL, NULL)").bindparams(
+_CAN_SIGN_IN = text("SELECT person_id FROM able_to_sign_in(ARRAY[:person], NULL, NULL)").bindparams(
     bindparam("person", type_=Uuid())
 )
 
@@ -19,12 +19,12 @@ def get(session: Session, person_id: UUID) -> Person | None:
     return session.get(Person, person_id, populate_existing=True)
 
 
-def lock(session: Session, person_id: UUID) -> None:
+def lock_person(session: Session, person_id: UUID) -> None:
     """Until the transaction ends: who changes the same account waits."""
     session.execute(select(Person.id).where(Person.id == person_id).with_for_update())
 
 
-def id_of_email(session: Session, email: str) -> UUID | None:
+def get_id_by_email(session: Session, email: str) -> UUID | None:
     """In any scope."""
     return session.scalar(select(func.person_of_email(email)))
 
@@ -38,7 +38,7 @@ def list_page(session: Session, *, span: Span, text: str, status: str) -> Sequen
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
-def ensure(session: Session, email: str, name: str) -> UUID:
+def get_or_create(session: Session, email: str, name: str) -> UUID:
     """In any scope; made where there is none."""
     made: UUID = session.scalars(select(func.ensure_person(email, name))).one()
     return made
@@ -49,12 +49,12 @@ def end_sign_ins(session: Session, person_id: UUID, now: datetime) -> None:
     session.execute(statement, execution_options={"synchronize_session": False})
 
 
-def has_come_in(session: Session, person_id: UUID) -> bool:
+def has_accepted_membership(session: Session, person_id: UUID) -> bool:
     """As a member of the platform, an MSP or a tenant. In PlatformScope."""
     found = exists().where(Membership.person_id == person_id, Membership.accepted_at.is_not(None))
     return session.scalars(select(found)).one()
 
 
-def has_own_means(session: Session, person_id: UUID) -> bool:
+def can_sign_in(session: Session, person_id: UUID) -> bool:
     """To sign in, by itself. In any scope."""
-    return session.scalar(_HAS_MEANS, {"person": person_id}) is not None
+    return session.scalar(_CAN_SIGN_IN, {"person": person_id}) is not None

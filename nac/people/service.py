@@ -21,7 +21,7 @@ _EMAIL = re.compile(
     r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?=.{1,190}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}"
 )
 MINIMUM_PASSWORD_CHARACTERS = 12
-_MOST_PASSWORD_CHARACTERS = 200
+_MAXIMUM_PASSWORD_CHARACTERS = 200
 
 
 class PersonNotFound(NotFound):
@@ -38,27 +38,27 @@ def require_email(text: str, *, place: str = "email") -> str:
 
 def require_password(text: str, *, email: str = "", place: str = "password") -> str:
     """Long enough, and not the address: nothing else is asked for (NIST SP 800-63B 5.1.1.2)."""
-    if not MINIMUM_PASSWORD_CHARACTERS <= len(text) <= _MOST_PASSWORD_CHARACTERS:
+    if not MINIMUM_PASSWORD_CHARACTERS <= len(text) <= _MAXIMUM_PASSWORD_CHARACTERS:
         raise InvalidInput(
             "This password is too short." if len(text) < MINIMUM_PASSWORD_CHARACTERS else "This password is too long.",
             place=place,
-            remedy=f"Use {MINIMUM_PASSWORD_CHARACTERS} to {_MOST_PASSWORD_CHARACTERS} characters.",
+            remedy=f"Use {MINIMUM_PASSWORD_CHARACTERS} to {_MAXIMUM_PASSWORD_CHARACTERS} characters.",
         )
     if text.lower() in (email, email.partition("@")[0]) or len(set(text)) < 4:
         raise InvalidInput("This password is easily guessed.", place=place, remedy="Use a few words that are yours.")
     return text
 
 
-def ensure_person(session: Session, *, email: str, name: str = "") -> UUID:
+def get_or_create_person(session: Session, *, email: str, name: str = "") -> UUID:
     """The account of this address, made where there is none; it says to nobody whether there was one. In any scope."""
     email = require_email(email)
-    return repository.ensure(session, email, require_name(name) if name.strip() else "")
+    return repository.get_or_create(session, email, require_name(name) if name.strip() else "")
 
 
-def find(session: Session, *, email: str) -> UUID | None:
+def find_person_id(session: Session, *, email: str) -> UUID | None:
     """Whose this text is as an address; what is none is nobody's. In any scope."""
     try:
-        return repository.id_of_email(session, require_email(email))
+        return repository.get_id_by_email(session, require_email(email))
     except InvalidInput:
         return None
 
@@ -66,22 +66,22 @@ def find(session: Session, *, email: str) -> UUID | None:
 def has_account(session: Session, *, email: str) -> bool:
     """Whether somebody signs in by this address, or may not any more. That others have added it as a member says
     nothing: anybody's address could be shut out so. In PlatformScope."""
-    person_id = repository.id_of_email(session, require_email(email))
+    person_id = repository.get_id_by_email(session, require_email(email))
     if person_id is None:
         return False
     return (
-        require(session, person_id=person_id).status != "active"
-        or repository.has_own_means(session, person_id)
-        or repository.has_come_in(session, person_id)
+        require_person(session, person_id=person_id).status != "active"
+        or repository.can_sign_in(session, person_id)
+        or repository.has_accepted_membership(session, person_id)
     )
 
 
-def lock(session: Session, *, person_id: UUID) -> None:
+def lock_person(session: Session, *, person_id: UUID) -> None:
     """Until the transaction ends: who changes the same account waits."""
-    repository.lock(session, person_id)
+    repository.lock_person(session, person_id)
 
 
-def require(session: Session, *, person_id: UUID) -> Person:
+def require_person(session: Session, *, person_id: UUID) -> Person:
     person = repository.get(session, person_id)
     if person is None:
         raise PersonNotFound("There is no such person.", place="person")
@@ -90,10 +90,10 @@ def require(session: Session, *, person_id: UUID) -> Person:
 
 def require_by_email(session: Session, *, email: str) -> Person:
     """In PlatformScope."""
-    person_id = repository.id_of_email(session, require_email(email))
+    person_id = repository.get_id_by_email(session, require_email(email))
     if person_id is None:
         raise PersonNotFound(f"There is no account {email.strip().lower()}.", place="email")
-    return require(session, person_id=person_id)
+    return require_person(session, person_id=person_id)
 
 
 def list_people(session: Session, *, span: Span | None = None, text: str = "", status: str = "") -> Sequence[Person]:
@@ -101,10 +101,10 @@ def list_people(session: Session, *, span: Span | None = None, text: str = "", s
     return repository.list_page(session, span=span or ORDERS.first(), text=text, status=status)
 
 
-def add_person(session: Session, *, actor: str, email: str, name: str = "") -> Person:
+def create_person(session: Session, *, actor: str, email: str, name: str = "") -> Person:
     """As it is where there is one. In PlatformScope."""
-    is_new = repository.id_of_email(session, require_email(email)) is None
-    person = require(session, person_id=ensure_person(session, email=email, name=name))
+    is_new = repository.get_id_by_email(session, require_email(email)) is None
+    person = require_person(session, person_id=get_or_create_person(session, email=email, name=name))
     if is_new:
         audit.append(session, actor=actor, action="person.add", target=person.email)
     return person
@@ -112,7 +112,7 @@ def add_person(session: Session, *, actor: str, email: str, name: str = "") -> P
 
 def set_password(session: Session, *, actor: str, person_id: UUID, password: str) -> Person:
     """In PersonScope."""
-    person = require(session, person_id=person_id)
+    person = require_person(session, person_id=person_id)
     require_password(password, email=person.email)
     person.password_hash = hash_password(password)
     session.flush()
@@ -120,9 +120,9 @@ def set_password(session: Session, *, actor: str, person_id: UUID, password: str
     return person
 
 
-def rename(session: Session, *, actor: str, person_id: UUID, name: str) -> Person:
+def rename_person(session: Session, *, actor: str, person_id: UUID, name: str) -> Person:
     """In PersonScope."""
-    person = require(session, person_id=person_id)
+    person = require_person(session, person_id=person_id)
     before, person.name = person.name, require_name(name)
     session.flush()
     if before != person.name:
@@ -133,7 +133,7 @@ def rename(session: Session, *, actor: str, person_id: UUID, name: str) -> Perso
 
 def set_disabled(session: Session, *, actor: str, person_id: UUID, disabled: bool) -> Person:
     """Whoever is disabled cannot sign in; where he has, that ends with the next request. In PlatformScope."""
-    person = require(session, person_id=person_id)
+    person = require_person(session, person_id=person_id)
     status = "disabled" if disabled else "active"
     if person.status != status:
         person.status = status

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from nac.engine import Decision
 
 # A few more than are shown: one device may come several times in a row.
-_KEPT_EXAMPLES = 8
+_MAX_EXAMPLES = 8
 
 
-class Answer(NamedTuple):
+class ComparedAnswer(NamedTuple):
     """What a replay compares; "" for no rule, and for no VLAN."""
 
     verdict: str
@@ -25,7 +25,7 @@ class Answer(NamedTuple):
     pools: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, decision: Decision) -> "Answer":
+    def of(cls, decision: Decision) -> "ComparedAnswer":
         return cls(
             decision.verdict,
             decision.rule_id,
@@ -48,19 +48,19 @@ class Answer(NamedTuple):
         return f"{self.verdict} {by}{vlan}"
 
 
-class Tally:
+class DifferenceTally:
     """Requests that were answered `before` and are answered `after`."""
 
     __slots__ = ("_recent", "after", "before", "devices", "differs", "requests")
 
-    def __init__(self, before: Answer, after: Answer) -> None:
+    def __init__(self, before: ComparedAnswer, after: ComparedAnswer) -> None:
         self.before = before
         self.after = after
         self.differs = before != after
         self.requests = 0
         self.devices: set[bytes] = set()
         # (time, number in the log, device) of those that came last, neighbours of one device left out.
-        self._recent: deque[tuple[int, int, bytes]] = deque(maxlen=_KEPT_EXAMPLES)
+        self._recent: deque[tuple[int, int, bytes]] = deque(maxlen=_MAX_EXAMPLES)
 
     def note(self, at: int, number: bytes, device: bytes) -> None:
         """`at` in epoch microseconds."""
@@ -78,7 +78,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class DifferenceExample:
     """One request of a group: who, where, when, and why it is answered as it is now."""
 
     at: str
@@ -91,15 +91,15 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    before: Answer
-    after: Answer
+class ReplayDifference:
+    before: ComparedAnswer
+    after: ComparedAnswer
     requests: int
     devices: int
-    examples: tuple[Example, ...]
+    examples: tuple[DifferenceExample, ...]
 
 
-def digest_of(document: object, changes: Iterable[tuple[Answer, Answer]]) -> str:
+def digest_changes(document: object, changes: Iterable[tuple[ComparedAnswer, ComparedAnswer]]) -> str:
     """Names a set of changes by a draft, so that a person can say which ones are meant.
 
     How many requests each concerns is no part of it: more come by the minute.

@@ -24,22 +24,24 @@ from nac.nases import repository as nases
 from nac.users import repository as users
 from nac.vendors import vendor_name
 
-Values = tuple[Scalar, ...]
+FactValues = tuple[Scalar, ...]
 
 
 @dataclass(slots=True)
-class Facts:
+class StoredFacts:
     """Engine attributes by name, and what stands in the way before a policy is asked."""
 
-    values: dict[str, Values] = field(default_factory=dict)
+    values: dict[str, FactValues] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     # Whether the endpoint or one of its groups has a passphrase.
     passphrase: bool = False
 
 
-def stored_facts(session: Session, *, tenant_id: TenantId, mac: str, user: str, identity: str, at: int) -> Facts:
+def load_stored_facts(
+    session: Session, *, tenant_id: TenantId, mac: str, user: str, identity: str, at: int
+) -> StoredFacts:
     """`mac` in 12 hex digits; "" for none of the three. `at` in epoch seconds."""
-    facts = Facts()
+    facts = StoredFacts()
     if mac:
         facts.values["mac.random"] = (is_random_mac(mac),)
         facts.values["session.count.endpoint"] = (_count_live(session, tenant_id, RadiusSession.mac == mac),)
@@ -59,7 +61,9 @@ def _count_live(session: Session, tenant_id: TenantId, of_whom: ColumnElement[bo
     return session.scalars(query.where(*live, of_whom)).one()
 
 
-def nas_of(session: Session, *, tenant_id: TenantId, request: Mapping[str, Values], notes: list[str]) -> Nas | None:
+def find_nas(
+    session: Session, *, tenant_id: TenantId, request: Mapping[str, FactValues], notes: list[str]
+) -> Nas | None:
     """The registered NAS that `request` names, found as the cell finds it and else by our own name for it."""
     for name, find in (
         ("nas.identifier", nases.get_by_identifier),
@@ -81,11 +85,11 @@ def nas_of(session: Session, *, tenant_id: TenantId, request: Mapping[str, Value
     return None
 
 
-def nas_values(nas: Nas) -> dict[str, Values]:
+def nas_values(nas: Nas) -> dict[str, FactValues]:
     return {"nas.name": (nas.name,), "nas.vendor": (vendor_name(nas.vendor),)}
 
 
-def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, facts: Facts) -> None:
+def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, facts: StoredFacts) -> None:
     endpoint = endpoints.get_by_mac(session, tenant_id, mac)
     ends = endpoint.valid_until if endpoint else None
     expired = ends is not None and int(ends.timestamp()) <= at
@@ -105,21 +109,21 @@ def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, fact
     named = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id], by_rule=False)
     static: Sequence[str] = named.get(endpoint.id, ())
     every: Sequence[str] = groups.get(endpoint.id, ())
-    facts.passphrase = endpoint.psk_sealed is not None or _a_group_has_one(session, tenant_id, every)
+    facts.passphrase = endpoint.psk_sealed is not None or _has_group_passphrase(session, tenant_id, every)
     record = msgspec.structs.replace(
         record_of(endpoint), groups=tuple(static), rule_groups=tuple(name for name in every if name not in static)
     )
     facts.values |= device_facts(record, at, known=known)
 
 
-def _a_group_has_one(session: Session, tenant_id: TenantId, names: Sequence[str]) -> bool:
+def _has_group_passphrase(session: Session, tenant_id: TenantId, names: Sequence[str]) -> bool:
     shared = select(EndpointGroup.id).where(
         EndpointGroup.tenant_id == tenant_id, EndpointGroup.name.in_(names), EndpointGroup.psk_sealed.is_not(None)
     )
     return bool(session.scalar(select(shared.exists())))
 
 
-def _add_user(session: Session, tenant_id: TenantId, name: str, facts: Facts) -> None:
+def _add_user(session: Session, tenant_id: TenantId, name: str, facts: StoredFacts) -> None:
     user = users.get_by_name(session, tenant_id, name.casefold())
     if user is None:
         facts.notes.append(_unknown_user(session, tenant_id, name))

@@ -16,8 +16,8 @@ from nac.models import Policy, PolicyHits, Tenant
 from nac.policies.service import PolicyVersionNotFound, find_policy, require_version
 
 # Of longer ago only the last day of each rule in force is kept, which says when it was hit last.
-KEPT_DAYS = 92
-_SPANS = (1, 7, 30)
+RETENTION_DAYS = 92
+_WINDOW_DAYS = (1, 7, 30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,15 @@ def count_hits(session: Session, *, tenant_id: TenantId, slug: str = "", today: 
             remedy=f"Publish one: ./admit policy publish --slug {policy.slug}",
         )
     version = require_version(session, tenant_id=tenant_id, slug=policy.slug, number=policy.published_version)
-    counted = _counts(session, policy, today or utc_now().date())
-    before = _last_before(session, policy)
+    counted = _count_by_rule(session, policy, today or utc_now().date())
+    before = _last_hits_before(session, policy)
     named = [
         (rule.id, rule.name, "pinned-deny" if rule.pinned else "rule")
         for rule in compile_policy(version.document).rules
     ]
     rules = []
     for rule_id, name, kind in (*named, ("", "", "fallback")):
-        within, last = counted.get(rule_id, (dict.fromkeys(_SPANS, 0), None))
+        within, last = counted.get(rule_id, (dict.fromkeys(_WINDOW_DAYS, 0), None))
         rules.append(RuleHits(rule_id, name, kind, within, last, before.get(rule_id)))
     return HitCounts(policy.slug, version.number, version.published_at, tuple(rules))
 
@@ -86,10 +86,10 @@ def hit_rows(counts: HitCounts) -> list[dict[str, Any]]:
     ]
 
 
-def _counts(session: Session, policy: Policy, today: date) -> dict[str, tuple[dict[int, int], datetime]]:
+def _count_by_rule(session: Session, policy: Policy, today: date) -> dict[str, tuple[dict[int, int], datetime]]:
     sums = [
         func.coalesce(func.sum(PolicyHits.hits).filter(PolicyHits.day > today - timedelta(days=days)), 0)
-        for days in _SPANS
+        for days in _WINDOW_DAYS
     ]
     query = (
         select(PolicyHits.rule_id, func.max(PolicyHits.last_at), *sums)
@@ -101,12 +101,12 @@ def _counts(session: Session, policy: Policy, today: date) -> dict[str, tuple[di
         .group_by(PolicyHits.rule_id)
     )
     return {
-        rule: (dict(zip(_SPANS, map(int, counts), strict=True)), last)
+        rule: (dict(zip(_WINDOW_DAYS, map(int, counts), strict=True)), last)
         for rule, last, *counts in session.execute(query).all()
     }
 
 
-def _last_before(session: Session, policy: Policy) -> dict[str, datetime]:
+def _last_hits_before(session: Session, policy: Policy) -> dict[str, datetime]:
     query = (
         select(PolicyHits.rule_id, func.max(PolicyHits.last_at))
         .where(
@@ -124,17 +124,17 @@ def prune_hits(*, engine: Engine | None = None, today: date | None = None) -> in
 
     A transaction for each tenant. May be run again, and twice at a time.
     """
-    oldest = (today or utc_now().date()) - timedelta(days=KEPT_DAYS)
+    oldest = (today or utc_now().date()) - timedelta(days=RETENTION_DAYS)
     with session_scope(PlatformScope(), engine=engine) as session:
         tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()
     deleted = 0
     for tenant_id in tenants:
         with session_scope(TenantScope(tenant_id), engine=engine) as session:
-            deleted += _prune(session, tenant_id, oldest)
+            deleted += _prune_tenant(session, tenant_id, oldest)
     return deleted
 
 
-def _prune(session: Session, tenant_id: TenantId, oldest: date) -> int:
+def _prune_tenant(session: Session, tenant_id: TenantId, oldest: date) -> int:
     later = aliased(PolicyHits)
     hit_later = exists().where(
         later.tenant_id == PolicyHits.tenant_id,

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 from nac.engine.attributes import find_attribute
 from nac.engine.matchers import Scalar
-from nac.identities.names import without_realm
+from nac.identities.names import strip_realm
 from nac.mac import normalise_mac, station_mac
-from nac.packet_values import Pairs, packet_values, values_of
+from nac.packet_values import Pairs, get_values, packet_values
 
 _PREFIX = "radius."
 _LOGIN_NAME, _STATION = "User-Name", "Calling-Station-Id"
 
 
 @dataclass(frozen=True, slots=True)
-class _Packet:
+class _ImaginedPacket:
     """As `radius.module.request.AccessRequest` reads one."""
 
     pairs: Pairs
@@ -32,17 +32,17 @@ class _Packet:
         return self.first("NAS-IP-Address") or self.first("NAS-IPv6-Address")
 
     def first(self, name: str) -> str:
-        return next(iter(values_of(self.pairs, name)), "")
+        return next(iter(get_values(self.pairs, name)), "")
 
 
-def named_for_rules(request: object) -> object:
+def use_rule_names(request: object) -> object:
     """`request` with attributes that are named as RADIUS does, `NAS-Identifier`, under the names that rules have."""
     if not isinstance(request, dict):
         return request
-    return {_named(name, request): values for name, values in request.items()}
+    return {_rule_attribute_name(name, request): values for name, values in request.items()}
 
 
-def _named(name: object, request: Mapping[object, object]) -> object:
+def _rule_attribute_name(name: object, request: Mapping[object, object]) -> object:
     # None of our own names begins with a capital letter.
     if not isinstance(name, str) or not name[:1].isupper() or find_attribute(_PREFIX + name) is None:
         return name
@@ -57,7 +57,7 @@ def packet_facts(
 
     Of the method no more than the packet shows: that of a device whose name is its address is MAB.
     """
-    packet = _Packet(
+    packet = _ImaginedPacket(
         tuple(
             (name.removeprefix(_PREFIX), str(value))
             for name, values in attributes.items()
@@ -70,7 +70,7 @@ def packet_facts(
     found: dict[str, tuple[Scalar, ...]] = {**packet_values(packet)}
     name = packet.first(_LOGIN_NAME)
     if name:
-        found["identity"] = (without_realm(name, realms),)
+        found["identity"] = (strip_realm(name, realms),)
     station = normalise_mac(name)
     if station and station == (packet.mac or station):
         found["method"] = ("mab",)

@@ -11,8 +11,8 @@ from nac.ids import TenantId
 from nac.models import EndpointGroup, IdentitySource, Nas, Policy, PolicyHits, PolicyVersion, Site, UserGroup
 
 ORDERS = Orders({"slug": (Policy.slug,), "name": (Policy.name, Policy.id)})
-VERSIONS = Orders({"number": (PolicyVersion.number,)}, default="-number")
-_NAMED: dict[str, type[EndpointGroup] | type[UserGroup] | type[Site] | type[Nas] | type[IdentitySource]] = {
+VERSION_ORDERS = Orders({"number": (PolicyVersion.number,)}, default="-number")
+_MODEL_BY_KIND: dict[str, type[EndpointGroup] | type[UserGroup] | type[Site] | type[Nas] | type[IdentitySource]] = {
     "endpoint-group": EndpointGroup,
     "user-group": UserGroup,
     "site": Site,
@@ -61,7 +61,7 @@ def list_all(session: Session, tenant_id: TenantId) -> Sequence[Policy]:
     return session.scalars(select(Policy).where(Policy.tenant_id == tenant_id).order_by(Policy.slug)).all()
 
 
-def newest_number(session: Session, tenant_id: TenantId, policy_id: UUID) -> int:
+def get_newest_number(session: Session, tenant_id: TenantId, policy_id: UUID) -> int:
     """0 where there is no version yet."""
     query = select(func.max(PolicyVersion.number)).where(
         PolicyVersion.tenant_id == tenant_id, PolicyVersion.policy_id == policy_id
@@ -77,7 +77,9 @@ def get_version(session: Session, tenant_id: TenantId, policy_id: UUID, number: 
     )
 
 
-def versions_in_status(session: Session, tenant_id: TenantId, policy_id: UUID, status: str) -> Sequence[PolicyVersion]:
+def list_versions_in_status(
+    session: Session, tenant_id: TenantId, policy_id: UUID, status: str
+) -> Sequence[PolicyVersion]:
     return session.scalars(
         select(PolicyVersion).where(
             PolicyVersion.tenant_id == tenant_id, PolicyVersion.policy_id == policy_id, PolicyVersion.status == status
@@ -85,8 +87,8 @@ def versions_in_status(session: Session, tenant_id: TenantId, policy_id: UUID, s
     ).all()
 
 
-def published_version(session: Session, tenant_id: TenantId, policy_id: UUID) -> PolicyVersion | None:
-    return next(iter(versions_in_status(session, tenant_id, policy_id, "published")), None)
+def get_published_version(session: Session, tenant_id: TenantId, policy_id: UUID) -> PolicyVersion | None:
+    return next(iter(list_versions_in_status(session, tenant_id, policy_id, "published")), None)
 
 
 def sites_of_policy(session: Session, tenant_id: TenantId, policy_id: UUID) -> Sequence[Site]:
@@ -95,12 +97,12 @@ def sites_of_policy(session: Session, tenant_id: TenantId, policy_id: UUID) -> S
     return session.scalars(query.order_by(Site.slug)).all()
 
 
-def nases_at(session: Session, tenant_id: TenantId, site_id: UUID) -> Sequence[Nas]:
+def list_nases_at(session: Session, tenant_id: TenantId, site_id: UUID) -> Sequence[Nas]:
     query = select(Nas).where(Nas.tenant_id == tenant_id, Nas.site_id == site_id)
     return session.scalars(query.order_by(Nas.name, Nas.id)).all()
 
 
-def standing_versions(session: Session, tenant_id: TenantId) -> Sequence[Row[str, PolicyVersion]]:
+def published_and_draft_versions(session: Session, tenant_id: TenantId) -> Sequence[Row[str, PolicyVersion]]:
     """Those in force and the drafts, with the slugs of their policies, by slug and number."""
     return session.execute(
         select(Policy.slug, PolicyVersion)
@@ -110,7 +112,7 @@ def standing_versions(session: Session, tenant_id: TenantId) -> Sequence[Row[str
     ).all()
 
 
-def published_documents(session: Session, tenant_id: TenantId) -> dict[UUID, object]:
+def get_published_documents(session: Session, tenant_id: TenantId) -> dict[UUID, object]:
     """What is in force, by policy."""
     query = select(PolicyVersion.policy_id, PolicyVersion.document).join(
         Policy,
@@ -121,7 +123,7 @@ def published_documents(session: Session, tenant_id: TenantId) -> dict[UUID, obj
     return dict(session.execute(query.where(PolicyVersion.tenant_id == tenant_id)).all())
 
 
-def sites_using(session: Session, tenant_id: TenantId, policy_id: UUID) -> Sequence[str]:
+def site_slugs_of_policy(session: Session, tenant_id: TenantId, policy_id: UUID) -> Sequence[str]:
     """Their slugs."""
     query = select(Site.slug).where(Site.tenant_id == tenant_id, Site.policy_id == policy_id).order_by(Site.slug)
     return session.scalars(query).all()
@@ -141,7 +143,7 @@ def list_versions(session: Session, tenant_id: TenantId, policy_id: UUID, *, spa
 
 def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozenset[str], *, keep: bool) -> set[str]:
     """Those of `names` that exist, and with `keep` stay until the transaction ends; `kind` of nac.engine.Reference."""
-    model = _NAMED[kind]
+    model = _MODEL_BY_KIND[kind]
     query = select(model.name).where(model.tenant_id == tenant_id, model.name.in_(names))
     # In the order of nac.locking.
     kept = query.order_by(model.id).with_for_update(read=True, key_share=True)
@@ -150,7 +152,7 @@ def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozens
 
 def folded_names(session: Session, tenant_id: TenantId, kind: str) -> set[str]:
     """All that there are, as they are compared in any case."""
-    model = _NAMED[kind]
+    model = _MODEL_BY_KIND[kind]
     return {name.casefold() for name in session.scalars(select(model.name).where(model.tenant_id == tenant_id))}
 
 

@@ -17,18 +17,18 @@ from nac.engine.results import MAX_ACL_ENTRIES, SESSION_SECONDS
 from nac.engine.windows import DAYS
 from nac.vendors import POOL_KEYS
 
-Schema = dict[str, object]
+JsonSchema = dict[str, object]
 
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-_POOL: Schema = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"}
-_TEXT: Schema = {"type": "string", "minLength": 1}
-_WHOLE_NUMBER: Schema = {"type": "integer", "exclusiveMinimum": -(2**64), "exclusiveMaximum": 2**64}
+_POOL: JsonSchema = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"}
+_TEXT: JsonSchema = {"type": "string", "minLength": 1}
+_WHOLE_NUMBER: JsonSchema = {"type": "integer", "exclusiveMinimum": -(2**64), "exclusiveMaximum": 2**64}
 _TIME_OF_DAY = "([01][0-9]|2[0-3]):[0-5][0-9]"
-_DATE: Schema = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "format": "date"}
-_CONDITION: Schema = {"$ref": "#/$defs/condition"}
+_DATE: JsonSchema = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "format": "date"}
+_CONDITION: JsonSchema = {"$ref": "#/$defs/condition"}
 
 
-def policy_schema() -> Schema:
+def policy_schema() -> JsonSchema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Admit policy",
@@ -48,10 +48,10 @@ def policy_schema() -> Schema:
                     "patternProperties": {f"^{_NAME}$": {"$ref": "#/$defs/profile"}},
                     "additionalProperties": False,
                 },
-                "pinned_denies": _list({"$ref": "#/$defs/pinned_deny"}, most=MAX_RULES),
-                "rules": _list({"$ref": "#/$defs/rule"}, most=MAX_RULES),
+                "pinned_denies": _array({"$ref": "#/$defs/pinned_deny"}, most=MAX_RULES),
+                "rules": _array({"$ref": "#/$defs/rule"}, most=MAX_RULES),
                 "fallback": {"$ref": "#/$defs/outcome"},
-                "tests": _list({"$ref": "#/$defs/test"}),
+                "tests": _array({"$ref": "#/$defs/test"}),
             }
         ),
         "$defs": {
@@ -65,20 +65,20 @@ def policy_schema() -> Schema:
     }
 
 
-def _object(properties: Schema, *, required: Sequence[str] = ()) -> Schema:
-    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+def _object(properties: JsonSchema, *, required: Sequence[str] = ()) -> JsonSchema:
+    schema: JsonSchema = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": list(required)} if required else schema
 
 
-def _list(items: Schema, *, least: int = 0, most: int | None = None) -> Schema:
-    schema: Schema = {"type": "array", "items": items}
+def _array(items: JsonSchema, *, least: int = 0, most: int | None = None) -> JsonSchema:
+    schema: JsonSchema = {"type": "array", "items": items}
     if least:
         schema["minItems"] = least
     return schema if most is None else {**schema, "maxItems": most}
 
 
-def _condition() -> Schema:
-    several = _list(_CONDITION, most=MAX_CONDITIONS)
+def _condition() -> JsonSchema:
+    several = _array(_CONDITION, most=MAX_CONDITIONS)
     return {
         "type": "object",
         "oneOf": [
@@ -91,7 +91,7 @@ def _condition() -> Schema:
     }
 
 
-def _comparison() -> Schema:
+def _comparison() -> JsonSchema:
     """One branch for each set of attributes that compare alike."""
     alike: dict[tuple[str, tuple[str, ...]], list[Attribute]] = {}
     for attribute in (*CATALOGUE.values(), *open_attributes()):
@@ -103,19 +103,19 @@ def _comparison() -> Schema:
     }
 
 
-def _branch(attributes: list[Attribute]) -> Schema:
+def _branch(attributes: list[Attribute]) -> JsonSchema:
     """An attribute of `attributes`, with an operator of theirs and a value of its form."""
     first = attributes[0]
     operators: dict[str, list[str]] = {}
-    values: dict[str, Schema | None] = {}
+    values: dict[str, JsonSchema | None] = {}
     for operator in operators_of(first):
-        value = _value(first, operator)
+        value = _value_schema(first, operator)
         form = repr((value, takes_ignore_case(first, operator)))
         operators.setdefault(form, []).append(operator)
         values[form] = value
     branches = []
     for form, alike in operators.items():
-        properties: Schema = {"attribute": True, "operator": {"enum": alike}}
+        properties: JsonSchema = {"attribute": True, "operator": {"enum": alike}}
         if takes_ignore_case(first, alike[0]):
             properties["ignore_case"] = {"type": "boolean"}
         else:
@@ -123,10 +123,10 @@ def _branch(attributes: list[Attribute]) -> Schema:
         value = values[form]
         properties["value"] = {"const": True} if value is None else value
         branches.append(_object(properties, required=[] if value is None else ["value"]))
-    return {"properties": {"attribute": _names(attributes)}, "oneOf": branches}
+    return {"properties": {"attribute": _attribute_names(attributes)}, "oneOf": branches}
 
 
-def _names(attributes: list[Attribute]) -> Schema:
+def _attribute_names(attributes: list[Attribute]) -> JsonSchema:
     fixed = [attribute.name for attribute in attributes if "<name>" not in attribute.name]
     if fixed:
         return {"enum": fixed}
@@ -134,7 +134,7 @@ def _names(attributes: list[Attribute]) -> Schema:
     return {"type": "string", "pattern": f"^({prefixes})[A-Za-z0-9][A-Za-z0-9_.+/-]{{0,127}}$"}
 
 
-def _value(attribute: Attribute, operator: str) -> Schema | None:
+def _value_schema(attribute: Attribute, operator: str) -> JsonSchema | None:
     """None where the operator takes none."""
     if operator == "exists":
         return None
@@ -145,17 +145,17 @@ def _value(attribute: Attribute, operator: str) -> Schema | None:
     if operator in NUMERIC:
         return _WHOLE_NUMBER
     if operator in ("in_domain", "in_network"):
-        return {"anyOf": [_TEXT, _list(_TEXT, least=1)]}
+        return {"anyOf": [_TEXT, _array(_TEXT, least=1)]}
     if operator == "matches":
         return {**_TEXT, "maxLength": MAX_PATTERN}
     if operator in PARTIAL:
         return _TEXT
     assert operator in FOLDABLE
-    return _whole(attribute, several=operator == "one_of")
+    return _exact_value_schema(attribute, several=operator == "one_of")
 
 
-def _whole(attribute: Attribute, *, several: bool) -> Schema:
-    kinds: list[Schema] = [{"enum": list(attribute.choices)} if attribute.choices else _TEXT]
+def _exact_value_schema(attribute: Attribute, *, several: bool) -> JsonSchema:
+    kinds: list[JsonSchema] = [{"enum": list(attribute.choices)} if attribute.choices else _TEXT]
     if attribute.kind == "boolean":
         kinds = [{"type": "boolean"}]
     elif attribute.kind == "number":
@@ -163,15 +163,15 @@ def _whole(attribute: Attribute, *, several: bool) -> Schema:
     elif attribute.kind == "open":
         kinds = [_TEXT, _WHOLE_NUMBER] if several else [_TEXT, _WHOLE_NUMBER, {"type": "boolean"}]
     if several:
-        kinds = [_list(kind, least=1) for kind in kinds]
+        kinds = [_array(kind, least=1) for kind in kinds]
     return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
 
 
-def _window() -> Schema:
+def _window() -> JsonSchema:
     return {
         **_object(
             {
-                "days": _list({"enum": list(DAYS)}, least=1),
+                "days": _array({"enum": list(DAYS)}, least=1),
                 "from": {"type": "string", "pattern": f"^{_TIME_OF_DAY}$"},
                 "to": {"type": "string", "pattern": f"^({_TIME_OF_DAY}|24:00)$"},
                 "dates": {**_object({"from": _DATE, "to": _DATE}), "minProperties": 1},
@@ -181,20 +181,20 @@ def _window() -> Schema:
     }
 
 
-def _rules() -> Schema:
-    named: Schema = {
+def _rules() -> JsonSchema:
+    named: JsonSchema = {
         "id": {"type": "string", "pattern": f"^{_NAME}$"},
         "name": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S"},
         "when": _CONDITION,
     }
-    monitored: Schema = {**named, "monitor": {"type": "boolean"}, "then": {"$ref": "#/$defs/outcome"}}
+    monitored: JsonSchema = {**named, "monitor": {"type": "boolean"}, "then": {"$ref": "#/$defs/outcome"}}
     return {
         "pinned_deny": _object(named, required=list(named)),
         "rule": _object(monitored, required=[*named, "then"]),
     }
 
 
-def _results() -> Schema:
+def _results() -> JsonSchema:
     """ADR 0005: vendor-neutral results, and attributes of any dictionary."""
     reply = _object(
         {
@@ -205,10 +205,10 @@ def _results() -> Schema:
         },
         required=["attribute", "value"],
     )
-    entries = _list(_TEXT, least=1, most=MAX_ACL_ENTRIES)
-    of_vendors: Schema = {"type": "object", "minProperties": 1, "additionalProperties": entries}
-    named_acl: Schema = {"name": _TEXT, "entries": {"anyOf": [entries, of_vendors]}}
-    result: Schema = {
+    entries = _array(_TEXT, least=1, most=MAX_ACL_ENTRIES)
+    of_vendors: JsonSchema = {"type": "object", "minProperties": 1, "additionalProperties": entries}
+    named_acl: JsonSchema = {"name": _TEXT, "entries": {"anyOf": [entries, of_vendors]}}
+    result: JsonSchema = {
         "vlan": {"type": ["string", "null"], "minLength": 1},
         "acl": _TEXT,
         "downloadable_acl": {"anyOf": [entries, _object(named_acl, required=("entries",))]},
@@ -217,10 +217,10 @@ def _results() -> Schema:
         "reauthenticate": {"type": "boolean"},
         "psk": {"const": "endpoint"},
         **dict.fromkeys(POOL_KEYS, _POOL),
-        "reply": _list({"$ref": "#/$defs/reply"}, most=100),
+        "reply": _array({"$ref": "#/$defs/reply"}, most=100),
     }
-    admitted: Schema = {**result, "profile": {"type": "string", "pattern": f"^{_NAME}$"}}
-    empty: Schema = {"vlan": {"const": None}, "reply": _list({}, most=0)}
+    admitted: JsonSchema = {**result, "profile": {"type": "string", "pattern": f"^{_NAME}$"}}
+    empty: JsonSchema = {"vlan": {"const": None}, "reply": _array({}, most=0)}
     return {
         "reply": reply,
         "profile": _object(result),
@@ -234,9 +234,9 @@ def _results() -> Schema:
     }
 
 
-def _test() -> Schema:
-    scalar: Schema = {"type": ["string", "integer", "boolean"]}
-    request: Schema = {"type": "object", "additionalProperties": {"anyOf": [scalar, _list(scalar)]}}
+def _test() -> JsonSchema:
+    scalar: JsonSchema = {"type": ["string", "integer", "boolean"]}
+    request: JsonSchema = {"type": "object", "additionalProperties": {"anyOf": [scalar, _array(scalar)]}}
     expect = {
         **_object(
             {
@@ -245,7 +245,7 @@ def _test() -> Schema:
                 "reason": {"type": "string"},
                 "vlan": {"type": "string"},
                 "monitored": {"type": "boolean"},
-                "reply": _list({}),
+                "reply": _array({}),
             }
         ),
         "minProperties": 1,

@@ -2,7 +2,7 @@
 
 A version never changes once it is stored. There is at most one draft: the newest; the one before it is superseded.
 Publishing checks the document again, because groups and dictionaries may have changed since it was saved, runs its
-tests and, where the tenant asks for it, replays recorded requests (`nac.policies.gate`).
+tests and, where the tenant asks for it, replays recorded requests (`nac.policies.publish_gate`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,21 +18,21 @@ from nac.engine import PolicyErrors, read_policy_text
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import Policy, PolicyVersion
-from nac.policies import gate, repository
-from nac.policies.checking import (
+from nac.policies import publish_gate, repository
+from nac.policies.document_checks import (
     DictionaryMissing,
     InvalidPolicy,
     check_at_site,
     check_at_sites,
     check_document,
     check_fallback,
-    misfits_at_site,
+    find_unsupported_at_site,
     require_dictionary,
 )
-from nac.policies.gate import UnacknowledgedDifferences
-from nac.policies.places import places_by_slug
+from nac.policies.policy_tests import PolicyTestResult, PolicyTestsFailed, require_passed, run_tests
+from nac.policies.publish_gate import UnacknowledgedDifferences
 from nac.policies.repository import ORDERS as ORDERS
-from nac.policies.testing import PolicyTestsFailed, RunTest, require_passed, run_tests
+from nac.policies.site_context import site_contexts_by_slug
 from nac.validation import require_name, require_slug
 
 __all__ = [
@@ -47,21 +47,21 @@ __all__ = [
     "check_document",
     "check_fallback",
     "create_policy",
+    "delete_policy",
     "find_policy",
+    "find_unsupported_at_site",
     "get_draft",
     "list_page",
     "list_policies",
     "list_versions",
-    "misfits_at_site",
     "publish_policy",
-    "remove_policy",
     "require_by_slug",
-    "require_newest",
+    "require_newest_version",
     "require_version",
     "roll_back_policy",
+    "run_document_tests",
     "save_draft",
     "sites_by_policy",
-    "try_tests",
 ]
 
 
@@ -121,32 +121,32 @@ def save_draft(
     """
     policy = _require_locked(session, tenant_id, slug)
     check_document(session, tenant_id=tenant_id, document=document, refuse_absent=refuse_absent, keep=True)
-    if written is not None and _read(written) != document:
+    if written is not None and _parse_written(written) != document:
         raise InvalidInput("The text and the document of the policy differ.", place="written")
     _supersede(session, policy, "draft")
-    version = _append(session, policy, document, comment, written)
+    version = _create_version(session, policy, document, comment, written)
     _audit(session, actor, policy, "save-draft", after={"version": version.number, "comment": comment})
     return version
 
 
-def _read(written: str) -> object:
+def _parse_written(written: str) -> object:
     try:
         return read_policy_text(written)
     except PolicyErrors as errors:
         raise InvalidPolicy(errors.mistakes) from errors
 
 
-def try_tests(
+def run_document_tests(
     session: Session, *, tenant_id: TenantId, document: object, refuse_unreachable: bool = True
-) -> Sequence[RunTest]:
+) -> Sequence[PolicyTestResult]:
     """Every test that the document carries, run. Raises InvalidPolicy."""
     policy = check_document(session, tenant_id=tenant_id, document=document, refuse_unreachable=refuse_unreachable)
     return _run_tests(session, tenant_id, policy, document)
 
 
-def _run_tests(session: Session, tenant_id: TenantId, policy: Compiled, document: object) -> Sequence[RunTest]:
+def _run_tests(session: Session, tenant_id: TenantId, policy: Compiled, document: object) -> Sequence[PolicyTestResult]:
     replies = require_dictionary(session, tenant_id=tenant_id)
-    return run_tests(policy, document, places_by_slug(session, tenant_id=tenant_id), replies=replies)
+    return run_tests(policy, document, site_contexts_by_slug(session, tenant_id=tenant_id), replies=replies)
 
 
 def publish_policy(
@@ -169,7 +169,7 @@ def publish_policy(
     checked = check_document(session, tenant_id=tenant_id, document=draft.document, refuse_absent=refuse_absent)
     require_passed(_run_tests(session, tenant_id, checked, draft.document))
     check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document, keep=False)
-    replayed = gate.require_acknowledged(
+    replayed = publish_gate.require_acknowledged(
         session,
         actor=actor,
         tenant_id=tenant_id,
@@ -185,12 +185,12 @@ def publish_policy(
     check_document(session, tenant_id=tenant_id, document=draft.document, refuse_absent=refuse_absent, keep=True)
     check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document)
     draft.replayed = replayed
-    _put_in_force(session, actor, policy, draft, "publish")
+    _publish_version(session, actor, policy, draft, "publish")
     return draft
 
 
 def _require_draft(session: Session, policy: Policy, number: int | None) -> PolicyVersion:
-    draft = next(iter(repository.versions_in_status(session, policy.tenant_id, policy.id, "draft")), None)
+    draft = next(iter(repository.list_versions_in_status(session, policy.tenant_id, policy.id, "draft")), None)
     if draft is None:
         raise NothingToPublish(remedy="Save a draft first, or roll back to a version that was published before.")
     if number is not None and draft.number != number:
@@ -235,15 +235,15 @@ def roll_back_policy(
     )
     require_passed(_run_tests(session, tenant_id, checked, old.document))
     check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=old.document)
-    version = _append(session, policy, old.document, comment or f"Back to version {number}", old.written)
-    _put_in_force(session, actor, policy, version, "roll-back")
+    version = _create_version(session, policy, old.document, comment or f"Back to version {number}", old.written)
+    _publish_version(session, actor, policy, version, "roll-back")
     return version
 
 
-def remove_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
+def delete_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
     """With all its versions and hit counts. Raises InUse while a site uses it."""
     policy = _require_locked(session, tenant_id, slug)
-    if using := repository.sites_using(session, tenant_id, policy.id):
+    if using := repository.site_slugs_of_policy(session, tenant_id, policy.id):
         raise InUse(
             f"Policy {slug!r} decides at: {', '.join(using)}.",
             place="policy",
@@ -279,7 +279,7 @@ def get_draft(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = 
     policy = (
         _require_locked(session, tenant_id, slug) if lock else require_by_slug(session, tenant_id=tenant_id, slug=slug)
     )
-    return next(iter(repository.versions_in_status(session, tenant_id, policy.id, "draft")), None)
+    return next(iter(repository.list_versions_in_status(session, tenant_id, policy.id, "draft")), None)
 
 
 def list_versions(
@@ -287,7 +287,7 @@ def list_versions(
 ) -> Sequence[PolicyVersion]:
     """Newest first, unless `span` says otherwise."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
-    return repository.list_versions(session, tenant_id, policy.id, span=span or repository.VERSIONS.first(100))
+    return repository.list_versions(session, tenant_id, policy.id, span=span or repository.VERSION_ORDERS.first(100))
 
 
 def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = False) -> Policy:
@@ -315,14 +315,16 @@ def require_version(session: Session, *, tenant_id: TenantId, slug: str, number:
     """That version; without `number` the one in force or, where none is, the newest."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     if number is None:
-        number = policy.published_version or repository.newest_number(session, tenant_id, policy.id)
+        number = policy.published_version or repository.get_newest_number(session, tenant_id, policy.id)
     return _require_version(session, policy, number)
 
 
-def require_newest(session: Session, *, tenant_id: TenantId, slug: str, number: int | None = None) -> PolicyVersion:
+def require_newest_version(
+    session: Session, *, tenant_id: TenantId, slug: str, number: int | None = None
+) -> PolicyVersion:
     """That version; without `number` the newest, in force or not."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
-    return _require_version(session, policy, number or repository.newest_number(session, tenant_id, policy.id))
+    return _require_version(session, policy, number or repository.get_newest_number(session, tenant_id, policy.id))
 
 
 def _require_locked(session: Session, tenant_id: TenantId, slug: str) -> Policy:
@@ -349,8 +351,10 @@ def _require_version(session: Session, policy: Policy, number: int) -> PolicyVer
     return version
 
 
-def _append(session: Session, policy: Policy, document: object, comment: str, written: str | None) -> PolicyVersion:
-    number = repository.newest_number(session, policy.tenant_id, policy.id) + 1
+def _create_version(
+    session: Session, policy: Policy, document: object, comment: str, written: str | None
+) -> PolicyVersion:
+    number = repository.get_newest_number(session, policy.tenant_id, policy.id) + 1
     version = PolicyVersion(
         tenant_id=policy.tenant_id,
         policy_id=policy.id,
@@ -366,12 +370,12 @@ def _append(session: Session, policy: Policy, document: object, comment: str, wr
 
 
 def _supersede(session: Session, policy: Policy, status: str) -> None:
-    for version in repository.versions_in_status(session, policy.tenant_id, policy.id, status):
+    for version in repository.list_versions_in_status(session, policy.tenant_id, policy.id, status):
         version.status = "superseded"
     session.flush()
 
 
-def _put_in_force(session: Session, actor: str, policy: Policy, version: PolicyVersion, verb: str) -> None:
+def _publish_version(session: Session, actor: str, policy: Policy, version: PolicyVersion, verb: str) -> None:
     _supersede(session, policy, "published")
     before = policy.published_version
     version.status = "published"

@@ -15,19 +15,19 @@ from nac.engine.mistakes import mistakes_told
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Site, Tenant
-from nac.policies.checking import InvalidPolicy, check_document, require_dictionary
-from nac.policies.explaining import trace_rows, why
-from nac.policies.facts import Facts, Values, nas_of, nas_values, stored_facts
-from nac.policies.packet_facts import named_for_rules, packet_facts
-from nac.policies.places import NOWHERE, place_of
-from nac.policies.rendering import pool_rows, reply_rows
+from nac.policies.document_checks import InvalidPolicy, check_document, require_dictionary
+from nac.policies.explanation import explain_decision, trace_rows
+from nac.policies.facts import FactValues, StoredFacts, find_nas, load_stored_facts, nas_values
+from nac.policies.json_rows import pool_rows, reply_rows
+from nac.policies.packet_facts import packet_facts, use_rule_names
 from nac.policies.service import find_policy, list_policies, require_version
+from nac.policies.site_context import NO_SITE, build_site_context
 from nac.sites import service as sites
 
 # By these no user gives a password, whatever name the device states.
 _DEVICE_METHODS = frozenset(("", "mab", "eap-tls"))
 # Both may come with thousands of mistakes; the sides that they are on are told apart by these.
-REQUEST, POLICY = "request", "policy"
+REQUEST_SIDE, POLICY_SIDE = "request", "policy"
 
 
 class InvalidSimulation(InvalidInput):
@@ -57,7 +57,7 @@ class Simulation:
     # Slug; "" for none: UTC, and the policy's own fallback.
     site: str
     at: datetime
-    request: Mapping[str, Values]
+    request: Mapping[str, FactValues]
     # Attributes of it that were not given but found in the database.
     filled: tuple[str, ...]
     notes: tuple[str, ...]
@@ -84,11 +84,11 @@ def simulate(
     """
     at = epoch_seconds() if at is None else at
     mistakes: list[tuple[str, Mistake]] = []
-    asked = _read(named_for_rules(request), at, mistakes)
+    asked = _parse_request(use_rule_names(request), at, mistakes)
     notes: list[str] = []
-    found = _packet_and_nas(session, tenant_id, asked, notes) if asked and fill else _Found({}, None)
+    found = _find_packet_and_nas(session, tenant_id, asked, notes) if asked and fill else _PacketAndNas({}, None)
     where = sites.require_by_slug(session, tenant_id=tenant_id, slug=site) if site else found.site
-    place = place_of(where) if where else NOWHERE
+    place = build_site_context(where) if where else NO_SITE
     version = None
     if document is None and (slug or where is None):
         policy = find_policy(session, tenant_id=tenant_id, slug=slug)
@@ -98,26 +98,26 @@ def simulate(
         if stored.status != "published":
             notes.append(f"Version {version} is not in force: live, this policy denies everything.")
     elif document is None and where is not None:
-        slug, version, document = _in_force(session, tenant_id, where.policy_id)
+        slug, version, document = _find_in_force(session, tenant_id, where.policy_id)
     if document is not None:
-        _check(session, tenant_id, document, mistakes)
+        _collect_policy_mistakes(session, tenant_id, document, mistakes)
     if mistakes or asked is None:
         raise InvalidSimulation(mistakes)
     known = {**found.values, **asked.attributes}
-    facts = _stored(session, tenant_id, known, at) if fill else Facts()
+    facts = _load_facts(session, tenant_id, known, at) if fill else StoredFacts()
     if place.name and fill:
         facts.values["site.name"] = (place.name,)
     filled = {name: value for name, value in {**facts.values, **found.values}.items() if name not in asked.attributes}
     full = Request({**asked.attributes, **filled}, at)
     if document is None:
-        decision = place.without_policy(full.attributes.get("nas.vendor", ()))
+        decision = place.decide_without_policy(full.attributes.get("nas.vendor", ()))
         because = "No policy is in force at the site, so it denies everything."
     else:
         replies = require_dictionary(session, tenant_id=tenant_id)
         decision = decide(place.compile(document, replies=replies), full, trace=True)
-        because = why(decision)
+        because = explain_decision(decision)
     if decision.passphrase:
-        facts.notes.extend(_notes_of_passphrase(decision, full, facts, filled=fill))
+        facts.notes.extend(_passphrase_notes(decision, full, facts, filled=fill))
         decision = replace(decision, reply=(*decision.reply, *(each.hidden() for each in decision.passphrase)))
     return Simulation(
         decision=decision,
@@ -132,14 +132,16 @@ def simulate(
     )
 
 
-def _notes_of_passphrase(decision: Decision, request: Request, facts: Facts, *, filled: bool) -> Iterator[str]:
+def _passphrase_notes(decision: Decision, request: Request, facts: StoredFacts, *, filled: bool) -> Iterator[str]:
     if filled and not facts.passphrase:
         yield "No passphrase is stored with the endpoint or its groups: live, the device is rejected (no-passphrase)."
     if any(each.encoding == "pmk" for each in decision.passphrase) and not request.attributes.get("ssid"):
         yield "The key of the passphrase is made of the SSID, which the request does not name: live, it is rejected."
 
 
-def _in_force(session: Session, tenant_id: TenantId, policy_id: UUID | None) -> tuple[str, int | None, object | None]:
+def _find_in_force(
+    session: Session, tenant_id: TenantId, policy_id: UUID | None
+) -> tuple[str, int | None, object | None]:
     """Slug, version and document of what decides at a site; no document where nothing does."""
     policy = next((each for each in list_policies(session, tenant_id=tenant_id) if each.id == policy_id), None)
     if policy is None or policy.published_version is None:
@@ -148,48 +150,50 @@ def _in_force(session: Session, tenant_id: TenantId, policy_id: UUID | None) -> 
     return policy.slug, stored.number, stored.document
 
 
-def _read(request: object, at: int, mistakes: list[tuple[str, Mistake]]) -> Request | None:
+def _parse_request(request: object, at: int, mistakes: list[tuple[str, Mistake]]) -> Request | None:
     try:
         return read_request(request, at=at)
     except RequestErrors as errors:
-        mistakes.extend((REQUEST, mistake) for mistake in errors.mistakes)
+        mistakes.extend((REQUEST_SIDE, mistake) for mistake in errors.mistakes)
         return None
 
 
-def _check(session: Session, tenant_id: TenantId, document: object, mistakes: list[tuple[str, Mistake]]) -> None:
+def _collect_policy_mistakes(
+    session: Session, tenant_id: TenantId, document: object, mistakes: list[tuple[str, Mistake]]
+) -> None:
     try:
         check_document(session, tenant_id=tenant_id, document=document)
     except InvalidPolicy as errors:
-        mistakes.extend((POLICY, mistake) for mistake in errors.mistakes)
+        mistakes.extend((POLICY_SIDE, mistake) for mistake in errors.mistakes)
 
 
-class _Found(NamedTuple):
-    values: Mapping[str, Values]
+class _PacketAndNas(NamedTuple):
+    values: Mapping[str, FactValues]
     # Of the NAS; None where the request names none.
     site: Site | None
 
 
-def _packet_and_nas(session: Session, tenant_id: TenantId, asked: Request, notes: list[str]) -> _Found:
+def _find_packet_and_nas(session: Session, tenant_id: TenantId, asked: Request, notes: list[str]) -> _PacketAndNas:
     """What follows from the packet, and what is stored of the NAS that it comes from."""
     given = asked.attributes
     derived = packet_facts(given, session.get_one(Tenant, tenant_id).realms)
     known = {**derived, **given}
     if known.keys().isdisjoint(("nas.identifier", "nas.address", "nas.name")):
-        return _Found(derived, None)
-    nas = nas_of(session, tenant_id=tenant_id, request=known, notes=notes)
+        return _PacketAndNas(derived, None)
+    nas = find_nas(session, tenant_id=tenant_id, request=known, notes=notes)
     if nas is None:
-        return _Found(derived, sites.get_default(session, tenant_id=tenant_id))
-    return _Found({**derived, **nas_values(nas)}, session.get_one(Site, nas.site_id))
+        return _PacketAndNas(derived, sites.get_default(session, tenant_id=tenant_id))
+    return _PacketAndNas({**derived, **nas_values(nas)}, session.get_one(Site, nas.site_id))
 
 
-def _stored(session: Session, tenant_id: TenantId, known: Mapping[str, Values], at: int) -> Facts:
+def _load_facts(session: Session, tenant_id: TenantId, known: Mapping[str, FactValues], at: int) -> StoredFacts:
     mac, user, identity, method = (
         next(iter(known.get(name, ())), "") for name in ("mac", "user.name", "identity", "method")
     )
     if not user and method not in _DEVICE_METHODS:
         user = identity
     named = "" if method == "mab" else str(identity)
-    return stored_facts(session, tenant_id=tenant_id, mac=str(mac), user=str(user), identity=named, at=at)
+    return load_stored_facts(session, tenant_id=tenant_id, mac=str(mac), user=str(user), identity=named, at=at)
 
 
 def simulation_row(simulation: Simulation) -> dict[str, Any]:

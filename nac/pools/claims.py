@@ -18,7 +18,7 @@ _WORDS = 3
 ENTRY_BYTES = 8 * _WORDS
 SUFFIX = ".claims"
 _ENTRY = struct.Struct("=3Q")
-_MOST = 1 << 63
+_MAX_VALUE = 1 << 63
 
 
 class Claim(NamedTuple):
@@ -28,14 +28,14 @@ class Claim(NamedTuple):
     at: int
 
 
-class Claims:
+class ClaimsFile:
     """Of one pool, to be written: in one process at a time, which `owns` sees to, and in one thread."""
 
     def __init__(self, path: Path) -> None:
         """Raises OSError or ValueError where there is no such file, or an empty one."""
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
-        self._words = memoryview(self._map)[: _whole(len(self._map))].cast("Q")
+        self._words = memoryview(self._map)[: _complete_bytes(len(self._map))].cast("Q")
 
     @classmethod
     def open(cls, path: Path) -> Self | None:
@@ -60,11 +60,11 @@ class Claims:
 
     def items(self) -> Iterator[tuple[int, Claim]]:
         """Those that were ever taken."""
-        return _items(self._map, 0)
+        return _iter_claims(self._map, 0)
 
     def last_numbers(self) -> dict[str, int]:
         """Of each MAC address the number that it took last."""
-        taken = sorted(_sound(self._map, 0), key=itemgetter(3))
+        taken = sorted(_iter_valid_entries(self._map, 0), key=itemgetter(3))
         return {f"{mac:012x}": number for number, _, mac, _ in taken}
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class Claims:
         self._map.close()
 
 
-def made_at(name: str) -> int:
+def parse_created_at(name: str) -> int:
     """When the file of this name was made, epoch microseconds: of grants from before it knows nothing."""
     return int(name.removesuffix(SUFFIX).rpartition("_")[2])
 
@@ -86,29 +86,29 @@ def read_grants(path: Path, numbers: Iterable[int]) -> dict[int, int]:
 
 def read_claims(path: Path, *, since: int = 0) -> list[tuple[int, Claim]]:
     """Every number of the pool that was taken since then (epoch seconds), by its last claim. Raises OSError."""
-    return list(_items(path.read_bytes(), since))
+    return list(_iter_claims(path.read_bytes(), since))
 
 
-def _items(content: "bytes | mmap.mmap", since: int) -> Iterator[tuple[int, Claim]]:
-    return ((number, Claim(grant, f"{mac:012x}", at)) for number, grant, mac, at in _sound(content, since))
+def _iter_claims(content: "bytes | mmap.mmap", since: int) -> Iterator[tuple[int, Claim]]:
+    return ((number, Claim(grant, f"{mac:012x}", at)) for number, grant, mac, at in _iter_valid_entries(content, since))
 
 
-def _sound(content: "bytes | mmap.mmap", since: int) -> Iterator[tuple[int, int, int, int]]:
+def _iter_valid_entries(content: "bytes | mmap.mmap", since: int) -> Iterator[tuple[int, int, int, int]]:
     """Number, grant, MAC address and moment."""
-    with memoryview(content)[: _whole(len(content))].cast("Q") as words:
+    with memoryview(content)[: _complete_bytes(len(content))].cast("Q") as words:
         # What no module has written is damage; PostgreSQL takes no such numbers.
         columns = (words[place::_WORDS].tolist() for place in range(_WORDS))
         for number, (grant, mac, at) in enumerate(zip(*columns, strict=True)):
-            if at >= since and 0 < grant < _MOST and mac < 1 << 48 and at < _MOST // 1_000_000:
+            if at >= since and 0 < grant < _MAX_VALUE and mac < 1 << 48 and at < _MAX_VALUE // 1_000_000:
                 yield number, grant, mac, at
 
 
-def _whole(size: int) -> int:
+def _complete_bytes(size: int) -> int:
     """Bytes of the entries that are there as a whole."""
     return size - size % ENTRY_BYTES
 
 
-def make_room(path: Path, numbers: int) -> None:
+def allocate_entries(path: Path, numbers: int) -> None:
     """Let the file have an entry for `numbers` numbers, its blocks taken from the disk; what is there stays."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
     try:

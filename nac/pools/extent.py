@@ -7,9 +7,9 @@ from typing import Literal
 
 from nac.errors import InvalidInput, Mistakes
 
-Kind = Literal["ipv4", "ipv6", "delegated"]
+PoolKind = Literal["ipv4", "ipv6", "delegated"]
 # What a device is told it has: RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3.
-ATTRIBUTE: dict[str, str] = {
+ATTRIBUTE_BY_KIND: dict[str, str] = {
     "ipv4": "Framed-IP-Address",
     "ipv6": "Framed-IPv6-Prefix",
     "delegated": "Delegated-IPv6-Prefix",
@@ -41,7 +41,7 @@ Interval = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class PoolExtent:
     version: int
     # Of what a device gets.
     prefix_length: int
@@ -73,7 +73,7 @@ class Extent:
             return str(ipaddress.IPv4Address(number))
         return str(ipaddress.IPv6Network((number, self.prefix_length)))
 
-    def first_shared(self, other: "Extent") -> str:
+    def first_shared(self, other: "PoolExtent") -> str:
         """The first address that both have, "" for none."""
         if self.version != other.version:
             return ""
@@ -87,14 +87,16 @@ class Extent:
         return "" if first is None else str(ipaddress.ip_address(first if self.version == 4 else first.to_bytes(16)))
 
 
-def read_extent(kind: Kind, ranges: Sequence[str], exclusions: Sequence[str], prefix_length: int | None) -> Extent:
+def parse_extent(
+    kind: PoolKind, ranges: Sequence[str], exclusions: Sequence[str], prefix_length: int | None
+) -> PoolExtent:
     """Raises InvalidInput or SeveralMistakes.
 
     A range is a network (its first and last address, network and broadcast, are left out of IPv4 networks of up to 30
     bits), one address, or two with a dash between. `prefix_length` is given for IPv6 alone.
     """
     version = 4 if kind == "ipv4" else 6
-    length = _checked_length(kind, prefix_length)
+    length = _require_length(kind, prefix_length)
     mistakes = Mistakes()
     found: list[Interval] = []
     if not ranges or len(ranges) + len(exclusions) > MAX_RANGES:
@@ -103,22 +105,24 @@ def read_extent(kind: Kind, ranges: Sequence[str], exclusions: Sequence[str], pr
         )
     for text in ranges:
         with mistakes.noted():
-            interval = _read(text, version, length, "ranges", hosts=True)
-            _refuse_unusable(text, interval, version)
+            interval = _parse_range(text, version, length, "ranges", hosts=True)
+            _require_usable(text, interval, version)
             if clash := next((each for each in found if interval[0] <= each[1] and each[0] <= interval[1]), None):
                 raise InvalidInput(
-                    f"{text} overlaps {_named(clash, version)}.", place="ranges", remedy="Give each once."
+                    f"{text} overlaps {_format_interval(clash, version)}.", place="ranges", remedy="Give each once."
                 )
             found.append(interval)
     left = sorted(found)
     for text in exclusions:
         with mistakes.noted():
-            hole = _read(text, version, length, "exclusions", hosts=False)
-            if not any(first <= hole[0] and hole[1] <= last for first, last in _with_ends(found, version, ranges)):
+            hole = _parse_range(text, version, length, "exclusions", hosts=False)
+            if not any(
+                first <= hole[0] and hole[1] <= last for first, last in _add_network_ends(found, version, ranges)
+            ):
                 raise InvalidInput(f"{text} lies outside the ranges.", place="exclusions", remedy="Leave it out.")
-            left = [piece for each in left for piece in _without(each, hole)]
+            left = [piece for each in left for piece in _subtract(each, hole)]
     mistakes.refuse()
-    extent = Extent(version, length, tuple(left))
+    extent = PoolExtent(version, length, tuple(left))
     if not len(extent):
         raise InvalidInput("The exclusions leave no address.", place="exclusions")
     if len(extent) > MAX_ADDRESSES:
@@ -130,7 +134,7 @@ def read_extent(kind: Kind, ranges: Sequence[str], exclusions: Sequence[str], pr
     return extent
 
 
-def read_address(text: str, *, place: str = "address") -> str:
+def parse_address(text: str, *, place: str = "address") -> str:
     """An address or a prefix, as PostgreSQL writes it. Raises InvalidInput."""
     try:
         return str(ipaddress.ip_network(text) if "/" in text else ipaddress.ip_address(text))
@@ -138,7 +142,7 @@ def read_address(text: str, *, place: str = "address") -> str:
         raise InvalidInput(f"{text[:100]!r} is no address or prefix.", place=place) from exc
 
 
-def _checked_length(kind: Kind, length: int | None) -> int:
+def _require_length(kind: PoolKind, length: int | None) -> int:
     if kind == "ipv4":
         if length not in (None, 32):
             raise InvalidInput("An IPv4 pool gives single addresses.", place="prefix_length", remedy="Leave it out.")
@@ -151,10 +155,10 @@ def _checked_length(kind: Kind, length: int | None) -> int:
     return length
 
 
-def _read(text: str, version: int, length: int, place: str, *, hosts: bool) -> Interval:
+def _parse_range(text: str, version: int, length: int, place: str, *, hosts: bool) -> Interval:
     try:
         if "-" in text:
-            return _read_span(text, version, length, place)
+            return _parse_span(text, version, length, place)
         network = ipaddress.ip_network(text.strip())
     except ValueError as exc:
         raise InvalidInput(
@@ -172,7 +176,7 @@ def _read(text: str, version: int, length: int, place: str, *, hosts: bool) -> I
     return first, last
 
 
-def _read_span(text: str, version: int, length: int, place: str) -> Interval:
+def _parse_span(text: str, version: int, length: int, place: str) -> Interval:
     if version == 6:
         raise ValueError("ranges of IPv6 are networks")
     first, last = (ipaddress.IPv4Address(part.strip()) for part in text.split("-", 1))
@@ -188,7 +192,7 @@ def _read_span(text: str, version: int, length: int, place: str) -> Interval:
     return int(first), int(last)
 
 
-def _refuse_unusable(text: str, interval: Interval, version: int) -> None:
+def _require_usable(text: str, interval: Interval, version: int) -> None:
     for network in _UNUSABLE:
         if (
             network.version == version
@@ -198,7 +202,7 @@ def _refuse_unusable(text: str, interval: Interval, version: int) -> None:
             raise InvalidInput(f"{text}: no device can have an address of {network}.", place="ranges")
 
 
-def _with_ends(found: Iterable[Interval], version: int, ranges: Sequence[str]) -> Iterator[Interval]:
+def _add_network_ends(found: Iterable[Interval], version: int, ranges: Sequence[str]) -> Iterator[Interval]:
     """The ranges, networks with the two addresses that are left out of them: to exclude these as well is no mistake."""
     yield from found
     for text in ranges:
@@ -210,7 +214,7 @@ def _with_ends(found: Iterable[Interval], version: int, ranges: Sequence[str]) -
             yield int(network.network_address), int(network.broadcast_address)
 
 
-def _without(interval: Interval, hole: Interval) -> Iterator[Interval]:
+def _subtract(interval: Interval, hole: Interval) -> Iterator[Interval]:
     first, last = interval
     if hole[1] < first or last < hole[0]:
         yield interval
@@ -221,6 +225,6 @@ def _without(interval: Interval, hole: Interval) -> Iterator[Interval]:
         yield hole[1] + 1, last
 
 
-def _named(interval: Interval, version: int) -> str:
+def _format_interval(interval: Interval, version: int) -> str:
     make = ipaddress.IPv4Address if version == 4 else ipaddress.IPv6Address
     return f"{make(interval[0])}-{make(interval[1])}"

@@ -26,8 +26,10 @@ from nac.ids import TenantId
 from nac.models import Cell, Pool, PoolAddress, Tenant
 
 _KEY = (PoolAddress.pool_id, PoolAddress.number)
-POOLS = Orders({"name": (Pool.name, Pool.id), "kind": (Pool.kind, Pool.id), "created_at": (Pool.created_at, Pool.id)})
-LEASES = Orders({"pool": _KEY, "mac": (PoolAddress.mac, *_KEY), "until": (PoolAddress.until, *_KEY)})
+POOL_ORDERS = Orders(
+    {"name": (Pool.name, Pool.id), "kind": (Pool.kind, Pool.id), "created_at": (Pool.created_at, Pool.id)}
+)
+LEASE_ORDERS = Orders({"pool": _KEY, "mac": (PoolAddress.mac, *_KEY), "until": (PoolAddress.until, *_KEY)})
 # First and last address of each interval.
 Bounds = Sequence[tuple[str, str]]
 
@@ -55,7 +57,7 @@ ORDER BY a.address LIMIT 3
 """)
 # Of a pool whose rows are new the planner knows nothing, and would compare each with each: here it is not asked to
 # join, below it is told how.
-_PUT_IN = text("""
+_INSERT_ADDRESSES = text("""
 INSERT INTO pool_addresses (pool_id, number, tenant_id, address, grant_number)
 SELECT :pool, row.number, :tenant, row.address, :grant
 FROM unnest(
@@ -75,7 +77,7 @@ WHERE row.address IS NOT NULL
 """)
 _JOIN_BY_HASH = text("SELECT set_config('enable_nestloop', :nested, true)")
 # What changes is found first: a row is locked for no longer than it takes to write it.
-_KEEP_ONLY = text("""
+_REMOVE_OUTSIDE = text("""
 WITH inside AS MATERIALIZED (
     SELECT a.number FROM unnest(CAST(:firsts AS inet[]), CAST(:lasts AS inet[])) AS bounds (first, last)
     JOIN pool_addresses a
@@ -136,7 +138,7 @@ def get(session: Session, tenant_id: TenantId, name: str, site_id: UUID | None) 
     return session.scalar(select(Pool).where(Pool.tenant_id == tenant_id, Pool.name == name, of_site))
 
 
-def counts(session: Session, tenant_id: TenantId, pool_ids: Collection[UUID]) -> dict[tuple[UUID, str], int]:
+def count_by_state(session: Session, tenant_id: TenantId, pool_ids: Collection[UUID]) -> dict[tuple[UUID, str], int]:
     """How many addresses of each of the pools are in each state; "leaving" and "reserved" count across states."""
     key = PoolAddress.pool_id
     query = (
@@ -158,7 +160,7 @@ def counts(session: Session, tenant_id: TenantId, pool_ids: Collection[UUID]) ->
     return found
 
 
-def by_cell(session: Session, tenant_id: TenantId, pool_id: UUID) -> Sequence[Row[str, str, int]]:
+def count_by_cell(session: Session, tenant_id: TenantId, pool_id: UUID) -> Sequence[Row[str, str, int]]:
     """Cell, state and number of the addresses of a pool that cells hold."""
     query = (
         select(Cell.name, PoolAddress.state, func.count())
@@ -170,14 +172,18 @@ def by_cell(session: Session, tenant_id: TenantId, pool_id: UUID) -> Sequence[Ro
     return session.execute(query).all()
 
 
-def locked_address(session: Session, tenant_id: TenantId, address: str) -> PoolAddress | None:
+def lock_address(session: Session, tenant_id: TenantId, address: str) -> PoolAddress | None:
     query = select(PoolAddress).where(PoolAddress.tenant_id == tenant_id, PoolAddress.address == address)
     return session.scalar(query.with_for_update())
 
 
-def locked_for(session: Session, pool: Pool, addresses: Sequence[str], macs: Sequence[str]) -> Sequence[PoolAddress]:
+def lock_addresses(
+    session: Session, pool: Pool, addresses: Sequence[str], macs: Sequence[str]
+) -> Sequence[PoolAddress]:
     """Those of `addresses` that are in the pool, and what is reserved for `macs`, in the order in which all lock."""
-    concerned = or_(PoolAddress.address == _any(addresses, INET()), PoolAddress.reserved_for == _any(macs, MACADDR()))
+    concerned = or_(
+        PoolAddress.address == _any_of(addresses, INET()), PoolAddress.reserved_for == _any_of(macs, MACADDR())
+    )
     query = select(PoolAddress).where(
         PoolAddress.tenant_id == pool.tenant_id, PoolAddress.pool_id == pool.id, concerned
     )
@@ -186,30 +192,30 @@ def locked_for(session: Session, pool: Pool, addresses: Sequence[str], macs: Seq
 
 def is_held(session: Session, row: PoolAddress, kind: str) -> bool:
     """Whether a live session holds it, by the same rule as the cell's (`pool_address_holders`)."""
-    return bool(session.scalar(_IS_HELD, _of(row) | {"kind": kind}))
+    return bool(session.scalar(_IS_HELD, _address_params(row) | {"kind": kind}))
 
 
-def leaving_elsewhere(session: Session, pool: Pool, bounds: Bounds) -> Sequence[Row[str, str]]:
+def list_leaving_elsewhere(session: Session, pool: Pool, bounds: Bounds) -> Sequence[Row[str, str]]:
     """Address and name of the pool, of the first few within `bounds` (of hosts) that have left another pool of the
     tenant and are somebody's still."""
-    return session.execute(_LEAVING_ELSEWHERE, _of_pool(pool, bounds)).all()
+    return session.execute(_LEAVING_ELSEWHERE, _bounds_params(pool, bounds)).all()
 
 
-def reserved_outside(session: Session, pool: Pool, bounds: Bounds) -> Sequence[str]:
+def list_reserved_outside(session: Session, pool: Pool, bounds: Bounds) -> Sequence[str]:
     """The first few that are reserved and not within `bounds`."""
-    return session.scalars(_RESERVED_OUTSIDE, _of_pool(pool, bounds)).all()
+    return session.scalars(_RESERVED_OUTSIDE, _bounds_params(pool, bounds)).all()
 
 
-def put_in(session: Session, pool: Pool, addresses: Sequence[str], *, grant: int) -> None:
+def insert_addresses(session: Session, pool: Pool, addresses: Sequence[str], *, grant: int) -> None:
     """Rows for those that have none, each under a number that no other has."""
     given = {"tenant": pool.tenant_id, "pool": pool.id, "addresses": list(addresses), "grant": grant}
-    session.execute(_PUT_IN, given)
+    session.execute(_INSERT_ADDRESSES, given)
 
 
-def keep_only(session: Session, pool: Pool, bounds: Bounds) -> None:
+def remove_outside(session: Session, pool: Pool, bounds: Bounds) -> None:
     """What lies outside of `bounds` goes at once where no cell has it, else it leaves; what is inside stays."""
     session.execute(_JOIN_BY_HASH, {"nested": "off"})
-    session.execute(_KEEP_ONLY, _of_pool(pool, bounds))
+    session.execute(_REMOVE_OUTSIDE, _bounds_params(pool, bounds))
     session.execute(_JOIN_BY_HASH, {"nested": "on"})
 
 
@@ -217,16 +223,16 @@ def has_addresses(session: Session, pool: Pool) -> bool:
     return session.scalar(select(PoolAddress.number).where(PoolAddress.pool_id == pool.id).limit(1)) is not None
 
 
-def _of(row: PoolAddress) -> dict[str, Any]:
+def _address_params(row: PoolAddress) -> dict[str, Any]:
     return {"tenant": row.tenant_id, "address": row.address, "mac": row.mac}
 
 
-def _of_pool(pool: Pool, bounds: Bounds) -> dict[str, Any]:
+def _bounds_params(pool: Pool, bounds: Bounds) -> dict[str, Any]:
     firsts, lasts = [first for first, _ in bounds], [last for _, last in bounds]
     return {"tenant": pool.tenant_id, "pool": pool.id, "firsts": firsts, "lasts": lasts}
 
 
-def _any(values: Sequence[str], of: TypeEngine[Any]) -> ColumnElement[Any]:
+def _any_of(values: Sequence[str], of: TypeEngine[Any]) -> ColumnElement[Any]:
     """As one parameter, however many there are."""
     return any_(cast(literal(list(values), ARRAY(Text())), ARRAY(of)))
 

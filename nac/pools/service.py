@@ -16,20 +16,20 @@ from nac.engine import references
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
 from nac.models import Pool, PoolAddress
-from nac.policies.referring import require_unreferenced
+from nac.policies.policy_references import require_unreferenced
 from nac.pools import repository
-from nac.pools.addresses import bring_addresses, extent_of, require_apart
-from nac.pools.extent import Kind, read_address, read_extent
-from nac.pools.repository import LEASES, LeaseFilter
-from nac.pools.reserving import read_reservations, reserve
-from nac.route_words import require_reachable
+from nac.pools.addresses import build_extent, require_no_overlap, sync_addresses
+from nac.pools.extent import PoolKind, parse_address, parse_extent
+from nac.pools.repository import LEASE_ORDERS, LeaseFilter
+from nac.pools.reservations import apply_reservations, parse_reservations
+from nac.reserved_names import require_not_reserved
 from nac.sites import service as sites
 from nac.validation import require_mac, require_slug
 
-KINDS: tuple[Kind, ...] = ("ipv4", "ipv6", "delegated")
-WHEN_EMPTY = ("deny", "without")
+POOL_KINDS: tuple[PoolKind, ...] = ("ipv4", "ipv6", "delegated")
+WHEN_EMPTY_CHOICES = ("deny", "without")
 # As the CHECKs of the table have it.
-BOUNDS = {"stock": (1, 4096), "grace_seconds": (60, 86_400), "quarantine_seconds": (60, 604_800)}
+OPTION_BOUNDS = {"stock": (1, 4096), "grace_seconds": (60, 86_400), "quarantine_seconds": (60, 604_800)}
 MAX_POOLS = 200
 
 
@@ -38,7 +38,7 @@ class PoolNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PoolOptions:
     """How a pool gives; None leaves it as it is, or as new pools have it."""
 
     when_empty: str | None = None
@@ -52,15 +52,15 @@ class Options:
         """Raises InvalidInput or SeveralMistakes."""
         mistakes = Mistakes()
         with mistakes.noted():
-            if self.when_empty not in (None, *WHEN_EMPTY):
+            if self.when_empty not in (None, *WHEN_EMPTY_CHOICES):
                 raise InvalidInput(f"{self.when_empty!r} is neither deny nor without.", place="when_empty")
-        for name, (least, most) in BOUNDS.items():
+        for name, (least, most) in OPTION_BOUNDS.items():
             with mistakes.noted():
                 value = getattr(self, name)
                 if value is not None and not least <= value <= most:
                     raise InvalidInput(f"{value} will not do.", place=name, remedy=f"Give {least} to {most}.")
         mistakes.refuse()
-        names = ("when_empty", *BOUNDS)
+        names = ("when_empty", *OPTION_BOUNDS)
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
@@ -85,29 +85,29 @@ class PoolState:
         return self.free + self.ready + self.used + self.quarantined
 
 
-def add_pool(
+def create_pool(
     session: Session,
     *,
     actor: str,
     tenant_id: TenantId,
     name: str,
     ranges: Sequence[str],
-    kind: Kind = "ipv4",
+    kind: PoolKind = "ipv4",
     exclusions: Sequence[str] = (),
     prefix_length: int | None = None,
     site: str = "",
-    options: Options = Options(),
+    options: PoolOptions = PoolOptions(),
 ) -> Pool:
     """Raises InvalidInput, SeveralMistakes, AlreadyExists, PoolsOverlap."""
     mistakes = Mistakes()
     with mistakes.noted():
-        require_reachable("pool", require_slug(name, place="name"))
+        require_not_reserved("pool", require_slug(name, place="name"))
     with mistakes.noted():
         given = options.given()
     with mistakes.noted():
-        extent = read_extent(kind, ranges, exclusions, prefix_length)
+        extent = parse_extent(kind, ranges, exclusions, prefix_length)
     with mistakes.noted():
-        site_id = _site_id(session, tenant_id, site)
+        site_id = _find_site_id(session, tenant_id, site)
     mistakes.refuse()
     repository.lock_tenant(session, tenant_id)
     if repository.get(session, tenant_id, name, site_id):
@@ -124,16 +124,16 @@ def add_pool(
         prefix_length=extent.prefix_length,
         **given,
     )
-    require_apart(session, pool, extent)
+    require_no_overlap(session, pool, extent)
     session.add(pool)
     session.flush()
-    bring_addresses(session, pool, extent)
+    sync_addresses(session, pool, extent)
     session.refresh(pool)
     audit.append(session, actor=actor, action="pool.add", target=name, tenant_id=tenant_id, after=_describe(pool))
     return pool
 
 
-def set_pool(
+def update_pool(
     session: Session,
     *,
     actor: str,
@@ -142,7 +142,7 @@ def set_pool(
     site: str = "",
     ranges: Sequence[str] | None = None,
     exclusions: Sequence[str] | None = None,
-    options: Options = Options(),
+    options: PoolOptions = PoolOptions(),
     reserved: Mapping[str, str] | None = None,
 ) -> Pool:
     """Change what is given. `reserved`: MAC address to the address that it alone gets, "" to take that back.
@@ -163,14 +163,14 @@ def set_pool(
         pool.ranges = list(pool.ranges if ranges is None else ranges)
         pool.exclusions = list(pool.exclusions if exclusions is None else exclusions)
     with mistakes.noted():
-        extent = extent_of(pool) if is_moving else None
+        extent = build_extent(pool) if is_moving else None
     with mistakes.noted():
-        wanted = read_reservations(reserved or {})
+        wanted = parse_reservations(reserved or {})
     mistakes.refuse()
     if extent is not None:
-        require_apart(session, pool, extent)
-        bring_addresses(session, pool, extent)
-    had, has = reserve(session, pool, wanted)
+        require_no_overlap(session, pool, extent)
+        sync_addresses(session, pool, extent)
+    had, has = apply_reservations(session, pool, wanted)
     session.flush()
     before, after = before | {"reserved": had}, _describe(pool) | {"reserved": has}
     if changed := [key for key in after if after[key] != before[key]]:
@@ -192,11 +192,11 @@ def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if new_name == name:
         return pool
-    require_reachable("pool", require_slug(new_name, place="name"))
+    require_not_reserved("pool", require_slug(new_name, place="name"))
     if repository.get(session, tenant_id, new_name, pool.site_id) is not None:
         raise AlreadyExists(f"There is a pool {new_name!r} already.", place="name")
     for each in (name, new_name):
-        _require_unnamed(session, tenant_id, each)
+        _require_not_in_policies(session, tenant_id, each)
     pool.name = new_name
     session.flush()
     audit.append(
@@ -211,15 +211,15 @@ def rename_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
     return pool
 
 
-def remove_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, site: str = "") -> bool:
+def delete_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, site: str = "") -> bool:
     """Whether it is gone at once: else it goes when the last device has given up its address.
 
     Raises InUse where a policy or a site's fallback names it and no other pool of that name would stand in for it.
     """
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site, lock=True)
     if pool.site_id is None or repository.get(session, tenant_id, name, None) is None:
-        _require_unnamed(session, tenant_id, name)
-    repository.keep_only(session, pool, ())
+        _require_not_in_policies(session, tenant_id, name)
+    repository.remove_outside(session, pool, ())
     session.expire_all()
     kept = repository.has_addresses(session, pool)
     if kept:
@@ -231,12 +231,12 @@ def remove_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
     return not kept
 
 
-def release(session: Session, *, actor: str, tenant_id: TenantId, address: str) -> PoolAddress:
+def release_address(session: Session, *, actor: str, tenant_id: TenantId, address: str) -> PoolAddress:
     """Take the address from the device that has it: after its quarantine anybody may get it.
 
     Raises PoolNotFound, or InUse while a session holds it.
     """
-    row = repository.locked_address(session, tenant_id, read_address(address))
+    row = repository.lock_address(session, tenant_id, parse_address(address))
     if row is None or row.state not in ("leased", "quarantined"):
         raise PoolNotFound(f"No device has {address}.", place="address", remedy="See: ./admit pool leases")
     pool = session.get_one(Pool, row.pool_id)
@@ -254,37 +254,37 @@ def release(session: Session, *, actor: str, tenant_id: TenantId, address: str) 
 
 
 def list_pools(session: Session, *, tenant_id: TenantId) -> list[PoolState]:
-    return _states(session, tenant_id, repository.list_all(session, tenant_id))
+    return _build_states(session, tenant_id, repository.list_all(session, tenant_id))
 
 
 def list_page(
     session: Session, *, tenant_id: TenantId, span: Span, text: str = "", kind: str = "", site: str = ""
 ) -> list[PoolState]:
     """`text` is a part of the name, `site` the slug of the site whose own they are."""
-    site_id = _site_id(session, tenant_id, site)
+    site_id = _find_site_id(session, tenant_id, site)
     pools = repository.list_page(session, tenant_id, span=span, text=text, kind=kind, site_id=site_id)
-    return _states(session, tenant_id, pools)
+    return _build_states(session, tenant_id, pools)
 
 
-def names_of(session: Session, *, tenant_id: TenantId) -> dict[UUID, str]:
+def pool_names_by_id(session: Session, *, tenant_id: TenantId) -> dict[UUID, str]:
     return {pool.id: pool.name for pool in repository.list_all(session, tenant_id)}
 
 
-def _states(session: Session, tenant_id: TenantId, pools: Sequence[Pool]) -> list[PoolState]:
+def _build_states(session: Session, tenant_id: TenantId, pools: Sequence[Pool]) -> list[PoolState]:
     slugs: dict[UUID | None, str] = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
-    counts = repository.counts(session, tenant_id, [pool.id for pool in pools])
-    return [_state(pool, slugs, counts) for pool in pools]
+    counts = repository.count_by_state(session, tenant_id, [pool.id for pool in pools])
+    return [_build_state(pool, slugs, counts) for pool in pools]
 
 
-def pool_state(session: Session, *, tenant_id: TenantId, name: str, site: str = "") -> PoolState:
+def get_pool_state(session: Session, *, tenant_id: TenantId, name: str, site: str = "") -> PoolState:
     pool = require_pool(session, tenant_id=tenant_id, name=name, site=site)
-    return _state(pool, {pool.site_id: site}, repository.counts(session, tenant_id, [pool.id]))
+    return _build_state(pool, {pool.site_id: site}, repository.count_by_state(session, tenant_id, [pool.id]))
 
 
-def cells_of(session: Session, *, pool: Pool) -> dict[str, dict[str, int]]:
+def count_by_cell(session: Session, *, pool: Pool) -> dict[str, dict[str, int]]:
     """By cell and state, how many addresses of the pool it holds."""
     found: dict[str, dict[str, int]] = {}
-    for cell, state, number in repository.by_cell(session, pool.tenant_id, pool.id):
+    for cell, state, number in repository.count_by_cell(session, pool.tenant_id, pool.id):
         found.setdefault(cell, {})[state] = number
     return found
 
@@ -306,8 +306,8 @@ def list_leases(
     if mac:
         chosen = replace(chosen, mac=require_mac(mac))
     if address:
-        chosen = replace(chosen, address=read_address(address))
-    return repository.list_leases(session, tenant_id, chosen, span=span or LEASES.first(500))
+        chosen = replace(chosen, address=parse_address(address))
+    return repository.list_leases(session, tenant_id, chosen, span=span or LEASE_ORDERS.first(500))
 
 
 def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str = "", lock: bool = False) -> Pool:
@@ -315,7 +315,7 @@ def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str 
     PoolNotFound."""
     if lock:
         repository.lock_tenant(session, tenant_id)
-    pool = repository.get(session, tenant_id, name, _site_id(session, tenant_id, site))
+    pool = repository.get(session, tenant_id, name, _find_site_id(session, tenant_id, site))
     if pool is None:
         where = f" of site {site}" if site else ""
         raise PoolNotFound(
@@ -326,7 +326,7 @@ def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str 
     return pool
 
 
-def _state(pool: Pool, slugs: Mapping[UUID | None, str], counts: Mapping[tuple[UUID, str], int]) -> PoolState:
+def _build_state(pool: Pool, slugs: Mapping[UUID | None, str], counts: Mapping[tuple[UUID, str], int]) -> PoolState:
     def count(what: str) -> int:
         return counts.get((pool.id, what), 0)
 
@@ -335,11 +335,11 @@ def _state(pool: Pool, slugs: Mapping[UUID | None, str], counts: Mapping[tuple[U
     return PoolState(pool, site, *states)
 
 
-def _site_id(session: Session, tenant_id: TenantId, slug: str) -> UUID | None:
+def _find_site_id(session: Session, tenant_id: TenantId, slug: str) -> UUID | None:
     return sites.require_by_slug(session, tenant_id=tenant_id, slug=slug).id if slug else None
 
 
-def _require_unnamed(session: Session, tenant_id: TenantId, name: str) -> None:
+def _require_not_in_policies(session: Session, tenant_id: TenantId, name: str) -> None:
     require_unreferenced(session, tenant_id=tenant_id, kind="pool", name=name, place="name")
     for site in sites.list_sites(session, tenant_id=tenant_id):
         if any(each.kind == "pool" and each.name == name for each in references(site.fallback)):
@@ -351,5 +351,5 @@ def _require_unnamed(session: Session, tenant_id: TenantId, name: str) -> None:
 
 
 def _describe(pool: Pool) -> dict[str, Any]:
-    names = ("kind", "ranges", "exclusions", "prefix_length", *("when_empty", *BOUNDS))
+    names = ("kind", "ranges", "exclusions", "prefix_length", *("when_empty", *OPTION_BOUNDS))
     return {name: getattr(pool, name) for name in names}

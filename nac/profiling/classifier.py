@@ -13,13 +13,13 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from nac.mac import is_random_mac
-from nac.profiling.evidence import KEYS, Evidence
+from nac.profiling.evidence import EVIDENCE_KEYS, Evidence
 
 # Nobody is certain: 100 is kept for what a person says.
-MOST = 99
+MAX_CONFIDENCE = 99
 # Below it, nothing is claimed.
-LEAST = 20
-_FIELDS = frozenset(("vendor", "random", *(f"{source}.{key}" for source, key in KEYS)))
+MIN_CONFIDENCE = 20
+_FIELDS = frozenset(("vendor", "random", *(f"{source}.{key}" for source, key in EVIDENCE_KEYS)))
 _TESTS = ("equals", "starts_with", "ends_with", "contains")
 
 
@@ -46,29 +46,29 @@ class Clue(NamedTuple):
                 return any(word in folded for word in self.words)
 
 
-class Reason(NamedTuple):
+class ProfileReason(NamedTuple):
     profile: str
     field: str
     value: str
     weight: int
 
 
-class Finding(NamedTuple):
+class ProfileFinding(NamedTuple):
     """`profile` "" and confidence 0 where nothing speaks for any; what speaks for others is among `why`, too."""
 
     profile: str = ""
     confidence: int = 0
     os: str = ""
     model: str = ""
-    why: tuple[Reason, ...] = ()
+    why: tuple[ProfileReason, ...] = ()
 
 
-class Profiles(NamedTuple):
+class ProfileCatalogue(NamedTuple):
     # Name to what it is called.
     titles: Mapping[str, str]
     clues: Mapping[str, tuple[Clue, ...]]
 
-    def classify(self, *, mac: str, vendor: str, evidence: Iterable[Evidence]) -> Finding:
+    def classify(self, *, mac: str, vendor: str, evidence: Iterable[Evidence]) -> ProfileFinding:
         """`mac` as 12 hex digits; never raises, whatever the values are."""
         told = [("vendor", vendor), ("random", "true" if is_random_mac(mac) else "")]
         told += [(f"{each.source}.{each.key}", each.value) for each in evidence]
@@ -80,31 +80,31 @@ class Profiles(NamedTuple):
                 known = held[clue.profile].get(field) if clue.profile in held else None
                 if clue.holds(folded) and (known is None or known[0].weight < clue.weight):
                     held[clue.profile][field] = clue, value
-        return _finding(held)
+        return _rank_profiles(held)
 
 
-def _finding(held: Mapping[str, Mapping[str, tuple[Clue, str]]]) -> Finding:
+def _rank_profiles(held: Mapping[str, Mapping[str, tuple[Clue, str]]]) -> ProfileFinding:
     if not held:
-        return Finding()
-    sure = {profile: _together(clue.weight for clue, _ in clues.values()) for profile, clues in held.items()}
+        return ProfileFinding()
+    sure = {profile: _combine_weights(clue.weight for clue, _ in clues.values()) for profile, clues in held.items()}
     ranked = sorted(sure, key=lambda profile: (-sure[profile], profile))
     best = ranked[0]
     against = sure[ranked[1]] / 2 if len(ranked) > 1 else 0
-    confidence = round(100 * min(MOST / 100, sure[best] * (1 - against)))
+    confidence = round(100 * min(MAX_CONFIDENCE / 100, sure[best] * (1 - against)))
     own = sorted(held[best].values(), key=lambda each: (-each[0].weight, each[0].field))
     why = tuple(
-        Reason(profile, clue.field, value, clue.weight)
+        ProfileReason(profile, clue.field, value, clue.weight)
         for profile in ranked
         for clue, value in sorted(held[profile].values(), key=lambda each: (-each[0].weight, each[0].field))
     )
-    if confidence < LEAST:
-        return Finding(why=why)
+    if confidence < MIN_CONFIDENCE:
+        return ProfileFinding(why=why)
     os = next((clue.os for clue, _ in own if clue.os), "")
     model = next((value for clue, value in own if clue.model), "")
-    return Finding(best, confidence, os, model, why)
+    return ProfileFinding(best, confidence, os, model, why)
 
 
-def _together(weights: Iterable[int]) -> float:
+def _combine_weights(weights: Iterable[int]) -> float:
     doubt = 1.0
     for weight in weights:
         doubt *= 1 - weight / 100
@@ -112,7 +112,7 @@ def _together(weights: Iterable[int]) -> float:
 
 
 @cache
-def packaged_profiles() -> Profiles:
+def load_packaged_profiles() -> ProfileCatalogue:
     """Those of this version; a mistake in a file is a ValueError that names it."""
     titles = {}
     clues: defaultdict[str, list[Clue]] = defaultdict(list)
@@ -121,12 +121,12 @@ def packaged_profiles() -> Profiles:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
         titles[profile] = str(document["title"])
         for number, entry in enumerate(document["clue"]):
-            clue = _clue(profile, entry, place=f"{file.name}: clue {number + 1}")
+            clue = _parse_clue(profile, entry, place=f"{file.name}: clue {number + 1}")
             clues[clue.field].append(clue)
-    return Profiles(titles, {field: tuple(found) for field, found in clues.items()})
+    return ProfileCatalogue(titles, {field: tuple(found) for field, found in clues.items()})
 
 
-def _clue(profile: str, entry: Mapping[str, Any], *, place: str) -> Clue:
+def _parse_clue(profile: str, entry: Mapping[str, Any], *, place: str) -> Clue:
     tests = [test for test in _TESTS if test in entry]
     known = {"field", "weight", "os", "model", *_TESTS}
     if entry.keys() - known or len(tests) != 1:

@@ -1,7 +1,7 @@
 """What a packet says of the device behind it: DHCP options, LLDP, CDP, User-Agent, a switch's own classification.
 
 All of it is the device's or the NAS's word. Every function here is total: whatever comes, there is an answer, and it is
-bounded (`KEYS` are all the keys that a device can have, each of at most `MAX_VALUE` characters).
+bounded (`EVIDENCE_KEYS` are all the keys that a device can have, each of at most `MAX_VALUE` characters).
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ class Evidence(NamedTuple):
     value: str
 
 
-def _text(octets: bytes) -> str:
+def _decode_text(octets: bytes) -> str:
     return _clean(octets.decode("utf-8", "replace"))
 
 
@@ -30,34 +30,34 @@ def _clean(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text[: 2 * MAX_VALUE]).strip()[:MAX_VALUE]
 
 
-def _numbers(octets: bytes) -> str:
+def _decode_numbers(octets: bytes) -> str:
     """RFC 2132 9.8: a list of option codes; "1,3,6"."""
     return ",".join(map(str, octets))[:MAX_VALUE].rstrip(",")
 
 
-def _fqdn(octets: bytes) -> str:
+def _decode_fqdn(octets: bytes) -> str:
     """RFC 4702 2: flags and two result codes, then the name; bit E of the flags says that it is in DNS wire form."""
     if len(octets) < 4:
         return ""
     if not octets[0] & 4:
-        return _text(octets[3:])
+        return _decode_text(octets[3:])
     labels, at = [], 3
     while at < len(octets) and 0 < octets[at] < 64:
         labels.append(octets[at + 1 : at + 1 + octets[at]])
         at += 1 + octets[at]
-    return _text(b".".join(labels))
+    return _decode_text(b".".join(labels))
 
 
-def _lldp_capabilities(octets: bytes) -> str:
+def _decode_lldp_capabilities(octets: bytes) -> str:
     """IEEE 802.1AB 8.5.8: what the system can do, then what of it is switched on."""
-    return _bits(int.from_bytes(octets[2:4] if len(octets) >= 4 else octets[:2]), _LLDP_CAPABILITIES)
+    return _bit_names(int.from_bytes(octets[2:4] if len(octets) >= 4 else octets[:2]), _LLDP_CAPABILITIES)
 
 
-def _cdp_capabilities(octets: bytes) -> str:
-    return _bits(int.from_bytes(octets[:4]), _CDP_CAPABILITIES)
+def _decode_cdp_capabilities(octets: bytes) -> str:
+    return _bit_names(int.from_bytes(octets[:4]), _CDP_CAPABILITIES)
 
 
-def _bits(value: int, names: tuple[str, ...]) -> str:
+def _bit_names(value: int, names: tuple[str, ...]) -> str:
     return ",".join(name for place, name in enumerate(names) if value >> place & 1)
 
 
@@ -66,22 +66,22 @@ _CDP_CAPABILITIES = ("router", "bridge", "source-route-bridge", "switch", "host"
 
 _TLVS: Mapping[tuple[str, int], tuple[str, Callable[[bytes], str]]] = {
     # RFC 2132 3.14, 9.8, 9.13.
-    ("dhcp", 12): ("hostname", _text),
-    ("dhcp", 55): ("parameters", _numbers),
-    ("dhcp", 60): ("class", _text),
-    ("dhcp", 81): ("fqdn", _fqdn),
+    ("dhcp", 12): ("hostname", _decode_text),
+    ("dhcp", 55): ("parameters", _decode_numbers),
+    ("dhcp", 60): ("class", _decode_text),
+    ("dhcp", 81): ("fqdn", _decode_fqdn),
     # IEEE 802.1AB 8.5.
-    ("lldp", 5): ("name", _text),
-    ("lldp", 6): ("description", _text),
-    ("lldp", 7): ("capabilities", _lldp_capabilities),
-    ("cdp", 1): ("name", _text),
-    ("cdp", 4): ("capabilities", _cdp_capabilities),
-    ("cdp", 5): ("version", _text),
-    ("cdp", 6): ("platform", _text),
-    ("http", 1): ("user-agent", _text),
+    ("lldp", 5): ("name", _decode_text),
+    ("lldp", 6): ("description", _decode_text),
+    ("lldp", 7): ("capabilities", _decode_lldp_capabilities),
+    ("cdp", 1): ("name", _decode_text),
+    ("cdp", 4): ("capabilities", _decode_cdp_capabilities),
+    ("cdp", 5): ("version", _decode_text),
+    ("cdp", 6): ("platform", _decode_text),
+    ("http", 1): ("user-agent", _decode_text),
 }
 # What a NAS found out by itself, in plain text.
-_PLAIN: Mapping[str, tuple[str, str]] = {
+_PLAIN_ATTRIBUTES: Mapping[str, tuple[str, str]] = {
     "Aruba-Device-Type": ("radius", "device-type"),
     "Ruckus-Client-Device-Type": ("radius", "device-type"),
     "Ruckus-Client-Host-Name": ("radius", "hostname"),
@@ -94,25 +94,25 @@ _AVPAIRS: Mapping[str, tuple[str, str]] = {
     "dc-device-name": ("radius", "device-name"),
     "dc-device-class-tag": ("radius", "device-class"),
 }
-_INTERESTING = frozenset((sensor.ATTRIBUTE, "Cisco-AVPair", "User-Name", *_PLAIN))
+_EVIDENCE_ATTRIBUTES = frozenset((sensor.SENSOR_ATTRIBUTE, "Cisco-AVPair", "User-Name", *_PLAIN_ATTRIBUTES))
 # Windows signs in as "host/<name>" or "DOMAIN\\NAME$" where the machine itself does.
 _MACHINE_PREFIX, _MACHINE_SUFFIX = "host/", "$"
-KEYS = frozenset(
+EVIDENCE_KEYS = frozenset(
     (
         *((source, key) for (source, _), (key, _) in _TLVS.items()),
-        *_PLAIN.values(),
+        *_PLAIN_ATTRIBUTES.values(),
         *_AVPAIRS.values(),
         ("radius", "machine"),
     )
 )
 
 
-def interesting_pairs(pairs: Pairs) -> Pairs:
+def filter_evidence_pairs(pairs: Pairs) -> Pairs:
     """Those that evidence is read out of: cheap to find, and the same as long as a device says the same."""
-    return tuple([pair for pair in pairs if pair[0] in _INTERESTING and _says_something(*pair)])
+    return tuple([pair for pair in pairs if pair[0] in _EVIDENCE_ATTRIBUTES and _is_evidence(*pair)])
 
 
-def _says_something(name: str, value: str) -> bool:
+def _is_evidence(name: str, value: str) -> bool:
     if name == "User-Name":
         return value.startswith(_MACHINE_PREFIX) or value.endswith(_MACHINE_SUFFIX)
     return name != "Cisco-AVPair" or value.partition("=")[0] in _AVPAIRS
@@ -121,26 +121,26 @@ def _says_something(name: str, value: str) -> bool:
 def read_evidence(pairs: Pairs) -> tuple[Evidence, ...]:
     """Of the attributes of one packet; the last value where a key comes twice, in the order of the keys."""
     found: dict[tuple[str, str], str] = {}
-    for name, value in interesting_pairs(pairs):
-        each = _of_attribute(name, value)
+    for name, value in filter_evidence_pairs(pairs):
+        each = _read_attribute(name, value)
         if each is not None and each.value:
             found[each.source, each.key] = each.value
     return tuple(Evidence(source, key, found[source, key]) for source, key in sorted(found))
 
 
-def _of_attribute(name: str, value: str) -> Evidence | None:
-    if name == sensor.ATTRIBUTE:
+def _read_attribute(name: str, value: str) -> Evidence | None:
+    if name == sensor.SENSOR_ATTRIBUTE:
         tlv = sensor.read_tlv(value)
-        return None if tlv is None else _of_tlv(tlv)
+        return None if tlv is None else _read_tlv_evidence(tlv)
     if name == "Cisco-AVPair":
         key, _, rest = value.partition("=")
         return Evidence(*_AVPAIRS[key], _clean(rest))
     if name == "User-Name":
         return Evidence("radius", "machine", _clean(value))
-    return Evidence(*_PLAIN[name], _clean(value))
+    return Evidence(*_PLAIN_ATTRIBUTES[name], _clean(value))
 
 
-def _of_tlv(tlv: Tlv) -> Evidence | None:
+def _read_tlv_evidence(tlv: Tlv) -> Evidence | None:
     known = _TLVS.get((tlv.source, tlv.type))
     if known is None:
         return None

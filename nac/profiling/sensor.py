@@ -6,7 +6,7 @@ Type and length are 16 bits each, big-endian. The input is a device's: every fun
 from typing import NamedTuple
 
 # radiusd hands Cisco-AVPairs over a second time under this name, in hex, because they hold NULs.
-ATTRIBUTE = "Device-Sensor"
+SENSOR_ATTRIBUTE = "Device-Sensor"
 _KINDS = {"dhcp-option": "dhcp", "lldp-tlv": "lldp", "cdp-tlv": "cdp", "http-tlv": "http"}
 _STARTS = tuple("0x" + f"{kind}=".encode().hex() for kind in _KINDS)
 _HEADER = 4
@@ -19,9 +19,9 @@ class Tlv(NamedTuple):
     value: bytes
 
 
-def is_sensed(pair: tuple[str, str]) -> bool:
+def is_sensor_pair(pair: tuple[str, str]) -> bool:
     """False for a Cisco-AVPair that came this way and is nothing of the sensor's."""
-    return pair[0] != ATTRIBUTE or pair[1].startswith(_STARTS)
+    return pair[0] != SENSOR_ATTRIBUTE or pair[1].startswith(_STARTS)
 
 
 def read_tlv(text: str) -> Tlv | None:

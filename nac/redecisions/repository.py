@@ -28,12 +28,12 @@ from nac.coa_requests.queueing import WAITING
 from nac.db.orders import Orders, Span
 from nac.ids import TenantId
 from nac.models import CoaRequest, Redecision, RedecisionItem
-from nac.policies.differences import Answer
-from nac.redecisions.judging import Judgement
-from nac.redecisions.tallies import Change, Example, Found
+from nac.policies.differences import ComparedAnswer
+from nac.redecisions.judgement import Judgement
+from nac.redecisions.tallies import AnswerChange, CountedChange, SessionExample
 
-OPEN = ("deciding", "waiting", "sending")
-_AFTER = ("after_verdict", "after_rule", "after_vlan", "after_monitored", "after_reason")
+OPEN_STATES = ("deciding", "waiting", "sending")
+_AFTER_COLUMNS = ("after_verdict", "after_rule", "after_vlan", "after_monitored", "after_reason")
 # Both runs may have found a million, of which PostgreSQL expects one each: no join, each is looked up by its key.
 _ALIKE = """
 coalesce((
@@ -57,7 +57,7 @@ _withdraw_unlike, _leave_alike = (
 ORDERS = Orders({"id": (Redecision.id,)}, default="-id")
 
 
-def take_turn(session: Session, tenant_id: TenantId) -> bool:
+def try_lock_tenant(session: Session, tenant_id: TenantId) -> bool:
     """Until the transaction ends; False where another worker is at it."""
     key = func.hashtext("redecisions"), func.hashtext(str(tenant_id))
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(*key))))
@@ -80,7 +80,7 @@ def lock_oldest(session: Session, tenant_id: TenantId, state: str, *, scope: str
 
 def lock_open(session: Session, tenant_id: TenantId) -> None:
     """All that people may stop: who does that locks the run first and then its requests."""
-    query = select(Redecision.id).where(Redecision.tenant_id == tenant_id, Redecision.state.in_(OPEN))
+    query = select(Redecision.id).where(Redecision.tenant_id == tenant_id, Redecision.state.in_(OPEN_STATES))
     session.execute(query.order_by(Redecision.id).with_for_update())
 
 
@@ -91,10 +91,10 @@ def lock_sending(session: Session, tenant_id: TenantId, limit: int) -> Sequence[
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
-def lock_before(session: Session, run: Redecision) -> Sequence[Redecision]:
+def lock_older(session: Session, run: Redecision) -> Sequence[Redecision]:
     """Those that are open and older."""
     query = select(Redecision).where(
-        Redecision.tenant_id == run.tenant_id, Redecision.id < run.id, Redecision.state.in_(OPEN)
+        Redecision.tenant_id == run.tenant_id, Redecision.id < run.id, Redecision.state.in_(OPEN_STATES)
     )
     return session.scalars(
         query.order_by(Redecision.id).with_for_update().execution_options(populate_existing=True)
@@ -126,15 +126,15 @@ def unfollowed_change(session: Session, tenant_id: TenantId) -> str | None:
     return None if found is None else str(found)
 
 
-def last_fed(session: Session, tenant_id: TenantId) -> datetime | None:
+def last_queued_at(session: Session, tenant_id: TenantId) -> datetime | None:
     return session.scalar(select(func.max(Redecision.fed_at)).where(Redecision.tenant_id == tenant_id))
 
 
-def _of(run: Redecision) -> ColumnElement[bool]:
+def _items_of_run(run: Redecision) -> ColumnElement[bool]:
     return and_(RedecisionItem.tenant_id == run.tenant_id, RedecisionItem.redecision_id == run.id)
 
 
-def put_items(session: Session, run: Redecision, judgements: Iterable[Judgement]) -> None:
+def upsert_items(session: Session, run: Redecision, judgements: Iterable[Judgement]) -> None:
     """Of a session that is there already the later judgement counts."""
     rows = [_item_row(run, each) for each in judgements if each.action]
     if not rows:
@@ -176,17 +176,17 @@ def _item_row(run: Redecision, judgement: Judgement) -> dict[str, Any]:
 
 def count_items(session: Session, run: Redecision) -> dict[str, int]:
     """By action."""
-    query = select(RedecisionItem.action, func.count()).where(_of(run))
+    query = select(RedecisionItem.action, func.count()).where(_items_of_run(run))
     return {row[0]: row[1] for row in session.execute(query.group_by(RedecisionItem.action))}
 
 
 def count_disconnecting(session: Session, run: Redecision) -> int:
     """Of those where a step of what the NAS is asked is a Disconnect."""
-    query = select(func.count()).select_from(RedecisionItem).where(_of(run), RedecisionItem.may_disconnect)
+    query = select(func.count()).select_from(RedecisionItem).where(_items_of_run(run), RedecisionItem.may_disconnect)
     return session.scalar(query) or 0
 
 
-def leave_alike(session: Session, run: Redecision, older: Redecision) -> int:
+def leave_alike_to_older(session: Session, run: Redecision, older: Redecision) -> int:
     """What `older` has found and not got answers to, and `run` has found just so, stays with `older`, and nothing else
     of what it has not sent; returns how much."""
     waiting = select(CoaRequest.session_row).where(
@@ -194,7 +194,7 @@ def leave_alike(session: Session, run: Redecision, older: Redecision) -> int:
         CoaRequest.redecision_id == older.id,
         CoaRequest.state.in_(WAITING),
     )
-    # No more than the pace lets wait (nac.redecisions.sending).
+    # No more than the pace lets wait (nac.redecisions.dispatch).
     given = {"tenant": run.tenant_id, "waiting": list(session.scalars(waiting))}
     session.execute(_withdraw_unlike, given | {"run": older.id, "other": run.id})
     result = session.execute(_leave_alike, given | {"run": run.id, "other": older.id})
@@ -202,21 +202,21 @@ def leave_alike(session: Session, run: Redecision, older: Redecision) -> int:
     return result.rowcount
 
 
-def to_come_alike(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
+def find_alike_to_send(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
     """Those of these sessions of which a run that is to be sent has found just what is judged now."""
     to_come = Redecision.state.in_(("waiting", "sending"))
-    found = _items_about(session, tenant_id, to_come, RedecisionItem.state == "found", judgements)
+    found = _list_items_about(session, tenant_id, to_come, RedecisionItem.state == "found", judgements)
     return {session_row for _, session_row, is_alike in found if is_alike}
 
 
-def held_back(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
+def find_held_back(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
     """Those of these sessions of which a run that a person has stopped had found just what is judged now.
 
     What is judged otherwise is held back no more, also when it comes to be as it was.
     """
     item = RedecisionItem
     kept = (item.state != "settled") & item.released.is_(False)
-    found = _items_about(session, tenant_id, Redecision.holds.is_(True), kept, judgements)
+    found = _list_items_about(session, tenant_id, Redecision.holds.is_(True), kept, judgements)
     by_run: defaultdict[int, list[int]] = defaultdict(list)
     for run_id, session_row, is_alike in found:
         if not is_alike:
@@ -226,7 +226,7 @@ def held_back(session: Session, tenant_id: TenantId, judgements: Sequence[Judgem
     return {session_row for _, session_row, is_alike in found if is_alike}
 
 
-def _items_about(
+def _list_items_about(
     session: Session,
     tenant_id: TenantId,
     which: ColumnElement[bool],
@@ -242,7 +242,9 @@ def _items_about(
     if not runs:
         return []
     item = RedecisionItem
-    query = select(item.redecision_id, item.session_row, item.action, *(getattr(item, name) for name in _AFTER)).where(
+    query = select(
+        item.redecision_id, item.session_row, item.action, *(getattr(item, name) for name in _AFTER_COLUMNS)
+    ).where(
         item.tenant_id == tenant_id,
         item.redecision_id == any_(cast(list(runs), ARRAY(BigInteger))),
         item.session_row == any_(cast(list(judged), ARRAY(BigInteger))),
@@ -257,7 +259,7 @@ def lock_waiting(session: Session, tenant_id: TenantId) -> Sequence[Redecision]:
     return session.scalars(query).all()
 
 
-def settle(session: Session, run: Redecision, rows: Collection[int]) -> int:
+def settle_items(session: Session, run: Redecision, rows: Collection[int]) -> int:
     """What it found of these sessions is needed no more; returns of how many it had found something."""
     unsent = RedecisionItem.state == "found"
     result = session.execute(_update_items(run.tenant_id, run.id, rows).where(unsent).values(state="settled"))
@@ -286,7 +288,7 @@ def _item_result(judgement: Judgement) -> tuple[str, ...]:
 
 def count_states(session: Session, run: Redecision) -> dict[str, int]:
     """Of its items, by state."""
-    query = select(RedecisionItem.state, func.count()).where(_of(run))
+    query = select(RedecisionItem.state, func.count()).where(_items_of_run(run))
     return {row[0]: row[1] for row in session.execute(query.group_by(RedecisionItem.state))}
 
 
@@ -298,7 +300,7 @@ def count_requests(session: Session, run: Redecision) -> dict[str, int]:
     return {row[0]: row[1] for row in session.execute(query.group_by(CoaRequest.state))}
 
 
-def waiting_at_nases(session: Session, tenant_id: TenantId) -> dict[str, int]:
+def count_waiting_by_nas(session: Session, tenant_id: TenantId) -> dict[str, int]:
     """Requests that follow from re-decisions and have not ended, by NAS (`sessions.nas_key`)."""
     query = select(CoaRequest.nas_key, func.count()).where(
         CoaRequest.tenant_id == tenant_id,
@@ -308,11 +310,13 @@ def waiting_at_nases(session: Session, tenant_id: TenantId) -> dict[str, int]:
     return {row[0]: row[1] for row in session.execute(query.group_by(CoaRequest.nas_key))}
 
 
-def found_items(session: Session, run: Redecision, *, busy: Collection[str], limit: int) -> Sequence[RedecisionItem]:
+def list_found_items(
+    session: Session, run: Redecision, *, busy: Collection[str], limit: int
+) -> Sequence[RedecisionItem]:
     query = (
         select(RedecisionItem)
         .where(
-            _of(run),
+            _items_of_run(run),
             RedecisionItem.state == "found",
             RedecisionItem.nas_key != all_(cast(list(busy), ARRAY(Text))),
         )
@@ -322,33 +326,37 @@ def found_items(session: Session, run: Redecision, *, busy: Collection[str], lim
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
-def has_found(session: Session, run: Redecision) -> bool:
-    found = select(RedecisionItem).where(_of(run), RedecisionItem.state == "found")
+def has_found_items(session: Session, run: Redecision) -> bool:
+    found = select(RedecisionItem).where(_items_of_run(run), RedecisionItem.state == "found")
     return bool(session.scalar(select(found.exists())))
 
 
 def withdraw_items(session: Session, run: Redecision) -> None:
-    session.execute(update(RedecisionItem).where(_of(run), RedecisionItem.state == "found").values(state="withdrawn"))
+    session.execute(
+        update(RedecisionItem).where(_items_of_run(run), RedecisionItem.state == "found").values(state="withdrawn")
+    )
 
 
-def found_of(session: Session, run: Redecision) -> Iterator[Found]:
+def iter_found_changes(session: Session, run: Redecision) -> Iterator[CountedChange]:
     """What it found, counted by PostgreSQL, with an example of each."""
     item = RedecisionItem
     before = item.before_verdict, item.before_rule, item.before_vlan, item.before_monitored
     after = item.after_verdict, item.after_rule, item.after_vlan, item.after_monitored
     alike = (item.action, item.nas, item.site, item.after_reason, *before, *after)
-    query = select(*alike, func.count(), func.min(item.session_row)).where(_of(run))
+    query = select(*alike, func.count(), func.min(item.session_row)).where(_items_of_run(run))
     counted = session.execute(query.group_by(*alike)).all()
     firsts = cast([row[-1] for row in counted], ARRAY(BigInteger))
-    named = select(item).where(_of(run), item.session_row == any_(firsts))
+    named = select(item).where(_items_of_run(run), item.session_row == any_(firsts))
     examples = {row.session_row: row for row in session.scalars(named)}
     for action, nas, site, reason, *told, sessions, first in counted:
         example = examples[first]
-        change = Change(action, Answer(*told[:4]), Answer(*told[4:]), reason)
-        yield Found(change, nas, site, sessions, (Example(first, example.mac or "", example.identity, example.nas),))
+        change = AnswerChange(action, ComparedAnswer(*told[:4]), ComparedAnswer(*told[4:]), reason)
+        yield CountedChange(
+            change, nas, site, sessions, (SessionExample(first, example.mac or "", example.identity, example.nas),)
+        )
 
 
-def ended_with_items(session: Session, tenant_id: TenantId, before: datetime, limit: int) -> Sequence[Redecision]:
+def list_ended_with_items(session: Session, tenant_id: TenantId, before: datetime, limit: int) -> Sequence[Redecision]:
     """Runs that were over then and whose items are still there, the oldest first."""
     query = select(Redecision).where(
         Redecision.tenant_id == tenant_id,
@@ -360,7 +368,7 @@ def ended_with_items(session: Session, tenant_id: TenantId, before: datetime, li
 
 
 def delete_items(session: Session, run: Redecision) -> int:
-    result = session.execute(delete(RedecisionItem).where(_of(run)))
+    result = session.execute(delete(RedecisionItem).where(_items_of_run(run)))
     assert isinstance(result, CursorResult)
     return result.rowcount
 

@@ -15,27 +15,27 @@ from nac.ids import TenantId
 from nac.models import Redecision
 from nac.models.redecision import RedecisionState
 from nac.policies import service as policies
-from nac.redecisions import ending, reading, repository, running
-from nac.redecisions.found import found_row
-from nac.redecisions.judging import Judge
-from nac.redecisions.reading import PAGE
+from nac.redecisions import completion, live_sessions, repository, runner
+from nac.redecisions.judgement import Judge
+from nac.redecisions.live_sessions import PAGE_ROWS
 from nac.redecisions.repository import ORDERS as ORDERS
-from nac.redecisions.settings import Settings, set_settings, settings_of
-from nac.redecisions.tallies import Tallies
+from nac.redecisions.run_results import results_row
+from nac.redecisions.settings import TenantRedecisionSettings, get_settings, update_settings
+from nac.redecisions.tallies import RedecisionTallies
 
 __all__ = [
-    "Preview",
     "RedecisionNotFound",
-    "approve",
+    "RedecisionPreview",
+    "approve_redecision",
+    "get_settings",
     "list_redecisions",
-    "preview",
+    "preview_redecision",
     "redecision_row",
-    "require",
-    "set_settings",
-    "settings_of",
-    "short_row",
-    "start",
-    "stop",
+    "require_redecision",
+    "start_redecision",
+    "stop_redecision",
+    "summary_row",
+    "update_settings",
 ]
 
 
@@ -44,35 +44,37 @@ class RedecisionNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
-    tallies: Tallies
+class RedecisionPreview:
+    tallies: RedecisionTallies
     # More disconnects than may go without approval, those of the last hour included.
     over_ceiling: bool
-    settings: Settings
+    settings: TenantRedecisionSettings
 
 
-def preview(session: Session, *, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None) -> Preview:
+def preview_redecision(
+    session: Session, *, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None
+) -> RedecisionPreview:
     """What would be asked of NASes if `drafts` (documents by policy) were in force; without any, as things are now.
 
     Reads every live session, a page at a time, and writes nothing. Raises InvalidPolicy.
     """
     for document in (drafts or {}).values():
         policies.check_document(session, tenant_id=tenant_id, document=document, refuse_unreachable=False)
-    tallies = Tallies()
+    tallies = RedecisionTallies()
     judge = Judge(session, tenant_id, drafts)
     cursor = None
-    while page := reading.read_page(session, tenant_id, cursor):
+    while page := live_sessions.read_page(session, tenant_id, cursor):
         tallies.add_judgements(judge.judge(page, at=epoch_seconds()))
         cursor = page[-1].started_at, page[-1].id
-        if len(page) < PAGE:
+        if len(page) < PAGE_ROWS:
             break
-    settings = settings_of(session, tenant_id=tenant_id)
+    settings = get_settings(session, tenant_id=tenant_id)
     cut = tallies.may_disconnect
-    total = cut + ending.disconnected_lately(session, tenant_id)
-    return Preview(tallies, cut > 0 and total > settings.ceiling(tallies.sessions), settings)
+    total = cut + completion.count_recent_disconnects(session, tenant_id)
+    return RedecisionPreview(tallies, cut > 0 and total > settings.compute_ceiling(tallies.sessions), settings)
 
 
-def start(session: Session, *, actor: str, tenant_id: TenantId) -> Redecision:
+def start_redecision(session: Session, *, actor: str, tenant_id: TenantId) -> Redecision:
     """Have the worker look at every live session now, and send what differs, whatever the tenant's mode.
 
     More disconnects than the ceiling wait for approval all the same. Raises Conflict where one is at work.
@@ -85,14 +87,14 @@ def start(session: Session, *, actor: str, tenant_id: TenantId) -> Redecision:
             remedy=f"See it: ./admit redecide show {at_work.id}",
         )
     repository.release_stopped(session, tenant_id)
-    run = running.begin(session, tenant_id=tenant_id, cause="asked for", asked_by=actor, sends=True)
+    run = runner.create_run(session, tenant_id=tenant_id, cause="asked for", asked_by=actor, sends=True)
     _audit(session, actor, run, "start", {})
     return run
 
 
-def approve(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> Redecision:
+def approve_redecision(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> Redecision:
     """Send what a run that waits has found. Raises RedecisionNotFound, and Conflict where it does not wait."""
-    run = require(session, tenant_id=tenant_id, number=number, lock=True)
+    run = require_redecision(session, tenant_id=tenant_id, number=number, lock=True)
     if run.state != "waiting":
         raise Conflict(f"Re-decision {number} does not wait: it is {run.state}.", place="redecision")
     before = {"state": run.state, "waits_for": run.waits_for}
@@ -102,22 +104,22 @@ def approve(session: Session, *, actor: str, tenant_id: TenantId, number: int) -
     return run
 
 
-def stop(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> int:
+def stop_redecision(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> int:
     """Nothing more of it is sent; returns how many requests that were queued are withdrawn.
 
     What NASes have done already is not undone. Raises RedecisionNotFound, and Conflict where it is over.
     """
-    run = require(session, tenant_id=tenant_id, number=number, lock=True)
+    run = require_redecision(session, tenant_id=tenant_id, number=number, lock=True)
     waits = repository.count_requests(session, run)
-    if run.state not in repository.OPEN and not (waits.get("queued") or waits.get("sending")):
+    if run.state not in repository.OPEN_STATES and not (waits.get("queued") or waits.get("sending")):
         raise Conflict(f"Re-decision {number} is over: it is {run.state}.", place="redecision")
     before = {"state": run.state}
-    withdrawn = ending.stop(session, run, f"Stopped by {actor}.")
+    withdrawn = completion.stop_run(session, run, f"Stopped by {actor}.")
     _audit(session, actor, run, "stop", before, withdrawn=withdrawn)
     return withdrawn
 
 
-def require(session: Session, *, tenant_id: TenantId, number: int, lock: bool = False) -> Redecision:
+def require_redecision(session: Session, *, tenant_id: TenantId, number: int, lock: bool = False) -> Redecision:
     """Raises RedecisionNotFound."""
     run = repository.get(session, tenant_id, number, lock=lock)
     if run is None:
@@ -134,7 +136,7 @@ def list_redecisions(
     return repository.list_page(session, tenant_id, span=span or ORDERS.first(), states=states)
 
 
-def short_row(run: Redecision) -> dict[str, Any]:
+def summary_row(run: Redecision) -> dict[str, Any]:
     return {
         "id": run.id,
         "began": run.created_at.isoformat(),
@@ -155,8 +157,8 @@ def short_row(run: Redecision) -> dict[str, Any]:
 def redecision_row(session: Session, run: Redecision) -> dict[str, Any]:
     """With what it found, and how far that was sent."""
     return {
-        **short_row(run),
-        **found_row(session, run),
+        **summary_row(run),
+        **results_row(session, run),
         "cannot_be_redecided": dict(run.undecidable),
         "asked_by": run.asked_by,
         "detail": run.detail,

@@ -10,10 +10,10 @@ from nac.audit import service as audit
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import RedecisionSettings, Tenant
-from nac.models.redecision import MODES, RedecisionMode
+from nac.models.redecision import REDECISION_MODES, RedecisionMode
 
 # So few disconnects never wait for a person: a single device must be off the network when somebody says so.
-FLOOR = 10
+MIN_CEILING = 10
 _BOUNDS = {
     "per_second": (1, 500),
     "ceiling_percent": (0, 100),
@@ -23,7 +23,7 @@ _BOUNDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TenantRedecisionSettings:
     """As nac.models.RedecisionSettings; the defaults hold where a tenant has said nothing.
 
     What people put in force is meant for those who are in as well, so the default is to send; a change that would cut
@@ -36,25 +36,31 @@ class Settings:
     ceiling_sessions: int = 1_000
     every_minutes: int = 0
 
-    def ceiling(self, live: int) -> int:
+    def compute_ceiling(self, live: int) -> int:
         """How many of `live` sessions may be disconnected without anybody's word, with those of the last hour.
 
         100 per cent is no share at all: what was asked before counts too, and would be beyond it.
         """
         share = self.ceiling_sessions if self.ceiling_percent == 100 else live * self.ceiling_percent // 100
-        return max(FLOOR, min(self.ceiling_sessions, share))
+        return max(MIN_CEILING, min(self.ceiling_sessions, share))
 
 
-def settings_of(session: Session, *, tenant_id: TenantId, lock: bool = False) -> Settings:
+def get_settings(session: Session, *, tenant_id: TenantId, lock: bool = False) -> TenantRedecisionSettings:
     """`lock` keeps them, and that there are none, until the transaction ends."""
     if lock:
         session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     query = select(RedecisionSettings).where(RedecisionSettings.tenant_id == tenant_id)
     row = session.scalar(query.execution_options(populate_existing=True))
-    return Settings() if row is None else Settings(**{each.name: getattr(row, each.name) for each in fields(Settings)})
+    return (
+        TenantRedecisionSettings()
+        if row is None
+        else TenantRedecisionSettings(
+            **{each.name: getattr(row, each.name) for each in fields(TenantRedecisionSettings)}
+        )
+    )
 
 
-def set_settings(
+def update_settings(
     session: Session,
     *,
     actor: str,
@@ -64,7 +70,7 @@ def set_settings(
     ceiling_percent: int | None = None,
     ceiling_sessions: int | None = None,
     every_minutes: int | None = None,
-) -> Settings:
+) -> TenantRedecisionSettings:
     """None leaves a setting as it is. Raises InvalidInput that names every mistake."""
     given = {
         "mode": mode,
@@ -74,13 +80,13 @@ def set_settings(
         "every_minutes": every_minutes,
     }
     changes = {name: value for name, value in given.items() if value is not None}
-    if mistakes := [sentence for name, value in changes.items() if (sentence := _mistake(name, value))]:
+    if mistakes := [sentence for name, value in changes.items() if (sentence := _find_mistake(name, value))]:
         raise InvalidInput(" ".join(mistakes), place=", ".join(changes))
-    before = settings_of(session, tenant_id=tenant_id, lock=True)
+    before = get_settings(session, tenant_id=tenant_id, lock=True)
     if changes:
         row = insert(RedecisionSettings).values(tenant_id=tenant_id, **changes)
         session.execute(row.on_conflict_do_update(index_elements=["tenant_id"], set_=changes))
-    after = settings_of(session, tenant_id=tenant_id)
+    after = get_settings(session, tenant_id=tenant_id)
     if after != before:
         audit.append(
             session,
@@ -94,9 +100,9 @@ def set_settings(
     return after
 
 
-def _mistake(name: str, value: object) -> str:
+def _find_mistake(name: str, value: object) -> str:
     if name == "mode":
-        return "" if value in MODES else f"{value!r} is no mode: use {', '.join(MODES)}."
+        return "" if value in REDECISION_MODES else f"{value!r} is no mode: use {', '.join(REDECISION_MODES)}."
     least, most = _BOUNDS[name]
     never = name == "every_minutes" and value == 0
     if never or (isinstance(value, int) and least <= value <= most):

@@ -6,23 +6,23 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from nac.mac import display_mac
-from nac.policies.differences import Answer
-from nac.redecisions.judging import Judgement
+from nac.policies.differences import ComparedAnswer
+from nac.redecisions.judgement import Judgement
 
-EXAMPLES = 3
+EXAMPLES_PER_CHANGE = 3
 # More than a person reads: the smallest are left out.
 MAX_LISTED = 200
 
 
-class Change(NamedTuple):
+class AnswerChange(NamedTuple):
     action: str
-    before: Answer
-    after: Answer
+    before: ComparedAnswer
+    after: ComparedAnswer
     # A code of nac.reasons.
     reason: str
 
 
-class Example(NamedTuple):
+class SessionExample(NamedTuple):
     # `sessions.id`
     session: int
     # 12 hex digits or "".
@@ -31,18 +31,18 @@ class Example(NamedTuple):
     nas: str
 
 
-class Found(NamedTuple):
+class CountedChange(NamedTuple):
     """So many sessions that are alike in all that is counted."""
 
-    change: Change
+    change: AnswerChange
     nas: str
     site: str
     sessions: int
-    examples: Sequence[Example]
+    examples: Sequence[SessionExample]
 
 
 @dataclass(slots=True)
-class Tallies:
+class RedecisionTallies:
     sessions: int = 0
     unchanged: int = 0
     # Their NASes are being asked about them, or have just done what they were asked.
@@ -55,8 +55,8 @@ class Tallies:
     # By name of NAS or site, and action.
     nases: Counter[tuple[str, str]] = field(default_factory=Counter)
     sites: Counter[tuple[str, str]] = field(default_factory=Counter)
-    changes: Counter[Change] = field(default_factory=Counter)
-    examples: defaultdict[Change, list[Example]] = field(default_factory=lambda: defaultdict(list))
+    changes: Counter[AnswerChange] = field(default_factory=Counter)
+    examples: defaultdict[AnswerChange, list[SessionExample]] = field(default_factory=lambda: defaultdict(list))
 
     def add_judgements(self, judgements: Iterable[Judgement]) -> None:
         for each in judgements:
@@ -68,30 +68,30 @@ class Tallies:
             elif not each.action:
                 self.unchanged += 1
             else:
-                example = Example(each.live.id, each.live.mac, each.live.identity, each.nas)
-                change = Change(each.action, each.before, each.after, each.reason)
+                example = SessionExample(each.live.id, each.live.mac, each.live.identity, each.nas)
+                change = AnswerChange(each.action, each.before, each.after, each.reason)
                 self.may_disconnect += each.may_disconnect
-                self.add(Found(change, each.nas, each.site, 1, (example,)))
+                self.add(CountedChange(change, each.nas, each.site, 1, (example,)))
 
-    def add(self, found: Found) -> None:
+    def add(self, found: CountedChange) -> None:
         self.actions[found.change.action] += found.sessions
         self.nases[found.nas, found.change.action] += found.sessions
         self.sites[found.site, found.change.action] += found.sessions
         self.changes[found.change] += found.sessions
         examples = self.examples[found.change]
-        examples.extend(found.examples[: EXAMPLES - len(examples)])
+        examples.extend(found.examples[: EXAMPLES_PER_CHANGE - len(examples)])
 
     def row(self) -> dict[str, Any]:
         """For JSON; the largest first, MAX_LISTED of each at most."""
         return {
             "disconnects": self.actions["disconnect"],
             "reauthentications": self.actions["reauthenticate"],
-            "nases": _by_action(self.nases, "nas"),
-            "sites": _by_action(self.sites, "site"),
+            "nases": _rows_by_action(self.nases, "nas"),
+            "sites": _rows_by_action(self.sites, "site"),
             "changes": [self._change_row(change, count) for change, count in self.changes.most_common(MAX_LISTED)],
         }
 
-    def _change_row(self, change: Change, count: int) -> dict[str, Any]:
+    def _change_row(self, change: AnswerChange, count: int) -> dict[str, Any]:
         return {
             "action": change.action,
             "sessions": count,
@@ -104,11 +104,11 @@ class Tallies:
         }
 
 
-def _answer_row(answer: Answer) -> dict[str, Any]:
+def _answer_row(answer: ComparedAnswer) -> dict[str, Any]:
     return {"verdict": answer.verdict, "rule": answer.rule_id, "vlan": answer.vlan, "text": str(answer)}
 
 
-def _by_action(counted: Mapping[tuple[str, str], int], what: str) -> list[dict[str, Any]]:
+def _rows_by_action(counted: Mapping[tuple[str, str], int], what: str) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for (name, action), count in counted.items():
         rows.setdefault(name, {what: name, "disconnect": 0, "reauthenticate": 0})[action] += count

@@ -15,7 +15,7 @@ import msgspec
 from nac.replica import files, records
 from nac.replica.files import ReplicaDamaged, ReplicaError
 
-_TYPES: dict[str, type[records.Record]] = {
+_RECORD_TYPES: dict[str, type[records.Record]] = {
     "slots": records.SlotRecord,
     "sites": records.SiteRecord,
     "policies": records.PolicyRecord,
@@ -33,7 +33,7 @@ _TYPES: dict[str, type[records.Record]] = {
     "pool_leases": records.PoolLeaseRecord,
 }
 # CPU time within which a sound replica is read: ten times what it takes. Damage can make LMDB go round in circles.
-_LEAST_CPU_SECONDS, _BYTES_PER_CPU_SECOND = 10, 10 << 20
+_MIN_CPU_SECONDS, _BYTES_PER_CPU_SECOND = 10, 10 << 20
 # A machine or a disk that lets nobody work proves nothing about the replica.
 _TIMEOUT_SECONDS = 120
 
@@ -67,7 +67,7 @@ def _read_all(directory: Path) -> None:
     environment = files.open_environment(path, readonly=True)
     databases = files.open_databases(environment, path)
     with environment.begin(buffers=True) as transaction:
-        for name, kind in _TYPES.items():
+        for name, kind in _RECORD_TYPES.items():
             decode = msgspec.msgpack.Decoder(kind).decode
             found, counted = 0, transaction.stat(databases[name])["entries"]
             for _, value in transaction.cursor(db=databases[name]):
@@ -81,7 +81,7 @@ def _read_all(directory: Path) -> None:
 
 def _limit_cpu(data: Path) -> None:
     """Beyond it the kernel ends this process, which `check_replica` takes for damage."""
-    seconds = _LEAST_CPU_SECONDS + data.stat().st_size // _BYTES_PER_CPU_SECOND
+    seconds = _MIN_CPU_SECONDS + data.stat().st_size // _BYTES_PER_CPU_SECOND
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 

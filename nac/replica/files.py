@@ -44,7 +44,7 @@ def current_generation(directory: Path) -> str:
     return name if name.isdecimal() else ""
 
 
-def new_generation(directory: Path) -> str:
+def create_generation(directory: Path) -> str:
     newest = max((int(name) for name in _generations(directory)), default=0)
     generation = f"{max(epoch_microseconds(), newest + 1):020d}"
     (directory / generation).mkdir(mode=0o750)
@@ -59,10 +59,10 @@ def publish_generation(directory: Path, generation: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     fresh.rename(directory / CURRENT)
-    remove_generations(directory, keep=generation)
+    delete_generations(directory, keep=generation)
 
 
-def remove_generations(directory: Path, *, keep: str) -> None:
+def delete_generations(directory: Path, *, keep: str) -> None:
     for name in _generations(directory):
         if name != keep:
             shutil.rmtree(directory / name, ignore_errors=True)

@@ -198,7 +198,7 @@ class UserRecord(Record, frozen=True, array_like=True):
     # For MS-CHAP alone: 32 hex digits of MD4(password), sealed with the cell's key, b"" where the user may not use it.
     sealed_nt_hash: bytes = b""
 
-    def is_out(self, now_seconds: int) -> bool:
+    def is_disabled_or_expired(self, now_seconds: int) -> bool:
         """Blocked, or past its end."""
         return self.disabled or 0 < self.valid_until <= now_seconds
 
@@ -242,7 +242,7 @@ class SessionCountRecord(Record, frozen=True, array_like=True):
 
 class PoolRecord(Record, frozen=True, array_like=True):
     pool_id: str
-    # nac.pools.extent.Kind
+    # nac.pools.extent.PoolKind
     kind: str
     # deny | without
     when_empty: str

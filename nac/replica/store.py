@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 # How long a reader may go on with a generation that was replaced.
-_LOOK_SECONDS = 0.2
+_REFRESH_SECONDS = 0.2
 
 _decode_slot = msgspec.msgpack.Decoder(SlotRecord).decode
 _decode_site = msgspec.msgpack.Decoder(SiteRecord).decode
@@ -103,12 +103,12 @@ class ReplicaReader:
             if time.monotonic() < self._look_at:
                 return
             try:
-                self._change_over()
+                self._switch_generation()
             finally:
                 # Only now: whoever comes while the first one opens the replica must wait for it at the lock.
-                self._look_at = time.monotonic() + _LOOK_SECONDS
+                self._look_at = time.monotonic() + _REFRESH_SECONDS
 
-    def _change_over(self) -> None:
+    def _switch_generation(self) -> None:
         name = files.current_generation(self._directory)
         if not name or (self._opened is not None and self._opened.name == name):
             return

@@ -54,13 +54,13 @@ class ReplicaWriter:
         self._directory = Path(directory)
         self._directory.mkdir(parents=True, exist_ok=True)
         self._map_bytes = map_size_bytes
-        self._owner = _own(self._directory)
+        self._owner = _lock_directory(self._directory)
         try:
             self._generation = files.current_generation(self._directory) if not fresh else ""
-            files.remove_generations(self._directory, keep=files.current_generation(self._directory))
+            files.delete_generations(self._directory, keep=files.current_generation(self._directory))
             self._published = bool(self._generation)
             if not self._generation:
-                self._generation = files.new_generation(self._directory)
+                self._generation = files.create_generation(self._directory)
             self._open()
         except BaseException:
             os.close(self._owner)
@@ -74,25 +74,25 @@ class ReplicaWriter:
 
     def begin(self) -> "WriteBatch":
         # A reader that was killed holds its snapshot's pages until its slot is cleared.
-        with _told_as_ours():
+        with _translate_lmdb_errors():
             self._environment.reader_check()
         return WriteBatch(self, self._environment, self._databases)
 
     def rebuild(self) -> None:
         """Go on with a fresh, empty generation; readers change over at its first commit."""
         self._environment.close()
-        self._generation, self._published = files.new_generation(self._directory), False
+        self._generation, self._published = files.create_generation(self._directory), False
         self._open()
 
     def meta(self, name: str) -> str:
         """Empty where it was never set."""
-        with _told_as_ours(), self._environment.begin() as transaction:
+        with _translate_lmdb_errors(), self._environment.begin() as transaction:
             value = transaction.get(name.encode(), db=self._databases["meta"])
         return "" if value is None else value.decode()
 
     def slots(self) -> dict[int, SlotRecord]:
         """The slots that hold a tenant."""
-        with _told_as_ours(), self._environment.begin() as transaction:
+        with _translate_lmdb_errors(), self._environment.begin() as transaction:
             return _slots(transaction, self._databases)
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class WriteBatch:
         self._cleared: dict[str, dict[bytes, bytes]] = {}
 
     def __enter__(self) -> Self:
-        with _told_as_ours():
+        with _translate_lmdb_errors():
             self._transaction = self._environment.begin(write=True)
             try:
                 self._transaction.put(b"format", str(FORMAT).encode(), db=self._databases["meta"])
@@ -144,9 +144,9 @@ class WriteBatch:
         if error is not None:
             self._transaction.abort()
             if isinstance(error, lmdb.Error):
-                raise _translated(error) from error
+                raise _translate_error(error) from error
             return
-        with _told_as_ours():
+        with _translate_lmdb_errors():
             self._transaction.commit()  # house: allow commit -- LMDB's transaction, no session
         self._writer.committed()
 
@@ -324,7 +324,7 @@ def _slots(transaction: lmdb.Transaction, databases: files.Databases) -> dict[in
         return {keys.unpack_slot(key)[0]: decode(value) for key, value in cursor}
 
 
-def _own(directory: Path) -> int:
+def _lock_directory(directory: Path) -> int:
     descriptor = os.open(directory / "writer.lock", os.O_RDWR | os.O_CREAT, 0o640)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -335,14 +335,14 @@ def _own(directory: Path) -> int:
 
 
 @contextmanager
-def _told_as_ours() -> Iterator[None]:
+def _translate_lmdb_errors() -> Iterator[None]:
     try:
         yield
     except lmdb.Error as exc:
-        raise _translated(exc) from exc
+        raise _translate_error(exc) from exc
 
 
-def _translated(error: lmdb.Error) -> files.ReplicaError:
+def _translate_error(error: lmdb.Error) -> files.ReplicaError:
     if isinstance(error, lmdb.MapFullError | lmdb.DiskError):
         return ReplicaFull(f"no room for the replica: {error}")
     return files.ReplicaDamaged(f"the replica is broken: {error}")

@@ -22,11 +22,11 @@ def first_kept_day(sizes: Mapping[date, int], *, since: date, budget: int) -> da
     return first
 
 
-def total(sizes: Mapping[date, int], *, since: date) -> int:
+def sum_bytes(sizes: Mapping[date, int], *, since: date) -> int:
     return sum(size for day, size in sizes.items() if day >= since)
 
 
-def exceeded_on(sizes: Mapping[date, int], *, today: date, days: int, budget: int) -> date | None:
+def predict_exceeded_day(sizes: Mapping[date, int], *, today: date, days: int, budget: int) -> date | None:
     """When what is kept for `days` outgrows `budget` at the rate of the last week; None where it does not.
 
     Each day brings as many bytes as those days did on average, and takes the oldest day along.
@@ -34,7 +34,7 @@ def exceeded_on(sizes: Mapping[date, int], *, today: date, days: int, budget: in
     recent = [sizes.get(today - n * _DAY, 0) for n in range(1, _GROWTH_DAYS + 1)]
     known = [day for day in sizes if day < today]
     growth = sum(recent) / min(_GROWTH_DAYS, max(1, (today - min(known)).days)) if known else 0.0
-    kept = float(total(sizes, since=today - days * _DAY))
+    kept = float(sum_bytes(sizes, since=today - days * _DAY))
     for ahead in range(days + 1):
         if kept > budget:
             return today + ahead * _DAY

@@ -12,62 +12,62 @@ from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.models import RetentionClock
-from nac.retention.terms import WAITING
+from nac.retention.terms import NOTICE_PERIOD
 
 # A turn is every few minutes. After a longer gap, either no worker ran or the clock was set.
-LONGEST_GAP = timedelta(days=1)
+MAX_GAP = timedelta(days=1)
 # What the worker's clock, by which exports are kept, may be apart from the database's.
-MOST_APART = timedelta(minutes=5)
-APART, JUMPED = "retention-clocks-differ", "retention-clock-jumped"
+MAX_CLOCK_SKEW = timedelta(minutes=5)
+CLOCKS_DIFFER, CLOCK_JUMPED = "retention-clocks-differ", "retention-clock-jumped"
 
 
 @dataclass(frozen=True, slots=True)
-class Time:
+class ClockReading:
     now: datetime
     # Else nothing must be deleted because of it.
-    believed: bool
+    is_trusted: bool
 
 
-def tell(*, engine: Engine | None = None) -> Time:
+def read_clock(*, engine: Engine | None = None) -> ClockReading:
     """The time, as admit_worker. Each turn of retention asks; alarms tell why a clock is not believed."""
     with session_scope(PlatformScope(), engine=engine) as session:
         now = _database_now(session)
         row = session.scalar(select(RetentionClock).with_for_update())
         if row is None:
             session.execute(insert(RetentionClock).values(seen_at=now).on_conflict_do_nothing())
-            return Time(now, _agrees(session, now))
-        if now - row.seen_at > LONGEST_GAP:
+            return ClockReading(now, _clocks_agree(session, now))
+        if now - row.seen_at > MAX_GAP:
             alarms.tell(
                 session,
-                code=JUMPED,
+                code=CLOCK_JUMPED,
                 detail=(
                     f"Between two turns of retention the clock went from {row.seen_at:%Y-%m-%d %H:%M} to"
                     f" {now:%Y-%m-%d %H:%M} UTC: it was set, or no worker ran. Nothing is deleted for"
-                    f" {WAITING.days} days. If the time is right: ./admit retention trust-clock"
+                    f" {NOTICE_PERIOD.days} days. If the time is right: ./admit retention trust-clock"
                 ),
                 now=now,
             )
-            row.doubted_until = now + WAITING
-        elif row.doubted_until is not None and not now < row.doubted_until <= now + WAITING:
+            row.doubted_until = now + NOTICE_PERIOD
+        elif row.doubted_until is not None and not now < row.doubted_until <= now + NOTICE_PERIOD:
             # The time is over, or the clock was set back: whatever was wrong is right again.
             row.doubted_until = None
         if row.doubted_until is None:
-            alarms.clear(session, code=JUMPED)
+            alarms.clear(session, code=CLOCK_JUMPED)
         row.seen_at = now
-        agrees = _agrees(session, now)
-        return Time(now, agrees and row.doubted_until is None)
+        agrees = _clocks_agree(session, now)
+        return ClockReading(now, agrees and row.doubted_until is None)
 
 
-def is_believed(session: Session) -> bool:
+def is_clock_trusted(session: Session) -> bool:
     """Whether the last turn of retention believed the clock, and it has gone on since; asked by whoever has no turn."""
     now = _database_now(session)
     row = session.scalar(select(RetentionClock))
     return row is None or (
-        row.doubted_until is None and now - row.seen_at <= LONGEST_GAP and abs(utc_now() - now) <= MOST_APART
+        row.doubted_until is None and now - row.seen_at <= MAX_GAP and abs(utc_now() - now) <= MAX_CLOCK_SKEW
     )
 
 
-def trust(session: Session, *, actor: str) -> None:
+def trust_clock(session: Session, *, actor: str) -> None:
     """A person says that the clock is right, in the platform's scope: the next turn deletes again."""
     row = session.scalar(select(RetentionClock).with_for_update())
     if row is not None and row.doubted_until is not None:
@@ -81,16 +81,16 @@ def trust(session: Session, *, actor: str) -> None:
         row.doubted_until = None
 
 
-def _agrees(session: Session, now: datetime) -> bool:
+def _clocks_agree(session: Session, now: datetime) -> bool:
     apart = utc_now() - now
-    if abs(apart) <= MOST_APART:
-        alarms.clear(session, code=APART)
+    if abs(apart) <= MAX_CLOCK_SKEW:
+        alarms.clear(session, code=CLOCKS_DIFFER)
         return True
     detail = (
         f"The clocks of the worker and of the database are {abs(apart)} apart: nothing is deleted."
         " Have both set by a time service."
     )
-    alarms.tell(session, code=APART, detail=detail, now=now)
+    alarms.tell(session, code=CLOCKS_DIFFER, detail=detail, now=now)
     return False
 
 

@@ -24,7 +24,7 @@ class HoldInForce(Conflict):
     """A hold keeps this from being deleted."""
 
 
-def set_hold(
+def create_hold(
     session: Session,
     *,
     actor: str,
@@ -45,7 +45,7 @@ def set_hold(
         if first_day is not None and last_day is not None and last_day < first_day:
             raise InvalidInput("It ends before it begins.", place="until", remedy="Give a later day.")
     mistakes.refuse()
-    repository.own_holds(session)
+    repository.lock_holds_exclusive(session)
     hold = RetentionHold(
         tenant_id=tenant_id, log=log, first_day=first_day, last_day=last_day, reason=reason, set_by=actor
     )
@@ -62,7 +62,7 @@ def set_hold(
     return hold
 
 
-def require(session: Session, *, tenant_id: TenantId, hold_id: int, lock: bool = False) -> RetentionHold:
+def require_hold(session: Session, *, tenant_id: TenantId, hold_id: int, lock: bool = False) -> RetentionHold:
     """Raises HoldNotFound."""
     hold = repository.get_hold(session, tenant_id, hold_id, lock=lock)
     if hold is None:
@@ -74,7 +74,7 @@ def require(session: Session, *, tenant_id: TenantId, hold_id: int, lock: bool =
 
 def clear_hold(session: Session, *, actor: str, tenant_id: TenantId, hold_id: int) -> RetentionHold:
     """What it kept goes by the settings again, a week later. Raises HoldNotFound, and Conflict where it was cleared."""
-    hold = require(session, tenant_id=tenant_id, hold_id=hold_id, lock=True)
+    hold = require_hold(session, tenant_id=tenant_id, hold_id=hold_id, lock=True)
     if hold.cleared_at is not None:
         raise Conflict(f"Hold {hold_id} was cleared already.", place="hold")
     hold.cleared_at, hold.cleared_by = utc_now(), actor
@@ -90,30 +90,30 @@ def list_holds(
     return repository.list_holds(session, tenant_id, span=span, in_force=in_force)
 
 
-def wait_for_others(session: Session) -> None:
+def lock_holds(session: Session) -> None:
     """To be called before anything of a tenant is locked by whom releases its holds, or sets one."""
-    repository.own_holds(session)
+    repository.lock_holds_exclusive(session)
 
 
-def release_purged(session: Session, *, tenant_id: TenantId) -> None:
+def delete_cleared_holds(session: Session, *, tenant_id: TenantId) -> None:
     """For the tenant's removal, behind `wait_for_others`: raises HoldInForce where one is in force; the others go with
     the tenant."""
-    _refuse(session, tenant_id)
+    _require_none_in_force(session, tenant_id)
     repository.delete_holds(session, tenant_id)
 
 
-def require_none(session: Session, *, tenant_id: TenantId) -> None:
+def require_no_hold(session: Session, *, tenant_id: TenantId) -> None:
     """For what goes in pieces: none is in force, and until the transaction ends none is set. Raises HoldInForce."""
-    repository.share_holds(session)
-    _refuse(session, tenant_id)
+    repository.lock_holds_shared(session)
+    _require_none_in_force(session, tenant_id)
 
 
-def is_held(session: Session, *, tenant_id: TenantId) -> bool:
-    return bool(repository.holds_in_force(session, tenant_id))
+def has_hold(session: Session, *, tenant_id: TenantId) -> bool:
+    return bool(repository.list_holds_in_force(session, tenant_id))
 
 
-def _refuse(session: Session, tenant_id: TenantId) -> None:
-    if in_force := repository.holds_in_force(session, tenant_id):
+def _require_none_in_force(session: Session, tenant_id: TenantId) -> None:
+    if in_force := repository.list_holds_in_force(session, tenant_id):
         raise HoldInForce(
             f"Hold {in_force[0].id} keeps its logs ({in_force[0].reason}).",
             place="tenant",

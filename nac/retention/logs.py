@@ -10,14 +10,14 @@ from typing import Literal, get_args
 LogName = Literal["auth", "accounting", "sessions", "usage", "coa"]
 LOG_NAMES: tuple[LogName, ...] = get_args(LogName)
 # Requests to NASes have no rows that somebody else would want.
-EXPORTED: tuple[LogName, ...] = ("auth", "accounting", "sessions", "usage")
-PARTITIONED: tuple[LogName, ...] = EXPORTED
+EXPORTED_LOGS: tuple[LogName, ...] = ("auth", "accounting", "sessions", "usage")
+PARTITIONED_LOGS: tuple[LogName, ...] = EXPORTED_LOGS
 # Partitions of younger days are still written to.
-LEAST_DAYS = 2
+MIN_DAYS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LogLimits:
     """Days that a tenant may choose, and what it has where it does not; `ceiling_bytes` None for no ceiling."""
 
     floor_days: int
@@ -27,10 +27,10 @@ class Limits:
 
 
 # Sessions and usage are what is billed by: the month before the current one must be there whole.
-DEFAULT_LIMITS: dict[LogName, Limits] = {
-    "auth": Limits(7, 90, 730),
-    "accounting": Limits(7, 90, 730),
-    "sessions": Limits(62, 365, 1825),
-    "usage": Limits(62, 400, 1825),
-    "coa": Limits(7, 90, 365),
+DEFAULT_LIMITS: dict[LogName, LogLimits] = {
+    "auth": LogLimits(7, 90, 730),
+    "accounting": LogLimits(7, 90, 730),
+    "sessions": LogLimits(62, 365, 1825),
+    "usage": LogLimits(62, 400, 1825),
+    "coa": LogLimits(7, 90, 365),
 }

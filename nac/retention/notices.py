@@ -14,18 +14,18 @@ from nac.ids import TenantId
 from nac.models import RetentionHold, RetentionNotice
 from nac.retention import budget, repository
 from nac.retention.plan import LogPlan, TenantPlan
-from nac.retention.terms import UNBOUNDED, WAITING
-from nac.sizes import size_text
+from nac.retention.terms import NOTICE_PERIOD, UNBOUNDED
+from nac.sizes import format_size
 
-ACTOR = "system:retention"
+RETENTION_ACTOR = "system:retention"
 # Of the budget. A notice that stands goes where less is used, so that it does not come and go.
-WARN_AT = 0.8
-CLEAR_BELOW = 0.75
+WARN_SHARE = 0.8
+CLEAR_SHARE = 0.75
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class DueNotice:
     kind: str
     # Since when it holds.
     since: datetime
@@ -33,13 +33,13 @@ class Notice:
     detail: str
 
 
-def refresh(session: Session, plan: TenantPlan, *, now: datetime) -> list[RetentionNotice]:
+def refresh_notices(session: Session, plan: TenantPlan, *, now: datetime) -> list[RetentionNotice]:
     """Write what holds at `now`, in the tenant's scope; returns what is new. Those of before keep their date."""
     new = []
     for log in plan.logs.values():
         if log.has_new_terms:
             repository.store_terms(session, plan.tenant_id, log.log, log.terms)
-        holding = {notice.kind: notice for notice in _due(session, plan.tenant_id, log, now)}
+        holding = {notice.kind: notice for notice in _iter_due(session, plan.tenant_id, log, now)}
         for kind, standing_notice in log.notices.items():
             if kind not in holding:
                 session.execute(
@@ -64,15 +64,15 @@ def refresh(session: Session, plan: TenantPlan, *, now: datetime) -> list[Retent
             )
             if notice.kind not in log.notices or notice.since > log.notices[notice.kind].since:
                 new.append(RetentionNotice(**row))
-                _record(session, plan.tenant_id, log, notice)
+                _audit_notice(session, plan.tenant_id, log, notice)
     return new
 
 
-def _record(session: Session, tenant_id: TenantId, log: LogPlan, notice: Notice) -> None:
+def _audit_notice(session: Session, tenant_id: TenantId, log: LogPlan, notice: DueNotice) -> None:
     after = {"expected_on": notice.expected_on and notice.expected_on.isoformat(), "detail": notice.detail}
     audit.append(
         session,
-        actor=ACTOR,
+        actor=RETENTION_ACTOR,
         action=f"retention.warn-{notice.kind}",
         target=log.log,
         tenant_id=tenant_id,
@@ -80,15 +80,15 @@ def _record(session: Session, tenant_id: TenantId, log: LogPlan, notice: Notice)
     )
 
 
-def _due(session: Session, tenant_id: TenantId, log: LogPlan, now: datetime) -> Iterator[Notice]:
+def _iter_due(session: Session, tenant_id: TenantId, log: LogPlan, now: datetime) -> Iterator[DueNotice]:
     since = {kind: notice.since for kind, notice in log.notices.items()}
     if log.bytes is not None:
-        used = budget.total(log.sizes, since=log.oldest)
-        if used >= (CLEAR_BELOW if "budget" in since else WARN_AT) * log.bytes:
-            yield _of_budget(log, used, log.bytes, since.get("budget", now))
+        used = budget.sum_bytes(log.sizes, since=log.oldest)
+        if used >= (CLEAR_SHARE if "budget" in since else WARN_SHARE) * log.bytes:
+            yield _budget_notice(log, used, log.bytes, since.get("budget", now))
     cleared = [hold for hold in log.holds if hold.cleared_at is not None]
     if log.terms.announced or cleared:
-        yield _of_change(log, cleared)
+        yield _change_notice(log, cleared)
     if log.released is not None:
         jobs = standing.ordered_days(session, tenant_id, log.log)
         late = sorted(
@@ -104,14 +104,14 @@ def _due(session: Session, tenant_id: TenantId, log: LogPlan, now: datetime) -> 
                 f"{len(late)} days wait to be exported before they are deleted, the first is {late[0]}"
                 f"{f': {error}' if error else '.'}"
             )
-            yield Notice("export", since.get("export", now), None, detail)
+            yield DueNotice("export", since.get("export", now), None, detail)
 
 
-def _of_budget(log: LogPlan, used: int, most: int, since: datetime) -> Notice:
-    expected = budget.exceeded_on(log.sizes, today=log.today, days=log.days, budget=most)
-    told = f"{used / most:.0%} of {size_text(most)} are used (estimate)."
+def _budget_notice(log: LogPlan, used: int, most: int, since: datetime) -> DueNotice:
+    expected = budget.predict_exceeded_day(log.sizes, today=log.today, days=log.days, budget=most)
+    told = f"{used / most:.0%} of {format_size(most)} are used (estimate)."
     if expected is None:
-        return Notice("budget", since, None, f"{told} At the present rate nothing is deleted early.")
+        return DueNotice("budget", since, None, f"{told} At the present rate nothing is deleted early.")
     lowered_at = log.terms.parts["bytes"].announced_at
     waited = max(since, lowered_at) if lowered_at else since
     early = max(expected, _in_force_on(waited), log.today)
@@ -119,10 +119,10 @@ def _of_budget(log: LogPlan, used: int, most: int, since: datetime) -> Notice:
     if budget.first_kept_day(log.sizes, since=log.oldest, budget=most) > floor:
         told += f" The last {log.limits.floor_days} days alone are more; these stay."
     detail = f"{told} From {early} on, the oldest days are deleted before their {log.days} days."
-    return Notice("budget", since, early, detail)
+    return DueNotice("budget", since, early, detail)
 
 
-def _of_change(log: LogPlan, cleared: Sequence[RetentionHold]) -> Notice:
+def _change_notice(log: LogPlan, cleared: Sequence[RetentionHold]) -> DueNotice:
     told, dates = [], []
     for hold in cleared:
         assert hold.cleared_at is not None
@@ -138,18 +138,18 @@ def _of_change(log: LogPlan, cleared: Sequence[RetentionHold]) -> Notice:
             + {
                 "days": f"{part.announced} days are kept instead of {before}",
                 "floor": f"a budget spares the last {part.announced} days instead of {before}",
-                "bytes": f"{size_text(part.announced)} are kept instead of {_size(part.value)}",
+                "bytes": f"{format_size(part.announced)} are kept instead of {_format_budget(part.value)}",
                 "export": "days are deleted without having been exported",
             }[name]
         )
     lost = sum(log.is_lost(day) for day in log.sizes)
     detail = f"Less will be kept: {', '.join(told)}. {lost} days that are there now go then."
-    return Notice("change", max(dates), _in_force_on(min(dates)), detail)
+    return DueNotice("change", max(dates), _in_force_on(min(dates)), detail)
 
 
-def _size(budget: int) -> str:
-    return "any number" if budget == UNBOUNDED else size_text(budget)
+def _format_budget(budget: int) -> str:
+    return "any number" if budget == UNBOUNDED else format_size(budget)
 
 
 def _in_force_on(announced_at: datetime) -> date:
-    return (announced_at + WAITING).astimezone(UTC).date()
+    return (announced_at + NOTICE_PERIOD).astimezone(UTC).date()

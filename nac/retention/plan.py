@@ -15,8 +15,8 @@ from nac.exports import standing
 from nac.ids import TenantId
 from nac.models import LogSize, RetentionHold, RetentionNotice, RetentionSetting
 from nac.retention import budget, repository
-from nac.retention.logs import DEFAULT_LIMITS, LOG_NAMES, Limits, LogName
-from nac.retention.terms import WAITING, Terms, Wanted
+from nac.retention.logs import DEFAULT_LIMITS, LOG_NAMES, LogLimits, LogName
+from nac.retention.terms import NOTICE_PERIOD, LogTerms, WantedTerms
 
 _DAY = timedelta(days=1)
 
@@ -25,12 +25,12 @@ _DAY = timedelta(days=1)
 class LogPlan:
     log: LogName
     today: date
-    limits: Limits
+    limits: LogLimits
     # As it was chosen; what of it is in force already, `terms` say.
     days: int
     # None for no budget.
     bytes: int | None
-    terms: Terms
+    terms: LogTerms
     # Whether they are not what is stored of them.
     has_new_terms: bool
     # Of the tenant's own choice; None where it made none.
@@ -63,14 +63,14 @@ class LogPlan:
         """Whether the rows of the day are to be deleted now."""
         return (
             day < self.keep_from
-            and not any(holds(hold, self.log, day) for hold in self.holds)
+            and not any(hold_covers_day(hold, self.log, day) for hold in self.holds)
             and (self.released is None or day in self.released)
         )
 
     def is_lost(self, day: date) -> bool:
         """Whether the day is kept now, and no longer once all that was chosen is in force."""
-        in_force = any(holds(hold, self.log, day) for hold in self.holds if hold.cleared_at is None)
-        kept = day >= self.keep_from or any(holds(hold, self.log, day) for hold in self.holds)
+        in_force = any(hold_covers_day(hold, self.log, day) for hold in self.holds if hold.cleared_at is None)
+        kept = day >= self.keep_from or any(hold_covers_day(hold, self.log, day) for hold in self.holds)
         return kept and not in_force and day < self.wanted_from
 
     def is_early(self, day: date) -> bool:
@@ -85,12 +85,12 @@ class TenantPlan:
     logs: Mapping[LogName, LogPlan]
 
 
-def load(
+def load_plan(
     session: Session,
     *,
     tenant_id: TenantId,
     now: datetime,
-    limits: Mapping[LogName, Limits],
+    limits: Mapping[LogName, LogLimits],
     danger: bool = False,
     instead: Mapping[LogName, RetentionSetting] | None = None,
 ) -> TenantPlan:
@@ -99,18 +99,18 @@ def load(
     `instead` are settings that it might choose.
     """
     today = now.astimezone(UTC).date()
-    stored = {setting.log: setting for setting in repository.settings(session, tenant_id)}
-    keeping = repository.holds_that_keep(session, tenant_id, now)
-    notices = repository.notices(session, tenant_id)
-    sizes = repository.sizes(session, tenant_id)
-    known = repository.terms(session, tenant_id)
+    stored = {setting.log: setting for setting in repository.list_settings(session, tenant_id)}
+    keeping = repository.list_holds_that_keep(session, tenant_id, now)
+    notices = repository.list_notices(session, tenant_id)
+    sizes = repository.list_sizes(session, tenant_id)
+    known = repository.get_terms(session, tenant_id)
     plans = {}
     for log in LOG_NAMES:
         chosen = (instead or {}).get(log, stored.get(log))
-        wanted = _wanted(limits[log], chosen)
+        wanted = _wanted_terms(limits[log], chosen)
         # Of a log that nothing is known of, what is stored was never anything else.
-        terms = known.get(log, Terms.begin(_wanted(limits[log], stored.get(log)))).advance(wanted, now)
-        plans[log] = _plan(
+        terms = known.get(log, LogTerms.begin(_wanted_terms(limits[log], stored.get(log)))).advance(wanted, now)
+        plans[log] = _build_plan(
             log,
             today,
             now,
@@ -125,30 +125,30 @@ def load(
             notices={notice.kind: notice for notice in notices if notice.log == log},
             danger=danger,
         )
-    return TenantPlan(tenant_id, ZoneInfo(repository.time_zone(session, tenant_id)), plans)
+    return TenantPlan(tenant_id, ZoneInfo(repository.get_time_zone(session, tenant_id)), plans)
 
 
-def load_limits(session: Session) -> dict[LogName, Limits]:
+def load_limits(session: Session) -> dict[LogName, LogLimits]:
     """The platform's, in any scope."""
     own = {
-        row.log: Limits(row.floor_days, row.default_days, row.ceiling_days, row.ceiling_bytes)
-        for row in repository.limits(session)
+        row.log: LogLimits(row.floor_days, row.default_days, row.ceiling_days, row.ceiling_bytes)
+        for row in repository.list_limits(session)
     }
     return {log: own.get(log, DEFAULT_LIMITS[log]) for log in LOG_NAMES}
 
 
-def effective_days(limits: Limits, setting: RetentionSetting | None) -> int:
+def effective_days(limits: LogLimits, setting: RetentionSetting | None) -> int:
     asked = setting.days if setting and setting.days is not None else limits.default_days
     return max(limits.floor_days, min(asked, limits.ceiling_days))
 
 
-def effective_bytes(limits: Limits, setting: RetentionSetting | None) -> int | None:
+def effective_bytes(limits: LogLimits, setting: RetentionSetting | None) -> int | None:
     given = [each for each in (setting.bytes if setting else None, limits.ceiling_bytes) if each is not None]
     return min(given, default=None)
 
 
-def _wanted(limits: Limits, setting: RetentionSetting | None) -> Wanted:
-    return Wanted(
+def _wanted_terms(limits: LogLimits, setting: RetentionSetting | None) -> WantedTerms:
+    return WantedTerms(
         days=effective_days(limits, setting),
         floor=limits.floor_days,
         bytes=effective_bytes(limits, setting),
@@ -156,7 +156,7 @@ def _wanted(limits: Limits, setting: RetentionSetting | None) -> Wanted:
     )
 
 
-def holds(hold: RetentionHold, log: str, day: date) -> bool:
+def hold_covers_day(hold: RetentionHold, log: str, day: date) -> bool:
     return (
         hold.log in (None, log)
         and (hold.first_day is None or hold.first_day <= day)
@@ -164,14 +164,14 @@ def holds(hold: RetentionHold, log: str, day: date) -> bool:
     )
 
 
-def _plan(
+def _build_plan(
     log: LogName,
     today: date,
     now: datetime,
-    limits: Limits,
+    limits: LogLimits,
     setting: RetentionSetting | None,
-    wanted: Wanted,
-    terms: Terms,
+    wanted: WantedTerms,
+    terms: LogTerms,
     *,
     is_new: bool,
     sizes: Sequence[LogSize],
@@ -190,7 +190,7 @@ def _plan(
         return max(keep_from, min(fitting, today - floor * _DAY))
 
     warned = notices.get("budget")
-    is_warned = warned is not None and now - warned.since >= WAITING
+    is_warned = warned is not None and now - warned.since >= NOTICE_PERIOD
     in_force = terms.bytes if is_warned else None
     return LogPlan(
         log=log,

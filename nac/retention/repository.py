@@ -20,22 +20,22 @@ from nac.models import (
     Tenant,
 )
 from nac.retention.logs import LogName
-from nac.retention.terms import WAITING, Part, PartName, Terms
+from nac.retention.terms import NOTICE_PERIOD, LogTerms, PartName, TermPart
 
-HOLDS = Orders({"set_at": (RetentionHold.created_at, RetentionHold.id)})
+HOLD_ORDERS = Orders({"set_at": (RetentionHold.created_at, RetentionHold.id)})
 # Who deletes shares it, who sets a hold has it alone: what is being deleted is deleted before the hold is in force.
 _HOLDS_LOCK = func.hashtext("retention_holds")
 
 
-def limits(session: Session) -> Sequence[RetentionLimits]:
+def list_limits(session: Session) -> Sequence[RetentionLimits]:
     return session.scalars(select(RetentionLimits)).all()
 
 
-def settings(session: Session, tenant_id: TenantId) -> Sequence[RetentionSetting]:
+def list_settings(session: Session, tenant_id: TenantId) -> Sequence[RetentionSetting]:
     return session.scalars(select(RetentionSetting).where(RetentionSetting.tenant_id == tenant_id)).all()
 
 
-def setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSetting | None:
+def get_setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSetting | None:
     return session.get(RetentionSetting, (tenant_id, log))
 
 
@@ -51,16 +51,16 @@ def lock_setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSe
     return session.scalars(query.with_for_update().execution_options(populate_existing=True)).one()
 
 
-def terms(session: Session, tenant_id: TenantId) -> dict[LogName, Terms]:
+def get_terms(session: Session, tenant_id: TenantId) -> dict[LogName, LogTerms]:
     """As they were stored last; a log of which nothing is known is left out."""
-    parts: dict[LogName, dict[PartName, Part]] = {}
+    parts: dict[LogName, dict[PartName, TermPart]] = {}
     for row in session.scalars(select(RetentionTerm).where(RetentionTerm.tenant_id == tenant_id)):
         of_log = parts.setdefault(cast("LogName", row.log), {})
-        of_log[cast("PartName", row.part)] = Part(row.value, row.announced, row.announced_at)
-    return {log: Terms(found) for log, found in parts.items()}
+        of_log[cast("PartName", row.part)] = TermPart(row.value, row.announced, row.announced_at)
+    return {log: LogTerms(found) for log, found in parts.items()}
 
 
-def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: Terms) -> None:
+def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: LogTerms) -> None:
     """Its parts; others stay as they are."""
     rows = _term_rows(tenant_id, log, stored)
     if not rows:
@@ -70,13 +70,13 @@ def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: Ter
     session.execute(statement.on_conflict_do_update(constraint="pk_retention_terms", set_=told))
 
 
-def begin_terms(session: Session, tenant_id: TenantId, log: LogName, found: Terms) -> None:
+def create_terms(session: Session, tenant_id: TenantId, log: LogName, found: LogTerms) -> None:
     """Where nothing is known of the log yet."""
     if rows := _term_rows(tenant_id, log, found):
         session.execute(insert(RetentionTerm).values(rows).on_conflict_do_nothing())
 
 
-def _term_rows(tenant_id: TenantId, log: LogName, terms: Terms) -> list[dict[str, object]]:
+def _term_rows(tenant_id: TenantId, log: LogName, terms: LogTerms) -> list[dict[str, object]]:
     return [
         {
             "tenant_id": tenant_id,
@@ -90,39 +90,39 @@ def _term_rows(tenant_id: TenantId, log: LogName, terms: Terms) -> list[dict[str
     ]
 
 
-def count_early(session: Session, tenant_id: TenantId, log: str, day: date, rows: int) -> None:
+def add_early_deletion(session: Session, tenant_id: TenantId, log: str, day: date, rows: int) -> None:
     """So many more of the day went early, by this transaction."""
     statement = insert(EarlyDeletion).values(tenant_id=tenant_id, log=log, day=day, rows=rows)
     more = {"rows": EarlyDeletion.rows + statement.excluded.rows}
     session.execute(statement.on_conflict_do_update(constraint="pk_early_deletions", set_=more))
 
 
-def take_early(session: Session, tenant_id: TenantId, log: str, day: date) -> int:
+def take_early_deletions(session: Session, tenant_id: TenantId, log: str, day: date) -> int:
     """How many of the day went early so far, to be told by this transaction."""
     mine = (EarlyDeletion.tenant_id == tenant_id, EarlyDeletion.log == log, EarlyDeletion.day == day)
     return session.scalar(delete(EarlyDeletion).where(*mine).returning(EarlyDeletion.rows)) or 0
 
 
-def share_holds(session: Session) -> None:
+def lock_holds_shared(session: Session) -> None:
     """Until the transaction ends no hold is set; those that are, are seen by the next statement."""
     session.execute(select(func.pg_advisory_xact_lock_shared(_HOLDS_LOCK)))
 
 
-def own_holds(session: Session) -> None:
+def lock_holds_exclusive(session: Session) -> None:
     """Wait for all who delete; until the transaction ends, nobody does."""
     session.execute(select(func.pg_advisory_xact_lock(_HOLDS_LOCK)))
 
 
-def holds_in_force(session: Session, tenant_id: TenantId) -> Sequence[RetentionHold]:
+def list_holds_in_force(session: Session, tenant_id: TenantId) -> Sequence[RetentionHold]:
     query = select(RetentionHold).where(RetentionHold.tenant_id == tenant_id, RetentionHold.cleared_at.is_(None))
     return session.scalars(query.order_by(RetentionHold.id)).all()
 
 
-def holds_that_keep(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[RetentionHold]:
+def list_holds_that_keep(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[RetentionHold]:
     """Those in force, and those that were cleared too short a time ago for something to go because of that."""
     query = select(RetentionHold).where(
         RetentionHold.tenant_id == tenant_id,
-        or_(RetentionHold.cleared_at.is_(None), RetentionHold.cleared_at > now - WAITING),
+        or_(RetentionHold.cleared_at.is_(None), RetentionHold.cleared_at > now - NOTICE_PERIOD),
     )
     return session.scalars(query.order_by(RetentionHold.id)).all()
 
@@ -134,7 +134,7 @@ def list_holds(
     if in_force is not None:
         cleared = RetentionHold.cleared_at.is_not(None)
         query = query.where(~cleared if in_force else cleared)
-    query = HOLDS[HOLDS.default].sorted(query) if span is None else span.of(query)
+    query = HOLD_ORDERS[HOLD_ORDERS.default].sorted(query) if span is None else span.of(query)
     return session.scalars(query).all()
 
 
@@ -147,20 +147,20 @@ def delete_holds(session: Session, tenant_id: TenantId) -> None:
     session.execute(delete(RetentionHold).where(RetentionHold.tenant_id == tenant_id))
 
 
-def sizes(session: Session, tenant_id: TenantId) -> Sequence[LogSize]:
+def list_sizes(session: Session, tenant_id: TenantId) -> Sequence[LogSize]:
     return session.scalars(select(LogSize).where(LogSize.tenant_id == tenant_id).order_by(LogSize.day)).all()
 
 
-def forget_size(session: Session, tenant_id: TenantId, log: str, day: date) -> None:
+def delete_size(session: Session, tenant_id: TenantId, log: str, day: date) -> None:
     session.execute(delete(LogSize).where(LogSize.tenant_id == tenant_id, LogSize.log == log, LogSize.day == day))
 
 
-def notices(session: Session, tenant_id: TenantId) -> Sequence[RetentionNotice]:
+def list_notices(session: Session, tenant_id: TenantId) -> Sequence[RetentionNotice]:
     query = select(RetentionNotice).where(RetentionNotice.tenant_id == tenant_id)
     return session.scalars(query.order_by(RetentionNotice.log, RetentionNotice.kind)).all()
 
 
-def time_zone(session: Session, tenant_id: TenantId) -> str:
+def get_time_zone(session: Session, tenant_id: TenantId) -> str:
     """Of the tenant's first site; UTC where it has none."""
     query = select(Site.time_zone).join(Tenant, Tenant.default_site_id == Site.id).where(Tenant.id == tenant_id)
     return session.scalar(query) or "UTC"

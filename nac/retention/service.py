@@ -15,34 +15,34 @@ from nac.ids import TenantId
 from nac.models import RetentionLimits, RetentionNotice, RetentionSetting
 from nac.models.export import EXPORT_FORMATS
 from nac.retention import plan, repository
-from nac.retention.logs import DEFAULT_LIMITS, EXPORTED, LEAST_DAYS, LOG_NAMES, Limits, LogName
+from nac.retention.logs import DEFAULT_LIMITS, EXPORTED_LOGS, LOG_NAMES, MIN_DAYS, LogLimits, LogName
 from nac.retention.plan import LogPlan
 from nac.retention.terms import UNBOUNDED
 
 # Less is used up by a day of a small site, and its indexes.
-LEAST_BYTES = 1 << 20
-MOST_DAYS = 36_500
+MIN_BYTES = 1 << 20
+MAX_DAYS = 36_500
 # Of a setting: as the platform has it.
 DEFAULT: Literal["default"] = "default"
-Default = Literal["default"]
+DefaultChoice = Literal["default"]
 
 
-def show(session: Session, *, tenant_id: TenantId) -> Mapping[LogName, LogPlan]:
+def get_log_plans(session: Session, *, tenant_id: TenantId) -> Mapping[LogName, LogPlan]:
     """What is in force now, with sizes, holds and notices."""
     limits = plan.load_limits(session)
-    return plan.load(session, tenant_id=tenant_id, now=utc_now(), limits=limits).logs
+    return plan.load_plan(session, tenant_id=tenant_id, now=utc_now(), limits=limits).logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class RetentionChange:
     """Of a log; None leaves a part as it is. `export_format` "none" ends a standing order."""
 
     log: str
-    days: int | Default | None = None
-    bytes: int | Default | None = None
+    days: int | DefaultChoice | None = None
+    bytes: int | DefaultChoice | None = None
     export_format: str | None = None
 
-    def applied(self, setting: RetentionSetting) -> RetentionSetting:
+    def apply_to(self, setting: RetentionSetting) -> RetentionSetting:
         if self.days is not None:
             setting.days = None if self.days == DEFAULT else self.days
         if self.bytes is not None:
@@ -52,28 +52,28 @@ class Change:
         return setting
 
 
-def foresee(session: Session, *, tenant_id: TenantId, change: Change) -> LogPlan:
+def preview_change(session: Session, *, tenant_id: TenantId, change: RetentionChange) -> LogPlan:
     """What would be, of a change that is not made; nothing is locked. Raises InvalidInput with every mistake."""
     name = _require_valid(session, change)
-    there = repository.setting(session, tenant_id, name)
+    there = repository.get_setting(session, tenant_id, name)
     would_be = RetentionSetting(tenant_id=tenant_id, log=name)
     if there is not None:
         would_be.days, would_be.bytes, would_be.export_format = there.days, there.bytes, there.export_format
     limits = plan.load_limits(session)
-    instead = {name: change.applied(would_be)}
-    return plan.load(session, tenant_id=tenant_id, now=utc_now(), limits=limits, instead=instead).logs[name]
+    instead = {name: change.apply_to(would_be)}
+    return plan.load_plan(session, tenant_id=tenant_id, now=utc_now(), limits=limits, instead=instead).logs[name]
 
 
-def change(session: Session, *, actor: str, tenant_id: TenantId, change: Change) -> LogPlan:
+def update_retention(session: Session, *, actor: str, tenant_id: TenantId, change: RetentionChange) -> LogPlan:
     """Less takes effect a week later. Raises InvalidInput with every mistake."""
     name = _require_valid(session, change)
     setting = repository.lock_setting(session, tenant_id, name)
     # What was promised, where no turn of retention has seen this tenant yet.
-    repository.begin_terms(session, tenant_id, name, show(session, tenant_id=tenant_id)[name].terms.settled())
-    before = _values(setting)
-    change.applied(setting)
+    repository.create_terms(session, tenant_id, name, get_log_plans(session, tenant_id=tenant_id)[name].terms.settled())
+    before = _audit_values(setting)
+    change.apply_to(setting)
     session.flush()
-    after = _values(setting)
+    after = _audit_values(setting)
     if after != before:
         audit.append(
             session,
@@ -84,13 +84,13 @@ def change(session: Session, *, actor: str, tenant_id: TenantId, change: Change)
             before=before,
             after=after,
         )
-    changed = show(session, tenant_id=tenant_id)[name]
+    changed = get_log_plans(session, tenant_id=tenant_id)[name]
     # More is promised from now on. Less is announced by the next turn, when it is told.
     repository.store_terms(session, tenant_id, name, changed.terms.settled())
     return changed
 
 
-def _require_valid(session: Session, change: Change) -> LogName:
+def _require_valid(session: Session, change: RetentionChange) -> LogName:
     mistakes = Mistakes()
     with mistakes.noted():
         name = require_log(change.log)
@@ -107,7 +107,7 @@ def _require_valid(session: Session, change: Change) -> LogName:
 
 
 def list_notices(session: Session, *, tenant_id: TenantId) -> Sequence[RetentionNotice]:
-    return repository.notices(session, tenant_id)
+    return repository.list_notices(session, tenant_id)
 
 
 def require_log(log: str) -> LogName:
@@ -117,7 +117,7 @@ def require_log(log: str) -> LogName:
     raise InvalidInput(f"{log!r} is no log.", place="log", remedy=f"Use {', '.join(LOG_NAMES)}.")
 
 
-def _require_days(days: int | Default | None, limits: Limits) -> None:
+def _require_days(days: int | DefaultChoice | None, limits: LogLimits) -> None:
     if isinstance(days, int) and not limits.floor_days <= days <= limits.ceiling_days:
         raise InvalidInput(
             f"{days} days are not within what the platform allows.",
@@ -126,13 +126,13 @@ def _require_days(days: int | Default | None, limits: Limits) -> None:
         )
 
 
-def _require_bytes(given: int | Default | None, limits: Limits) -> None:
+def _require_bytes(given: int | DefaultChoice | None, limits: LogLimits) -> None:
     if not isinstance(given, int):
         return
-    if given < LEAST_BYTES or given > (limits.ceiling_bytes or 1 << 60):
+    if given < MIN_BYTES or given > (limits.ceiling_bytes or 1 << 60):
         most = f" to {limits.ceiling_bytes}" if limits.ceiling_bytes else " or more"
         raise InvalidInput(
-            f"{given} bytes are no budget here.", place="bytes", remedy=f"Give {LEAST_BYTES}{most}, or none."
+            f"{given} bytes are no budget here.", place="bytes", remedy=f"Give {MIN_BYTES}{most}, or none."
         )
 
 
@@ -141,13 +141,13 @@ def _require_export(given: str | None, log: LogName) -> None:
         raise InvalidInput(
             f"{given!r} is no format.", place="export", remedy=f"Use {', '.join(EXPORT_FORMATS)} or none."
         )
-    if given not in (None, "none") and log not in EXPORTED:
+    if given not in (None, "none") and log not in EXPORTED_LOGS:
         raise InvalidInput(
-            f"The log {log} is not exported.", place="export", remedy=f"These are: {', '.join(EXPORTED)}."
+            f"The log {log} is not exported.", place="export", remedy=f"These are: {', '.join(EXPORTED_LOGS)}."
         )
 
 
-def _values(setting: RetentionSetting) -> dict[str, object]:
+def _audit_values(setting: RetentionSetting) -> dict[str, object]:
     return {
         "days": setting.days,
         "bytes": setting.bytes,
@@ -155,7 +155,7 @@ def _values(setting: RetentionSetting) -> dict[str, object]:
     }
 
 
-def lock(session: Session, *, tenant_id: TenantId, log: LogName) -> None:
+def lock_log_setting(session: Session, *, tenant_id: TenantId, log: LogName) -> None:
     """What the tenant has set of it stays until the transaction ends."""
     repository.lock_setting(session, tenant_id, log)
 
@@ -165,14 +165,14 @@ def lock_limits(session: Session, *, log: LogName) -> None:
     repository.lock_limits(session, log)
 
 
-def show_limits(session: Session) -> dict[LogName, Limits]:
+def get_limits(session: Session) -> dict[LogName, LogLimits]:
     return plan.load_limits(session)
 
 
-def is_less(before: Limits, after: Limits) -> bool:
+def allows_less(before: LogLimits, after: LogLimits) -> bool:
     """Whether some tenant may keep less, or for its budget's sake may lose younger days."""
 
-    def most(limits: Limits) -> int:
+    def most(limits: LogLimits) -> int:
         return limits.ceiling_bytes or UNBOUNDED
 
     return most(after) < most(before) or any(
@@ -180,7 +180,7 @@ def is_less(before: Limits, after: Limits) -> bool:
     )
 
 
-def change_limits(session: Session, *, actor: str, log: str, limits: Limits | None) -> Limits:
+def update_limits(session: Session, *, actor: str, log: str, limits: LogLimits | None) -> LogLimits:
     """The platform's, in its scope; None for those that the product comes with. Less takes effect a week later.
 
     Raises InvalidInput.
@@ -191,7 +191,7 @@ def change_limits(session: Session, *, actor: str, log: str, limits: Limits | No
     if limits is None:
         session.execute(delete(RetentionLimits).where(RetentionLimits.log == name))
     else:
-        require_order(limits)
+        require_ordered_limits(limits)
         values = asdict(limits)
         session.execute(
             insert(RetentionLimits)
@@ -210,15 +210,15 @@ def change_limits(session: Session, *, actor: str, log: str, limits: Limits | No
     return after
 
 
-def require_order(limits: Limits) -> None:
+def require_ordered_limits(limits: LogLimits) -> None:
     """Raises InvalidInput."""
-    if not LEAST_DAYS <= limits.floor_days <= limits.default_days <= limits.ceiling_days <= MOST_DAYS:
+    if not MIN_DAYS <= limits.floor_days <= limits.default_days <= limits.ceiling_days <= MAX_DAYS:
         raise InvalidInput(
             f"Floor {limits.floor_days}, default {limits.default_days}, ceiling {limits.ceiling_days}: not in order.",
             place="days",
-            remedy=f"They go up, from {LEAST_DAYS} at least to {MOST_DAYS} at most.",
+            remedy=f"They go up, from {MIN_DAYS} at least to {MAX_DAYS} at most.",
         )
-    if limits.ceiling_bytes is not None and limits.ceiling_bytes < LEAST_BYTES:
+    if limits.ceiling_bytes is not None and limits.ceiling_bytes < MIN_BYTES:
         raise InvalidInput(
-            f"{limits.ceiling_bytes} bytes are no ceiling.", place="bytes", remedy=f"Give {LEAST_BYTES} or more."
+            f"{limits.ceiling_bytes} bytes are no ceiling.", place="bytes", remedy=f"Give {MIN_BYTES} or more."
         )

@@ -10,36 +10,36 @@ from typing import Literal, get_args
 PartName = Literal["days", "floor", "bytes", "export"]
 PART_NAMES: tuple[PartName, ...] = get_args(PartName)
 # Between the announcement of less and the first day that goes for its sake.
-WAITING = timedelta(days=7)
+NOTICE_PERIOD = timedelta(days=7)
 # Of bytes: no budget.
 UNBOUNDED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TermPart:
     value: int
     # Less, and since when that is known; None where nothing is announced.
     announced: int | None = None
     announced_at: datetime | None = None
 
-    def advance(self, wanted: int, now: datetime) -> "Part":
+    def advance(self, wanted: int, now: datetime) -> "TermPart":
         """As it is at `now`, where `wanted` is chosen by now.
 
         What is chosen while something is announced already, and is less than that, is announced after it: it neither
         takes effect sooner nor puts the other off.
         """
         if wanted >= self.value:
-            return Part(wanted)
+            return TermPart(wanted)
         if self.announced is None or self.announced_at is None:
-            return Part(self.value, wanted, now)
+            return TermPart(self.value, wanted, now)
         announced = max(self.announced, wanted)
-        if now - self.announced_at >= WAITING:
-            return Part(announced).advance(wanted, now)
-        return Part(self.value, announced, self.announced_at)
+        if now - self.announced_at >= NOTICE_PERIOD:
+            return TermPart(announced).advance(wanted, now)
+        return TermPart(self.value, announced, self.announced_at)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedTerms:
     """As chosen, within the platform's limits; bytes None for no budget, `export` whether days are to be exported."""
 
     days: int
@@ -54,27 +54,29 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LogTerms:
     """What is in force, by part."""
 
-    parts: Mapping[PartName, Part]
+    parts: Mapping[PartName, TermPart]
 
     @classmethod
-    def begin(cls, wanted: Wanted) -> "Terms":
+    def begin(cls, wanted: WantedTerms) -> "LogTerms":
         """Of a log that nothing is known of: nothing was promised before."""
-        return cls({name: Part(wanted.of(name)) for name in PART_NAMES})
+        return cls({name: TermPart(wanted.of(name)) for name in PART_NAMES})
 
-    def advance(self, wanted: Wanted, now: datetime) -> "Terms":
-        return Terms(
+    def advance(self, wanted: WantedTerms, now: datetime) -> "LogTerms":
+        return LogTerms(
             {
-                name: self.parts[name].advance(wanted.of(name), now) if name in self.parts else Part(wanted.of(name))
+                name: self.parts[name].advance(wanted.of(name), now)
+                if name in self.parts
+                else TermPart(wanted.of(name))
                 for name in PART_NAMES
             }
         )
 
-    def settled(self) -> "Terms":
+    def settled(self) -> "LogTerms":
         """Without the parts of which less is announced."""
-        return Terms({name: part for name, part in self.parts.items() if part.announced is None})
+        return LogTerms({name: part for name, part in self.parts.items() if part.announced is None})
 
     @property
     def days(self) -> int:
@@ -94,5 +96,5 @@ class Terms:
         return bool(self.parts["export"].value)
 
     @property
-    def announced(self) -> dict[PartName, Part]:
+    def announced(self) -> dict[PartName, TermPart]:
         return {name: part for name, part in self.parts.items() if part.announced is not None}

@@ -10,7 +10,7 @@ from nac.ids import TenantId
 from nac.models import ScepTransaction, Tenant
 
 # Devices send again what was not answered for minutes, and poll for days.
-KEPT = timedelta(days=30)
+RETENTION = timedelta(days=30)
 
 
 def prune_transactions(*, engine: Engine | None = None) -> int:
@@ -24,7 +24,7 @@ def prune_transactions(*, engine: Engine | None = None) -> int:
     for tenant_id in tenants:
         with session_scope(TenantScope(tenant_id), engine=engine) as session:
             old = delete(ScepTransaction).where(
-                ScepTransaction.tenant_id == tenant_id, ScepTransaction.created_at < func.now() - KEPT
+                ScepTransaction.tenant_id == tenant_id, ScepTransaction.created_at < func.now() - RETENTION
             )
             result = session.execute(old, execution_options={"synchronize_session": False})
             assert isinstance(result, CursorResult)

@@ -11,18 +11,20 @@ def find_certificate(
     session: Session, tenant_id: TenantId, *, transaction_id: str, public_key_sha256: bytes, renews_id: UUID | None
 ) -> Certificate | None:
     """What the same request led to when it came before."""
-    query = _of_transaction(tenant_id, transaction_id, public_key_sha256)
+    query = _certificates_of_transaction(tenant_id, transaction_id, public_key_sha256)
     return session.scalar(query.where(ScepTransaction.renews_id.is_not_distinct_from(renews_id)).limit(1))
 
 
-def newest_certificate(
+def find_newest_certificate(
     session: Session, tenant_id: TenantId, *, transaction_id: str, public_key_sha256: bytes
 ) -> Certificate | None:
     """The last one of a transaction, first or renewal."""
-    return session.scalar(_of_transaction(tenant_id, transaction_id, public_key_sha256).limit(1))
+    return session.scalar(_certificates_of_transaction(tenant_id, transaction_id, public_key_sha256).limit(1))
 
 
-def _of_transaction(tenant_id: TenantId, transaction_id: str, public_key_sha256: bytes) -> Select[Certificate]:
+def _certificates_of_transaction(
+    tenant_id: TenantId, transaction_id: str, public_key_sha256: bytes
+) -> Select[Certificate]:
     query = select(Certificate).join(ScepTransaction, ScepTransaction.certificate_id == Certificate.id)
     return query.where(
         ScepTransaction.tenant_id == tenant_id,

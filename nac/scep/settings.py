@@ -10,8 +10,8 @@ from nac.certificates.issuing import CLIENT_PROFILES
 from nac.outbound.tls import tls_context
 from nac.validation import is_https_address
 
-_SECONDS_LEAST, _SECONDS_MOST = 0.5, 10.0
-_NETWORKS_MOST = 50
+_MIN_SECONDS, _MAX_SECONDS = 0.5, 10.0
+_MAX_NETWORKS = 50
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,7 +26,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ca_certificate: str = ""
 
 
-class WebhookRefused(ValueError):
+class InvalidWebhookSettings(ValueError):
     """`mistakes` are (field, what is wrong with it)."""
 
     def __init__(self, mistakes: Iterable[tuple[str, str]]) -> None:
@@ -34,17 +34,17 @@ class WebhookRefused(ValueError):
         super().__init__("; ".join(f"{place}: {what}" for place, what in self.mistakes))
 
 
-def check(settings: WebhookSettings) -> WebhookSettings:
+def check_settings(settings: WebhookSettings) -> WebhookSettings:
     """Raises WebhookRefused with every mistake."""
     mistakes = []
     if not is_https_address(settings.url):
         mistakes.append(("url", f"{settings.url!r} must be https://host, with a path if it needs one"))
     if settings.profile not in CLIENT_PROFILES:
         mistakes.append(("profile", f"{settings.profile!r} must be one of {', '.join(CLIENT_PROFILES)}"))
-    if not _SECONDS_LEAST <= settings.timeout_seconds <= _SECONDS_MOST:
-        mistakes.append(("timeout_seconds", f"must be from {_SECONDS_LEAST:g} to {_SECONDS_MOST:g}"))
-    if len(settings.networks) > _NETWORKS_MOST:
-        mistakes.append(("networks", f"at most {_NETWORKS_MOST}"))
+    if not _MIN_SECONDS <= settings.timeout_seconds <= _MAX_SECONDS:
+        mistakes.append(("timeout_seconds", f"must be from {_MIN_SECONDS:g} to {_MAX_SECONDS:g}"))
+    if len(settings.networks) > _MAX_NETWORKS:
+        mistakes.append(("networks", f"at most {_MAX_NETWORKS}"))
     for text in settings.networks:
         try:
             ip_network(text)
@@ -56,5 +56,5 @@ def check(settings: WebhookSettings) -> WebhookSettings:
         except (ssl.SSLError, ValueError) as exc:
             mistakes.append(("ca_certificate", f"no certificates in PEM: {exc}"))
     if mistakes:
-        raise WebhookRefused(mistakes)
+        raise InvalidWebhookSettings(mistakes)
     return settings

@@ -18,10 +18,10 @@ FROM rotation_nases(:tenant, :rotation, :nas) c WHERE c.key COLLATE "C" > :after
 ORDER BY c.key COLLATE "C" LIMIT :limit
 """)
 _COUNTS = text("SELECT c.state, count(*) FROM rotation_nases(:tenant, :rotation, :nas) c GROUP BY c.state")
-_OVER = text("SELECT tenant_id, id FROM secret_rotations_over(:most)")
+_EXPIRED = text("SELECT tenant_id, id FROM secret_rotations_over(:most)")
 
 
-class Concerned(NamedTuple):
+class RotationNas(NamedTuple):
     """A NAS that is to change over."""
 
     key: str
@@ -42,36 +42,38 @@ class Concerned(NamedTuple):
 
 
 def find_running(session: Session, tenant_id: TenantId, nas_id: UUID | None) -> SecretRotation | None:
-    return session.scalar(_of(tenant_id, nas_id).where(SecretRotation.state == "running"))
+    return session.scalar(_rotations_of(tenant_id, nas_id).where(SecretRotation.state == "running"))
 
 
 def find_last(session: Session, tenant_id: TenantId, nas_id: UUID | None) -> SecretRotation | None:
     newest_first = (SecretRotation.created_at.desc(), SecretRotation.id)
-    return session.scalar(_of(tenant_id, nas_id).order_by(*newest_first).limit(1))
+    return session.scalar(_rotations_of(tenant_id, nas_id).order_by(*newest_first).limit(1))
 
 
-def lock(session: Session, tenant_id: TenantId, rotation_id: UUID) -> SecretRotation | None:
+def lock_rotation(session: Session, tenant_id: TenantId, rotation_id: UUID) -> SecretRotation | None:
     query = select(SecretRotation).where(SecretRotation.tenant_id == tenant_id, SecretRotation.id == rotation_id)
     return session.scalar(query.with_for_update().execution_options(populate_existing=True))
 
 
-def list_page(session: Session, rotation: SecretRotation, *, state: str, after: str, limit: int) -> Sequence[Concerned]:
-    given = _given(rotation) | {"state": state, "after": after, "limit": limit}
-    return [Concerned(*row) for row in session.execute(_PAGE, given)]
+def list_page(
+    session: Session, rotation: SecretRotation, *, state: str, after: str, limit: int
+) -> Sequence[RotationNas]:
+    given = _params(rotation) | {"state": state, "after": after, "limit": limit}
+    return [RotationNas(*row) for row in session.execute(_PAGE, given)]
 
 
 def count_by_state(session: Session, rotation: SecretRotation) -> dict[str, int]:
-    return {row[0]: row[1] for row in session.execute(_COUNTS, _given(rotation))}
+    return {row[0]: row[1] for row in session.execute(_COUNTS, _params(rotation))}
 
 
-def list_over(session: Session, *, most: int) -> Sequence[tuple[TenantId, UUID]]:
+def list_expired(session: Session, *, most: int) -> Sequence[tuple[TenantId, UUID]]:
     """Whose time is over, of all tenants. As admit_worker."""
-    return [(TenantId(row[0]), row[1]) for row in session.execute(_OVER, {"most": most})]
+    return [(TenantId(row[0]), row[1]) for row in session.execute(_EXPIRED, {"most": most})]
 
 
-def _of(tenant_id: TenantId, nas_id: UUID | None) -> Select[SecretRotation]:
+def _rotations_of(tenant_id: TenantId, nas_id: UUID | None) -> Select[SecretRotation]:
     return select(SecretRotation).where(SecretRotation.tenant_id == tenant_id, SecretRotation.nas_id == nas_id)
 
 
-def _given(rotation: SecretRotation) -> dict[str, object]:
+def _params(rotation: SecretRotation) -> dict[str, object]:
     return {"tenant": rotation.tenant_id, "rotation": rotation.id, "nas": rotation.nas_id}

@@ -22,18 +22,18 @@ from nac.db import TenantScope, enter_tenant
 from nac.errors import Conflict, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import Nas, SecretRotation, Tenant
-from nac.models.secret_rotation import AT_END, AtEnd
+from nac.models.secret_rotation import ROTATION_END_ACTIONS, RotationEndAction
 from nac.nases import service as nases
 from nac.replica.records import rotation_context
 from nac.sealing import Unseal
 from nac.secret_rotations import repository
-from nac.secret_rotations.repository import Concerned
+from nac.secret_rotations.repository import RotationNas
 from nac.secrets import Sealer
 from nac.tenants.service import RESTORED_ROTATION, TenantNotFound
 
-SHORTEST, USUAL, LONGEST = timedelta(hours=1), timedelta(days=7), timedelta(days=30)
+MIN_WINDOW, DEFAULT_WINDOW, MAX_WINDOW = timedelta(hours=1), timedelta(days=7), timedelta(days=30)
 # Names in a sentence.
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 _audit = tenant_recorder("secret")
 
 
@@ -46,7 +46,7 @@ class NasesLeftBehind(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class RotationStatus:
     rotation: SecretRotation
     # Of a NAS alone; None: the tenant's secret.
     nas: Nas | None
@@ -54,7 +54,7 @@ class Status:
     counts: dict[str, int]
 
 
-def begin(
+def start_rotation(
     session: Session,
     *,
     actor: str,
@@ -63,8 +63,8 @@ def begin(
     nas: str = "",
     secret: str | None = None,
     hours: int | None = None,
-    at_end: AtEnd = "finish",
-) -> Status:
+    at_end: RotationEndAction = "finish",
+) -> RotationStatus:
     """`nas` as nases.require_nas takes it, "" for the tenant's secret; without `secret` one is made. Raises Conflict
     where one changes over already."""
     tenant = _enter(session, tenant_id)
@@ -74,15 +74,15 @@ def begin(
     nas_id = found.id if found else None
     if repository.find_running(session, tenant_id, nas_id) is not None:
         raise Conflict("This secret changes over already.", place="rotation", remedy="Finish or cancel that first.")
-    lasts = USUAL if hours is None else timedelta(hours=hours)
-    if not SHORTEST <= lasts <= LONGEST:
+    lasts = DEFAULT_WINDOW if hours is None else timedelta(hours=hours)
+    if not MIN_WINDOW <= lasts <= MAX_WINDOW:
         raise InvalidInput("A window is of 1 to 720 hours.", place="hours")
-    if at_end not in AT_END:
+    if at_end not in ROTATION_END_ACTIONS:
         raise InvalidInput(f"{at_end!r} is neither finish nor wait.", place="at_end")
     following = cells.generate_secret() if secret is None else nases.require_secret(secret)
     if following.encode() in {
-        _in_force(session, tenant_id, None, sealer),
-        _in_force(session, tenant_id, found, sealer),
+        _open_secret_in_force(session, tenant_id, None, sealer),
+        _open_secret_in_force(session, tenant_id, found, sealer),
     }:
         raise InvalidInput("This is the secret that is in force.", place="secret", remedy="Give another, or none.")
     rotation_id, now = uuid4(), utc_now()
@@ -102,33 +102,35 @@ def begin(
     cells.unready(session, tenant_id=tenant_id)
     after = {"of": found.name if found else "tenant", "ends_at": rotation.ends_at.isoformat(), "at_end": at_end}
     _audit(session, actor, tenant, "begin-rotation", after=after)
-    return _status(session, rotation, found)
+    return _build_status(session, rotation, found)
 
 
-def finish(
+def finish_rotation(
     session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer, nas: str = "", leave_behind: bool = False
-) -> Status:
+) -> RotationStatus:
     """The new secret alone. Raises NasesLeftBehind where some were heard with the old one last, unless
     `leave_behind`."""
     tenant = _enter(session, tenant_id)
     rotation, found = _require_running(session, tenant_id, nas)
     if not leave_behind:
-        _require_none(session, rotation, "old", "back")
-    _put_in_force(session, rotation, found, sealer)
-    return _end(session, actor, tenant, rotation, found, "finished")
+        _require_none_left_behind(session, rotation, "old", "back")
+    _put_secret_in_force(session, rotation, found, sealer)
+    return _end_rotation(session, actor, tenant, rotation, found, "finished")
 
 
-def cancel(session: Session, *, actor: str, tenant_id: TenantId, nas: str = "", leave_behind: bool = False) -> Status:
+def cancel_rotation(
+    session: Session, *, actor: str, tenant_id: TenantId, nas: str = "", leave_behind: bool = False
+) -> RotationStatus:
     """The old secret alone, as before. Raises NasesLeftBehind where some were heard with the new one last, unless
     `leave_behind`."""
     tenant = _enter(session, tenant_id)
     rotation, found = _require_running(session, tenant_id, nas)
     if not leave_behind:
-        _require_none(session, rotation, "new")
-    return _end(session, actor, tenant, rotation, found, "cancelled")
+        _require_none_left_behind(session, rotation, "new")
+    return _end_rotation(session, actor, tenant, rotation, found, "cancelled")
 
 
-def require_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> Status:
+def require_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> RotationStatus:
     """Of the last rotation. In any scope that sees the tenant."""
     status = _find_last(session, tenant_id, nas)
     if status is None:
@@ -136,27 +138,27 @@ def require_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> S
     return status
 
 
-def lock_last(session: Session, *, tenant_id: TenantId, nas: str = "") -> Status | None:
+def lock_last_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> RotationStatus | None:
     """The same, None where there was none; none begins or ends until the transaction does."""
     _enter(session, tenant_id)
     return _find_last(session, tenant_id, nas)
 
 
-def _find_last(session: Session, tenant_id: TenantId, nas: str) -> Status | None:
-    found = _find(session, tenant_id, nas)
+def _find_last(session: Session, tenant_id: TenantId, nas: str) -> RotationStatus | None:
+    found = _find_nas(session, tenant_id, nas)
     rotation = repository.find_last(session, tenant_id, found.id if found else None)
-    return None if rotation is None else _status(session, rotation, found)
+    return None if rotation is None else _build_status(session, rotation, found)
 
 
 def list_page(
     session: Session, *, tenant_id: TenantId, nas: str = "", state: str = "", after: str = "", limit: int = 1000
-) -> Sequence[Concerned]:
+) -> Sequence[RotationNas]:
     """NASes that are to change over, or have; by key. In any scope that sees the tenant."""
     status = require_status(session, tenant_id=tenant_id, nas=nas)
     return repository.list_page(session, status.rotation, state=state, after=after, limit=limit)
 
 
-def open_next(session: Session, *, tenant_id: TenantId, nas: Nas | None, unseal: Unseal) -> str:
+def open_next_secret(session: Session, *, tenant_id: TenantId, nas: Nas | None, unseal: Unseal) -> str:
     """The secret that is to come. Raises RotationNotFound where none is. In any scope that sees the tenant."""
     nas_id = nas.id if nas is not None and nas.secret_sealed is not None else None
     rotation = repository.find_running(session, tenant_id, nas_id)
@@ -165,25 +167,27 @@ def open_next(session: Session, *, tenant_id: TenantId, nas: Nas | None, unseal:
     return unseal(rotation.next_sealed, rotation_context(rotation.id)).decode()
 
 
-def finish_over(session: Session, *, actor: str, tenant_id: TenantId, rotation_id: UUID, sealer: Sealer) -> None:
+def finish_expired_rotation(
+    session: Session, *, actor: str, tenant_id: TenantId, rotation_id: UUID, sealer: Sealer
+) -> None:
     """Its window is over: whoever has the old secret still is left behind; how many, the audit log tells. Of a tenant
     that is being deleted nothing ends: nobody can change a NAS over meanwhile."""
     tenant = _enter(session, tenant_id)
-    rotation = repository.lock(session, tenant_id, rotation_id)
+    rotation = repository.lock_rotation(session, tenant_id, rotation_id)
     if rotation is None or rotation.state != "running" or rotation.ends_at > utc_now() or rotation.at_end != "finish":
         return
     if tenant.status == "deleting":
         rotation.ends_at = utc_now() + RESTORED_ROTATION
         return
     found = session.get(Nas, rotation.nas_id) if rotation.nas_id else None
-    _put_in_force(session, rotation, found, sealer)
-    _end(session, actor, tenant, rotation, found, "finished")
+    _put_secret_in_force(session, rotation, found, sealer)
+    _end_rotation(session, actor, tenant, rotation, found, "finished")
 
 
-Stage = Literal["preparing", "open", "overdue", "finished", "cancelled"]
+RotationStage = Literal["preparing", "open", "overdue", "finished", "cancelled"]
 
 
-def stage_of(rotation: SecretRotation, now: datetime) -> Stage:
+def get_stage(rotation: SecretRotation, now: datetime) -> RotationStage:
     """preparing: radiusd does not take the new secret yet. overdue: past its end, and waits for a person."""
     if rotation.state == "finished":
         return "finished"
@@ -203,35 +207,35 @@ def _enter(session: Session, tenant_id: TenantId) -> Tenant:
     return tenant
 
 
-def _find(session: Session, tenant_id: TenantId, nas: str) -> Nas | None:
+def _find_nas(session: Session, tenant_id: TenantId, nas: str) -> Nas | None:
     return nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
 
 
 def _require_own(session: Session, tenant_id: TenantId, nas: str) -> Nas | None:
-    found = _find(session, tenant_id, nas)
+    found = _find_nas(session, tenant_id, nas)
     if found is not None and found.secret_sealed is None:
         raise Conflict(f"NAS {found.name!r} has the tenant's secret.", place="nas", remedy="Change that one over.")
     return found
 
 
 def _require_running(session: Session, tenant_id: TenantId, nas: str) -> tuple[SecretRotation, Nas | None]:
-    found = _find(session, tenant_id, nas)
+    found = _find_nas(session, tenant_id, nas)
     rotation = repository.find_running(session, tenant_id, found.id if found else None)
-    if rotation is None or (rotation := repository.lock(session, tenant_id, rotation.id)) is None:
+    if rotation is None or (rotation := repository.lock_rotation(session, tenant_id, rotation.id)) is None:
         raise RotationNotFound("No secret changes over here.", place="rotation")
     return rotation, found
 
 
-def _require_none(session: Session, rotation: SecretRotation, *states: str) -> None:
+def _require_none_left_behind(session: Session, rotation: SecretRotation, *states: str) -> None:
     left = [
         each
         for state in states
-        for each in repository.list_page(session, rotation, state=state, after="", limit=_MOST_NAMED + 1)
+        for each in repository.list_page(session, rotation, state=state, after="", limit=_MAX_NAMED + 1)
     ]
     if not left:
         return
-    named = ", ".join(each.name or each.key for each in left[:_MOST_NAMED])
-    more = " and others" if len(left) > _MOST_NAMED else ""
+    named = ", ".join(each.name or each.key for each in left[:_MAX_NAMED])
+    more = " and others" if len(left) > _MAX_NAMED else ""
     raise NasesLeftBehind(
         f"The secret that would end is that of {named}{more}.",
         place="leave_behind",
@@ -239,14 +243,14 @@ def _require_none(session: Session, rotation: SecretRotation, *states: str) -> N
     )
 
 
-def _in_force(session: Session, tenant_id: TenantId, nas: Nas | None, sealer: Sealer) -> bytes:
+def _open_secret_in_force(session: Session, tenant_id: TenantId, nas: Nas | None, sealer: Sealer) -> bytes:
     if nas is not None and nas.secret_sealed is not None:
         return sealer.open(nas.secret_sealed, nases.secret_context(nas))
     slot = cells.require_slot(session, tenant_id=tenant_id)
     return sealer.open(slot.secret_sealed, cells.secret_context(slot))
 
 
-def _put_in_force(session: Session, rotation: SecretRotation, nas: Nas | None, sealer: Sealer) -> None:
+def _put_secret_in_force(session: Session, rotation: SecretRotation, nas: Nas | None, sealer: Sealer) -> None:
     assert rotation.next_sealed is not None
     secret = sealer.open(rotation.next_sealed, rotation_context(rotation.id))
     if nas is not None:
@@ -259,22 +263,22 @@ def _put_in_force(session: Session, rotation: SecretRotation, nas: Nas | None, s
         slot.secret_sealed = sealer.seal(secret, cells.secret_context(slot))
 
 
-def _end(
+def _end_rotation(
     session: Session,
     actor: str,
     tenant: Tenant,
     rotation: SecretRotation,
     nas: Nas | None,
     to: Literal["finished", "cancelled"],
-) -> Status:
+) -> RotationStatus:
     counts = repository.count_by_state(session, rotation)
     rotation.state, rotation.next_sealed = to, None
     rotation.ended_at, rotation.ended_by = utc_now(), actor
     session.flush()
     verb = {"finished": "finish-rotation", "cancelled": "cancel-rotation"}[to]
     _audit(session, actor, tenant, verb, after={"of": nas.name if nas else "tenant", "nases": counts})
-    return Status(rotation, nas, counts)
+    return RotationStatus(rotation, nas, counts)
 
 
-def _status(session: Session, rotation: SecretRotation, nas: Nas | None) -> Status:
-    return Status(rotation, nas, repository.count_by_state(session, rotation))
+def _build_status(session: Session, rotation: SecretRotation, nas: Nas | None) -> RotationStatus:
+    return RotationStatus(rotation, nas, repository.count_by_state(session, rotation))

@@ -65,7 +65,7 @@ class MasterKeyFile(RawKey):
     def __init__(self, path: Path) -> None:
         # A core file would hold this key, and what it opened.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        super().__init__(_read(path))
+        super().__init__(_read_key_file(path))
         self.path = path
 
     @classmethod
@@ -92,7 +92,7 @@ class MasterKeyFile(RawKey):
         return cls(path) if path.exists() else cls.create(path)
 
 
-def _read(path: Path) -> bytes:
+def _read_key_file(path: Path) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as exc:

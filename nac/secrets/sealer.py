@@ -25,7 +25,7 @@ _TAG_BYTES = 16
 _PURPOSE = b"admit sealed value 1\0"
 
 
-class _Parts(NamedTuple):
+class _SealedParts(NamedTuple):
     key_id: bytes
     wrapped: bytes
     nonce: bytes
@@ -45,12 +45,12 @@ class Sealer:
     def seal(self, plaintext: bytes, context: str) -> bytes:
         data_key = secrets.token_bytes(KEY_BYTES)
         nonce = secrets.token_bytes(NONCE_BYTES)
-        ciphertext = AESGCM(data_key).encrypt(nonce, plaintext, _associated(context))
-        return _join(_Parts(self._key.key_id, self._key.wrap(data_key), nonce, ciphertext))
+        ciphertext = AESGCM(data_key).encrypt(nonce, plaintext, _associated_data(context))
+        return _encode_parts(_SealedParts(self._key.key_id, self._key.wrap(data_key), nonce, ciphertext))
 
     def open(self, sealed: bytes, context: str) -> bytes:
         """The plaintext. Raises SealedValueMalformed, SealedForAnotherKey or SealedValueRefused."""
-        parts = _split(sealed)
+        parts = _decode_parts(sealed)
         key = self._keys.get(parts.key_id)
         if key is None:
             raise SealedForAnotherKey(
@@ -60,7 +60,7 @@ class Sealer:
                 remedy="Point ADMIT_MASTER_KEY_FILE at the key that goes with this database.",
             )
         try:
-            return AESGCM(key.unwrap(parts.wrapped)).decrypt(parts.nonce, parts.ciphertext, _associated(context))
+            return AESGCM(key.unwrap(parts.wrapped)).decrypt(parts.nonce, parts.ciphertext, _associated_data(context))
         except InvalidTag as exc:
             raise SealedValueRefused(
                 "The sealed value was altered or belongs to another place.",
@@ -71,40 +71,40 @@ class Sealer:
 
 def rewrap(sealed: bytes, *, old: KeyEncryptionKey, new: KeyEncryptionKey) -> bytes:
     """The same value for a new master key: only the data key is opened and wrapped anew, never the value itself."""
-    parts = _split(sealed)
+    parts = _decode_parts(sealed)
     if parts.key_id == new.key_id:
         return sealed
     if parts.key_id != old.key_id:
         raise SealedForAnotherKey(
             f"The value was sealed with the master key {parts.key_id.hex()}, not with {old.key_id.hex()}."
         )
-    return _join(parts._replace(key_id=new.key_id, wrapped=new.wrap(old.unwrap(parts.wrapped))))
+    return _encode_parts(parts._replace(key_id=new.key_id, wrapped=new.wrap(old.unwrap(parts.wrapped))))
 
 
-def _associated(context: str) -> bytes:
+def _associated_data(context: str) -> bytes:
     if not context:
         raise ValueError("a sealed value needs a context that names its place")
     return _PURPOSE + context.encode()
 
 
-def _join(parts: _Parts) -> bytes:
+def _encode_parts(parts: _SealedParts) -> bytes:
     header = bytes((_FORMAT, len(parts.key_id))) + parts.key_id
     return header + len(parts.wrapped).to_bytes(2) + parts.wrapped + parts.nonce + parts.ciphertext
 
 
-def _split(sealed: bytes) -> _Parts:
+def _decode_parts(sealed: bytes) -> _SealedParts:
     if not sealed or sealed[0] != _FORMAT:
         raise SealedValueMalformed("The sealed value is empty or of a format that this version does not know.")
-    reader = _Reader(sealed, 1)
+    reader = _SealedReader(sealed, 1)
     key_id = reader.take(int.from_bytes(reader.take(1)))
     wrapped = reader.take(int.from_bytes(reader.take(2)))
-    parts = _Parts(key_id, wrapped, reader.take(NONCE_BYTES), reader.rest())
+    parts = _SealedParts(key_id, wrapped, reader.take(NONCE_BYTES), reader.rest())
     if len(parts.ciphertext) < _TAG_BYTES:
         raise SealedValueMalformed("The sealed value is cut short.")
     return parts
 
 
-class _Reader:
+class _SealedReader:
     def __init__(self, data: bytes, at: int) -> None:
         self._data = data
         self._at = at

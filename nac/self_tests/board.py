@@ -4,19 +4,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nac.models import AuthLog
-from nac.reasons import reason_of
-from nac.self_tests.wire import Code, Reply
+from nac.reasons import get_reason
+from nac.self_tests.radius_client import PacketCode, RadiusReply
 
 SILENCE = "silence"
-_WORDS: dict[int, str] = {
-    Code.ACCESS_ACCEPT: "permit",
-    Code.ACCESS_REJECT: "reject",
-    Code.ACCOUNTING_RESPONSE: "acknowledged",
+_REPLY_WORDS: dict[int, str] = {
+    PacketCode.ACCESS_ACCEPT: "permit",
+    PacketCode.ACCESS_REJECT: "reject",
+    PacketCode.ACCOUNTING_RESPONSE: "acknowledged",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BoardRow:
     name: str
     sent: str
     expected: str
@@ -35,40 +35,40 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observation:
     """What our NAS and the device behind it saw."""
 
-    reply: Reply | None
+    reply: RadiusReply | None
     milliseconds: int
     # What the device has against the server.
     complaint: str = ""
 
 
-def words(reply: Reply | None) -> str:
+def describe_reply(reply: RadiusReply | None) -> str:
     if reply is None:
         return SILENCE
-    verdict = _WORDS.get(reply.code, f"code {reply.code}")
+    verdict = _REPLY_WORDS.get(reply.code, f"code {reply.code}")
     return f"{verdict} VLAN {reply.vlan}" if reply.vlan else verdict
 
 
-def compare(
+def compare_reply(
     *,
     name: str,
     sent: str,
     expected: str,
     because: str,
     reasons: frozenset[str],
-    seen: Seen,
+    seen: Observation,
     decision: AuthLog | None,
     is_logged: bool,
-) -> Row:
+) -> BoardRow:
     """`reasons` are those that the cell may give, all where there are none; `is_logged`: it must have decided."""
-    got = words(seen.reply)
+    got = describe_reply(seen.reply)
     if seen.complaint and got.startswith("permit"):
         got = f"{got}, but the device refuses: {seen.complaint}"
     told = decision.reason if decision else ""
     ok = got == expected and (decision is not None) == is_logged and (not reasons or told in reasons)
-    reason = reason_of(told) if told else None
+    reason = get_reason(told) if told else None
     why = " ".join(part for part in ((decision.detail if decision else ""), seen.complaint) if part)
     if reason is not None:
         why = " ".join(part for part in (f"{reason.title}.", "" if ok else reason.advice, why) if part)
@@ -76,7 +76,7 @@ def compare(
         why = "No answer came: does the cell run, and does its radiusd listen? See ./admit status."
     elif is_logged:
         why = "It was answered, and the cell's log does not say so: its journal may not be shipped."
-    return Row(
+    return BoardRow(
         name=name,
         sent=sent,
         expected=expected,

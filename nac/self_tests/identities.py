@@ -16,39 +16,41 @@ from nac.certificates.signing import Signing
 from nac.ids import TenantId
 from nac.models import Certificate
 from nac.self_tests import repository
-from nac.self_tests.supplicant import Identity
-from nac.self_tests.ticket import PLAYED_PROFILE, PROFILE
-from pki.issuing import Issuer, issue, issue_root
+from nac.self_tests.supplicant import DeviceIdentity
+from nac.self_tests.ticket import PLAYED_PROFILE, SELF_TEST_PROFILE
+from pki.issuance import Issuer, issue, issue_root
 from pki.keys import generate_key
-from pki.names import organisation_of, subject_name
+from pki.names import read_organisation, subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
 
 # A test takes seconds; what is left over by a worker's death ends by itself, should nobody go on with the test.
-LIFE = timedelta(minutes=30)
+CERTIFICATE_LIFETIME = timedelta(minutes=30)
 GOOD, REVOKED = "good", "revoked"
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
-    identity: Identity
+class IssuedIdentity:
+    identity: DeviceIdentity
     serial: str
     root: x509.Certificate
     # "" where the tenant has no server certificate that names one.
     server_name: str
 
 
-def issue_own(session: Session, *, actor: str, tenant_id: TenantId, name: str, signing: Signing, now: datetime) -> Own:
+def issue_identity(
+    session: Session, *, actor: str, tenant_id: TenantId, name: str, signing: Signing, now: datetime
+) -> IssuedIdentity:
     """A certificate that is good in self-tests alone. Commits before it is signed, as all issuing does."""
     reservation = certificates.reserve(
         session,
         actor=actor,
         tenant_id=tenant_id,
-        profile=PROFILE,
+        profile=SELF_TEST_PROFILE,
         common_name=name,
         signing=signing,
         now=now,
-        not_after=now + LIFE,
+        not_after=now + CERTIFICATE_LIFETIME,
     )
     key = generate_key(reservation.rules.key)
     row = certificates.sign(session, reservation, actor=actor, public_key=key.public_key(), signing=signing, now=now)
@@ -56,28 +58,28 @@ def issue_own(session: Session, *, actor: str, tenant_id: TenantId, name: str, s
     server = newest_server(session, tenant_id, SERVER_PROFILE)
     names = dns_names_of(server) if server else []
     chain = issued.certificate, *issued.intermediates
-    return Own(Identity(name, chain, key), row.serial.hex(), issued.root, names[0] if names else "")
+    return IssuedIdentity(DeviceIdentity(name, chain, key), row.serial.hex(), issued.root, names[0] if names else "")
 
 
-def name_of(run: str, kind: str) -> str:
+def certificate_name(run: str, kind: str) -> str:
     return f"self-test-{run}-{kind}"
 
 
-def take_back(session: Session, *, actor: str, tenant_id: TenantId, runs: Sequence[str], now: datetime) -> None:
+def revoke_leftovers(session: Session, *, actor: str, tenant_id: TenantId, runs: Sequence[str], now: datetime) -> None:
     """What runs that did not come to their end have left of certificates, or were about to sign."""
-    names = [name_of(run, kind) for run in runs for kind in (GOOD, REVOKED)]
+    names = [certificate_name(run, kind) for run in runs for kind in (GOOD, REVOKED)]
     which = Certificate.common_name.in_(names)
     intents.abandon(session, actor=actor, tenant_id=tenant_id, which=which, now=now)
-    for serial in repository.good_certificates(session, tenant_id, names):
+    for serial in repository.list_valid_certificates(session, tenant_id, names):
         certificates.revoke(
             session, actor=actor, tenant_id=tenant_id, serial=serial.hex(), reason="cessationOfOperation", now=now
         )
 
 
-def stranger(name: str, *, now: datetime, imitated: x509.Certificate | None = None) -> Identity:
+def build_foreign_identity(name: str, *, now: datetime, imitated: x509.Certificate | None = None) -> DeviceIdentity:
     """Of a tenant that is made up here, by the same hands as a real one; or of authorities that bear the names of
     `imitated`'s, with other keys."""
-    organisation = organisation_of(imitated.subject) if imitated else "Another tenant"
+    organisation = read_organisation(imitated.subject) if imitated else "Another tenant"
     root_key, issuing_key, key = generate_key(), generate_key(), generate_key()
     root_name = imitated.issuer if imitated else subject_name(f"{organisation} Root CA", organisation=organisation)
     own_name = imitated.subject if imitated else subject_name(f"{organisation} Issuing CA", organisation=organisation)
@@ -97,6 +99,6 @@ def stranger(name: str, *, now: datetime, imitated: x509.Certificate | None = No
         issuer=Issuer(issuing, issuing_key),
         now=now,
         serial=random_serial(),
-        not_after=now + LIFE,
+        not_after=now + CERTIFICATE_LIFETIME,
     )
-    return Identity(name, (certificate, issuing), key)
+    return DeviceIdentity(name, (certificate, issuing), key)

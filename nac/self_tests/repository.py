@@ -8,14 +8,14 @@ from sqlalchemy.orm import Session
 from nac.db.orders import Orders, Span
 from nac.ids import TenantId
 from nac.models import AuthLog, Certificate, SelfTest
-from nac.self_tests.ticket import NAS_IDENTIFIER, PROFILE
+from nac.self_tests.ticket import NAS_IDENTIFIER, SELF_TEST_PROFILE
 
 ORDERS = Orders({"created_at": (SelfTest.created_at, SelfTest.id)}, default="-created_at")
 _WAITING = text("SELECT tenant_id, id FROM waiting_self_tests(:most)")
-_UNDER_WAY = ("queued", "running")
+_OPEN_STATES = ("queued", "running")
 
 
-def waiting(session: Session, *, most: int) -> list[tuple[TenantId, UUID]]:
+def list_waiting(session: Session, *, most: int) -> list[tuple[TenantId, UUID]]:
     """As admit_worker, of all tenants: the longest waiting first."""
     return [(TenantId(row.tenant_id), row.id) for row in session.execute(_WAITING, {"most": most})]
 
@@ -25,16 +25,16 @@ def get(session: Session, tenant_id: TenantId, test_id: UUID, *, lock: bool = Fa
     return session.scalar(query.with_for_update().execution_options(populate_existing=True) if lock else query)
 
 
-def count_under_way(session: Session, tenant_id: TenantId) -> int:
+def count_open(session: Session, tenant_id: TenantId) -> int:
     query = select(func.count()).select_from(SelfTest)
-    return session.scalars(query.where(SelfTest.tenant_id == tenant_id, SelfTest.state.in_(_UNDER_WAY))).one()
+    return session.scalars(query.where(SelfTest.tenant_id == tenant_id, SelfTest.state.in_(_OPEN_STATES))).one()
 
 
 def list_page(session: Session, tenant_id: TenantId, *, span: Span) -> Sequence[SelfTest]:
     return session.scalars(span.of(select(SelfTest).where(SelfTest.tenant_id == tenant_id))).all()
 
 
-def delete_all_but(session: Session, tenant_id: TenantId, *, newest: int) -> None:
+def delete_older(session: Session, tenant_id: TenantId, *, newest: int) -> None:
     kept = (
         select(SelfTest.id)
         .where(SelfTest.tenant_id == tenant_id)
@@ -43,23 +43,23 @@ def delete_all_but(session: Session, tenant_id: TenantId, *, newest: int) -> Non
     )
     session.execute(
         delete(SelfTest).where(
-            SelfTest.tenant_id == tenant_id, SelfTest.state.not_in(_UNDER_WAY), SelfTest.id.not_in(kept)
+            SelfTest.tenant_id == tenant_id, SelfTest.state.not_in(_OPEN_STATES), SelfTest.id.not_in(kept)
         )
     )
 
 
-def good_certificates(session: Session, tenant_id: TenantId, names: Sequence[str]) -> Sequence[bytes]:
+def list_valid_certificates(session: Session, tenant_id: TenantId, names: Sequence[str]) -> Sequence[bytes]:
     """Serial numbers of those of a self-test that are called so and not revoked."""
     query = select(Certificate.serial).where(
         Certificate.tenant_id == tenant_id,
-        Certificate.profile == PROFILE,
+        Certificate.profile == SELF_TEST_PROFILE,
         Certificate.status == "valid",
         Certificate.common_name.in_(names),
     )
     return session.scalars(query.order_by(Certificate.serial)).all()
 
 
-def decisions_of(session: Session, tenant_id: TenantId, run: str, since: datetime) -> dict[str, AuthLog]:
+def list_decisions(session: Session, tenant_id: TenantId, run: str, since: datetime) -> dict[str, AuthLog]:
     """What the cell has logged of the run, by the check's mark."""
     rows = session.scalars(
         select(AuthLog).where(

@@ -1,4 +1,4 @@
-"""Self-tests of a tenant: asked for, listed, shown. The worker runs them (`nac.self_tests.running`)."""
+"""Self-tests of a tenant: asked for, listed, shown. The worker runs them (`nac.self_tests.runner`)."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -16,24 +16,24 @@ from nac.self_tests.repository import ORDERS as ORDERS
 from nac.tenants import service as tenants
 
 # Of a tenant at a time.
-MOST_UNDER_WAY = 2
+MAX_OPEN = 2
 # Of a tenant, of which the oldest give way.
-MOST_KEPT = 50
+MAX_STORED = 50
 
 
 class SelfTestNotFound(NotFound):
     """There is no such self-test."""
 
 
-def start(session: Session, *, actor: str, tenant_id: TenantId) -> SelfTest:
+def start_self_test(session: Session, *, actor: str, tenant_id: TenantId) -> SelfTest:
     """Raises Conflict where it would say nothing, or where others are under way."""
-    tenant = tenants.require(session, tenant_id=tenant_id)
+    tenant = tenants.require_tenant(session, tenant_id=tenant_id)
     if tenant.status != "active":
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it admits nobody.", remedy="Resume it first.")
     count_alone(session, "self-tests", tenant_id)
-    if repository.count_under_way(session, tenant_id) >= MOST_UNDER_WAY:
+    if repository.count_open(session, tenant_id) >= MAX_OPEN:
         raise Conflict("Self-tests of this tenant are under way.", remedy="Wait for them: they take some seconds.")
-    repository.delete_all_but(session, tenant_id, newest=MOST_KEPT - 1)
+    repository.delete_older(session, tenant_id, newest=MAX_STORED - 1)
     row = SelfTest(tenant_id=tenant_id, asked_by=actor)
     session.add(row)
     session.flush()
@@ -42,7 +42,7 @@ def start(session: Session, *, actor: str, tenant_id: TenantId) -> SelfTest:
     return row
 
 
-def require(session: Session, *, tenant_id: TenantId, test_id: UUID) -> SelfTest:
+def require_self_test(session: Session, *, tenant_id: TenantId, test_id: UUID) -> SelfTest:
     row = repository.get(session, tenant_id, test_id)
     if row is None:
         raise SelfTestNotFound("There is no such self-test.", place="self-test")

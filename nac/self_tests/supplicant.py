@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from nac.self_tests.wire import Code, Kind, Pair, Reply, Server, pairs_of
+from nac.self_tests.radius_client import (
+    AttributePair,
+    AttributeType,
+    PacketCode,
+    RadiusReply,
+    RadiusServer,
+    encode_attributes,
+)
 from pki.keys import PrivateKey, key_pem
 
 _EAP_RESPONSE, _EAP_REQUEST = 2, 1
@@ -20,11 +27,11 @@ _IDENTITY, _NAK, _TLS = 1, 3, 13
 _HAS_LENGTH, _HAS_MORE, _IS_START = 0x80, 0x40, 0x20
 _FRAGMENT_OCTETS = 1200
 # A handshake takes about ten.
-_MOST_ROUNDS = 60
+_MAX_ROUNDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class DeviceIdentity:
     """What a device shows: its certificate, with those between it and the root, and the key."""
 
     name: str
@@ -33,15 +40,15 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class EapConversation:
     # The last answer; None for silence.
-    reply: Reply | None
+    reply: RadiusReply | None
     # What the device has against the server, "" for nothing.
     complaint: str
     tls_version: str = ""
 
 
-def device_context(identity: Identity, *, root: x509.Certificate, server_name: str) -> ssl.SSLContext:
+def device_context(identity: DeviceIdentity, *, root: x509.Certificate, server_name: str) -> ssl.SSLContext:
     """It trusts that root alone, and asks for `server_name` in the server's certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=root.public_bytes(Encoding.PEM).decode())
@@ -71,22 +78,22 @@ class Supplicant:
         return (self._tls.version() or "").removeprefix("TLSv")
 
     def identity(self) -> bytes:
-        return _eap(0, _IDENTITY, self._name)
+        return _encode_eap(0, _IDENTITY, self._name)
 
     def answer(self, eap: bytes) -> bytes:
         """To a request of the server."""
         identifier, kind = eap[1], eap[4]
         if kind != _TLS or len(eap) < 6:
-            return _eap(identifier, _NAK, bytes((_TLS,)))
+            return _encode_eap(identifier, _NAK, bytes((_TLS,)))
         flags = eap[5]
         came = eap[10:] if flags & _HAS_LENGTH else eap[6:]
         self._incoming.write(came)
         if not flags & _HAS_MORE and (came or flags & _IS_START):
-            self._go_on()
+            self._advance_tls()
             self._queue(self._outgoing.read())
-        return _eap(identifier, _TLS, self._fragments.popleft() if self._fragments else b"\0")
+        return _encode_eap(identifier, _TLS, self._fragments.popleft() if self._fragments else b"\0")
 
-    def _go_on(self) -> None:
+    def _advance_tls(self) -> None:
         """What OpenSSL has against the server goes to it as an alert."""
         try:
             if not self._is_connected:
@@ -109,20 +116,22 @@ class Supplicant:
             self._fragments.append(bytes((flags,)) + piece)
 
 
-def converse(server: Server, supplicant: Supplicant, pairs: Iterable[Pair]) -> Conversation:
+def run_conversation(server: RadiusServer, supplicant: Supplicant, pairs: Iterable[AttributePair]) -> EapConversation:
     """From the identity to the verdict; `pairs` go along with each packet."""
     always, eap, state = tuple(pairs), supplicant.identity(), b""
-    for _ in range(_MOST_ROUNDS):
-        sent = always + pairs_of({Kind.EAP_MESSAGE: eap} | ({Kind.STATE: state} if state else {}))
-        reply = server.ask(Code.ACCESS_REQUEST, sent)
-        if reply is None or reply.code != Code.ACCESS_CHALLENGE:
-            return Conversation(reply, supplicant.complaint, supplicant.tls_version)
-        asked, state = reply.joined(Kind.EAP_MESSAGE), reply.joined(Kind.STATE)
+    for _ in range(_MAX_ROUNDS):
+        sent = always + encode_attributes(
+            {AttributeType.EAP_MESSAGE: eap} | ({AttributeType.STATE: state} if state else {})
+        )
+        reply = server.ask(PacketCode.ACCESS_REQUEST, sent)
+        if reply is None or reply.code != PacketCode.ACCESS_CHALLENGE:
+            return EapConversation(reply, supplicant.complaint, supplicant.tls_version)
+        asked, state = reply.joined(AttributeType.EAP_MESSAGE), reply.joined(AttributeType.STATE)
         if len(asked) < 5 or asked[0] != _EAP_REQUEST:
-            return Conversation(reply, "a challenge without a request of EAP")
+            return EapConversation(reply, "a challenge without a request of EAP")
         eap = supplicant.answer(asked)
-    return Conversation(None, "the conversation has no end")
+    return EapConversation(None, "the conversation has no end")
 
 
-def _eap(identifier: int, kind: int, data: bytes) -> bytes:
+def _encode_eap(identifier: int, kind: int, data: bytes) -> bytes:
     return bytes((_EAP_RESPONSE, identifier)) + (5 + len(data)).to_bytes(2) + bytes((kind,)) + data

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 NAS_IDENTIFIER = "admit-self-test"
 # Of certificates that are good in self-tests alone, where they count as those of `PLAYED_PROFILE`.
-PROFILE = "eap-client-self-test"
+SELF_TEST_PROFILE = "eap-client-self-test"
 PLAYED_PROFILE = "eap-client-device"
 # The last 16 addresses of those for documentation (RFC 7042 2.1.2): no device has one.
 MAC_PREFIX = "00005e0053f"
-LIFE_SECONDS = 60
+LIFETIME_SECONDS = 60
 # NAS-Port-Id: run and number of the check, the ticket's end, "k" of a known device, else "u", and the signature.
 _TEXT = re.compile(r"([0-9a-f]{8}-[0-9]{1,2})\.([0-9]{1,12})\.([ku])\.([\w-]{22})", re.ASCII)
-MOST_GROUP_OCTETS = 240
+MAX_GROUP_OCTETS = 240
 
 
 class Ticket(NamedTuple):
@@ -34,9 +34,9 @@ class Ticket(NamedTuple):
     group: str = ""
 
 
-def port_of(ticket: Ticket, tenant_key: bytes) -> str:
+def encode_ticket(ticket: Ticket, tenant_key: bytes) -> str:
     """The NAS-Port-Id of the ticket, signed with what the replica has of the tenant."""
-    return f"{_claims(ticket)}.{_signature(ticket, tenant_key)}"
+    return f"{_signed_text(ticket)}.{_sign_ticket(ticket, tenant_key)}"
 
 
 def read_ticket(*, mac: str, port: str, group: str, tenant_key: bytes, now_seconds: int) -> Ticket | None:
@@ -46,19 +46,19 @@ def read_ticket(*, mac: str, port: str, group: str, tenant_key: bytes, now_secon
         return None
     mark, until, kind, signature = found.groups()
     ticket = Ticket(mac, mark, int(until), kind == "k", group)
-    if not now_seconds <= ticket.until <= now_seconds + 2 * LIFE_SECONDS:
+    if not now_seconds <= ticket.until <= now_seconds + 2 * LIFETIME_SECONDS:
         return None
-    if not hmac.compare_digest(signature, _signature(ticket, tenant_key)):
+    if not hmac.compare_digest(signature, _sign_ticket(ticket, tenant_key)):
         return None
     return ticket
 
 
-def _claims(ticket: Ticket) -> str:
+def _signed_text(ticket: Ticket) -> str:
     return f"{ticket.mark}.{ticket.until}.{'k' if ticket.known else 'u'}"
 
 
-def _signature(ticket: Ticket, tenant_key: bytes) -> str:
+def _sign_ticket(ticket: Ticket, tenant_key: bytes) -> str:
     # A key of its own: what the tenant's key signs elsewhere is no ticket.
     key = hmac.digest(tenant_key, b"admit self-test", sha256)
-    signed = hmac.digest(key, f"{ticket.mac}\0{_claims(ticket)}\0{ticket.group}".encode(), sha256)
+    signed = hmac.digest(key, f"{ticket.mac}\0{_signed_text(ticket)}\0{ticket.group}".encode(), sha256)
     return urlsafe_b64encode(signed[:16]).rstrip(b"=").decode()

@@ -40,16 +40,16 @@ from nac.models import EndedSession, Nas, RadiusSession, Site
 Network = IPv4Network | IPv6Network
 _Table = type[RadiusSession] | type[EndedSession]
 # Of the sessions that ended: in `sessions` two kinds, by an index each, and in the history.
-Place = Literal["live", "recent", "stale", "history"]
-_ENDED: tuple[Place, ...] = ("recent", "stale", "history")
-_OF_PLACE: Mapping[Place, ColumnElement[bool]] = {
+SessionPartition = Literal["live", "recent", "stale", "history"]
+_ENDED: tuple[SessionPartition, ...] = ("recent", "stale", "history")
+_PARTITION_CLAUSES: Mapping[SessionPartition, ColumnElement[bool]] = {
     "live": RadiusSession.stopped_at.is_(None),
     "recent": literal_column("NOT ('stale' = ANY (sessions.flags))"),
     "stale": literal_column("'stale' = ANY (sessions.flags)"),
 }
 
 
-class Found(NamedTuple):
+class SessionRow(NamedTuple):
     """A session, and the names of its NAS and site: None where it belonged to none, or to one that is gone."""
 
     id: int
@@ -82,13 +82,13 @@ class Found(NamedTuple):
     site: str | None
 
 
-_COLUMNS = Found._fields[: Found._fields.index("nas")]
+_COLUMNS = SessionRow._fields[: SessionRow._fields.index("nas")]
 # These the driver reads as they are to be; the types' own processing is a third of what a page costs.
-_AS_READ = frozenset(("nas_address", "framed_ip", "framed_ipv6", "framed_prefix", "delegated_prefix", "flags"))
+_RAW_COLUMNS = frozenset(("nas_address", "framed_ip", "framed_ipv6", "framed_prefix", "delegated_prefix", "flags"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class SessionFilter:
     """ "" and None leave a part out; what is given must all fit."""
 
     # `sessions.id`
@@ -114,7 +114,7 @@ class Filter:
     until: datetime | None = None
 
 
-class Key(NamedTuple):
+class SessionKey(NamedTuple):
     """Where a page ends: `moment` is the start of a live session and the end of another."""
 
     part: Literal["live", "ended"]
@@ -122,55 +122,67 @@ class Key(NamedTuple):
     id: int
 
 
-def key_of(found: Found) -> Key:
+def build_key(found: SessionRow) -> SessionKey:
     return (
-        Key("live", found.started_at, found.id)
+        SessionKey("live", found.started_at, found.id)
         if found.stopped_at is None
-        else Key("ended", found.stopped_at, found.id)
+        else SessionKey("ended", found.stopped_at, found.id)
     )
 
 
-def get(session: Session, tenant_id: TenantId, row: int) -> Found | None:
+def get(session: Session, tenant_id: TenantId, row: int) -> SessionRow | None:
     for table in (RadiusSession, EndedSession):
-        query = _selected(table).where(table.tenant_id == tenant_id, table.id == row)
+        query = _select_columns(table).where(table.tenant_id == tenant_id, table.id == row)
         if found := session.connection().execute(query).one_or_none():
-            return Found._make(found)
+            return SessionRow._make(found)
     return None
 
 
 def list_live(
-    session: Session, tenant_id: TenantId, wanted: Filter, *, after: Key | None, limit: int, oldest_first: bool
-) -> Sequence[Found]:
+    session: Session,
+    tenant_id: TenantId,
+    wanted: SessionFilter,
+    *,
+    after: SessionKey | None,
+    limit: int,
+    oldest_first: bool,
+) -> Sequence[SessionRow]:
     """By their start."""
-    with _in_order(session, wanted):
-        return list(_page(session, "live", tenant_id, wanted, after, limit, oldest_first))
+    with _plan_by_order(session, wanted):
+        return list(_list_page(session, "live", tenant_id, wanted, after, limit, oldest_first))
 
 
 def list_ended(
-    session: Session, tenant_id: TenantId, wanted: Filter, *, after: Key | None, limit: int, oldest_first: bool
-) -> Sequence[Found]:
+    session: Session,
+    tenant_id: TenantId,
+    wanted: SessionFilter,
+    *,
+    after: SessionKey | None,
+    limit: int,
+    oldest_first: bool,
+) -> Sequence[SessionRow]:
     """By their end."""
-    with _in_order(session, wanted):
+    with _plan_by_order(session, wanted):
         given = (tenant_id, wanted, after, limit, oldest_first)
-        found = [each for place in _ENDED for each in _page(session, place, *given)]
-    return sorted(found, key=lambda each: key_of(each)[1:], reverse=not oldest_first)[:limit]
+        found = [each for place in _ENDED for each in _list_page(session, place, *given)]
+    return sorted(found, key=lambda each: build_key(each)[1:], reverse=not oldest_first)[:limit]
 
 
-def _in_order(session: Session, wanted: Filter) -> AbstractContextManager[None]:
+def _plan_by_order(session: Session, wanted: SessionFilter) -> AbstractContextManager[None]:
     """Of a site, the planner expects as many sessions as sites have on the average of all tenants: of a large one it
     would read all, and sort them."""
     return by_order(session) if wanted.site else nullcontext()
 
 
-def _page(
+def _list_page(
     session: Session,
-    place: Place,
+    place: SessionPartition,
     tenant_id: TenantId,
-    wanted: Filter,
-    after: Key | None,
+    wanted: SessionFilter,
+    after: SessionKey | None,
     limit: int,
     oldest_first: bool,
-) -> Iterator[Found]:
+) -> Iterator[SessionRow]:
     given: dict[str, Any] = {
         "row": wanted.row,
         "mac": wanted.mac or None,
@@ -185,28 +197,28 @@ def _page(
         "until": wanted.until,
     }
     if wanted.address is not None:
-        given |= _given_network(wanted.address)
+        given |= _network_params(wanted.address)
     if after is not None:
         given |= {"moment": after.moment, "after_id": after.id}
     given = {name: value for name, value in given.items() if value is not None}
-    statement = _statement(place, frozenset(given), oldest_first)
+    statement = _build_statement(place, frozenset(given), oldest_first)
     rows = session.connection().execute(statement, given | {"tenant_id": tenant_id, "page": limit})
-    return map(Found._make, rows.all())
+    return map(SessionRow._make, rows.all())
 
 
 @lru_cache(maxsize=1_024)
-def _statement(place: Place, given: frozenset[str], oldest_first: bool) -> Select[Any]:
+def _build_statement(place: SessionPartition, given: frozenset[str], oldest_first: bool) -> Select[Any]:
     """For these parameters; made once, since making it takes longer than PostgreSQL takes for a session."""
     table: _Table = EndedSession if place == "history" else RadiusSession
     moment = table.started_at if place == "live" else table.stopped_at
     query = (
-        _selected(table)
+        _select_columns(table)
         .where(table.tenant_id == bindparam("tenant_id"), *_conditions(table, given))
         .order_by(*((moment, table.id) if oldest_first else (moment.desc(), table.id.desc())))
         .limit(bindparam("page"))
     )
-    if place in _OF_PLACE:
-        query = query.where(_OF_PLACE[place])
+    if place in _PARTITION_CLAUSES:
+        query = query.where(_PARTITION_CLAUSES[place])
     if place != "live":
         query = query.where(table.stopped_at.is_not(None))
     if "since" in given:
@@ -221,10 +233,11 @@ def _statement(place: Place, given: frozenset[str], oldest_first: bool) -> Selec
     return query
 
 
-def _selected(table: _Table) -> Select[Any]:
+def _select_columns(table: _Table) -> Select[Any]:
     """With the names of places in the same query: sessions are asked for thousands of times in a second."""
     columns = (
-        type_coerce(getattr(table, name), NullType()) if name in _AS_READ else getattr(table, name) for name in _COLUMNS
+        type_coerce(getattr(table, name), NullType()) if name in _RAW_COLUMNS else getattr(table, name)
+        for name in _COLUMNS
     )
     return (
         select(*columns, Nas.name, Site.slug)
@@ -243,11 +256,11 @@ def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[
         # The indexes have no others.
         yield getattr(table, name) != literal_column("''")
     if "site" in given:
-        yield table.site_id == _id_of(Site, Site.slug == bindparam("site"))
+        yield table.site_id == _id_subquery(Site, Site.slug == bindparam("site"))
     if "nas_identifier" in given:
-        yield table.nas_id == _id_of(Nas, Nas.identifier == bindparam("nas_identifier"))
+        yield table.nas_id == _id_subquery(Nas, Nas.identifier == bindparam("nas_identifier"))
     if "nas_said" in given:
-        yield nas_said(table.nas_key) == bindparam("nas_said")
+        yield nas_self_name(table.nas_key) == bindparam("nas_said")
     if "user" in given:
         yield table.identity_key == func.lower(bindparam("user"))
     if "until" in given:
@@ -258,16 +271,16 @@ def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[
         yield _has_ipv6(table, given)
 
 
-def nas_said(nas_key: Any) -> ColumnElement[str]:  # noqa: ANN401 -- a mapped column
+def nas_self_name(nas_key: Any) -> ColumnElement[str]:  # noqa: ANN401 -- a mapped column
     """Its NAS-Identifier, its NAS-IP-Address where it sends none, where neither its address (radius/agent/usage.py)."""
     return func.coalesce(func.nullif(func.split_part(nas_key, "|", 1), ""), func.split_part(nas_key, "|", 2))
 
 
-def _id_of(table: type[Nas] | type[Site], named: ColumnElement[bool]) -> ScalarSelect[UUID]:
+def _id_subquery(table: type[Nas] | type[Site], named: ColumnElement[bool]) -> ScalarSelect[UUID]:
     return select(table.id).where(table.tenant_id == bindparam("tenant_id"), named).correlate(None).scalar_subquery()
 
 
-def _given_network(wanted: Network) -> dict[str, Any]:
+def _network_params(wanted: Network) -> dict[str, Any]:
     name = f"v{wanted.version}"
     if wanted.num_addresses == 1:
         given: dict[str, Any] = {name: str(wanted.network_address)}

@@ -14,9 +14,9 @@ from nac.errors import InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import AuthLog
 from nac.nases import service as nases
-from nac.session_class import decided_at
+from nac.session_class import parse_decided_at
 from nac.sessions import repository
-from nac.sessions.repository import Filter, Found, Key
+from nac.sessions.repository import SessionFilter, SessionKey, SessionRow
 from nac.sites import service as sites
 from nac.validation import require_mac
 
@@ -26,17 +26,17 @@ class SessionNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    row: Found
+class SessionView:
+    row: SessionRow
     # The NAS's name or, where it is not registered, what it says of itself.
     nas: str
     # "" where it belonged to none, or to one that is gone.
     site: str
 
     @property
-    def key(self) -> Key:
+    def key(self) -> SessionKey:
         """To page on with."""
-        return repository.key_of(self.row)
+        return repository.build_key(self.row)
 
     @property
     def seconds(self) -> int:
@@ -62,10 +62,10 @@ def list_sessions(
     since: datetime | None = None,
     until: datetime | None = None,
     ended: bool = False,
-    after: Key | None = None,
+    after: SessionKey | None = None,
     limit: int = 100,
     oldest_first: bool = False,
-) -> Sequence[Shown]:
+) -> Sequence[SessionView]:
     """Live sessions, the newest first; with `ended` behind them those that ended, the one that ended last first. With
     `oldest_first` all of that from its end.
 
@@ -74,11 +74,11 @@ def list_sessions(
     Raises NotFound for a site or NAS that there is none of, InvalidInput for what is no address. One query;
     three more where those that ended are asked for and needed, and some where nothing is found.
     """
-    wanted = Filter(
+    wanted = SessionFilter(
         row=row,
         mac=require_mac(mac) if mac else "",
         user=user,
-        address=_network(address),
+        address=_parse_network(address),
         site=site,
         nas_identifier=nas,
         session_id=session_id,
@@ -87,7 +87,7 @@ def list_sessions(
         until=until,
     )
 
-    def look(wanted: Filter) -> Sequence[Found]:
+    def look(wanted: SessionFilter) -> Sequence[SessionRow]:
         return _find(session, tenant_id, wanted, ended=ended, after=after, limit=limit, oldest_first=oldest_first)
 
     found = look(wanted)
@@ -104,10 +104,10 @@ def list_sessions(
         else:
             if registered.identifier != nas:
                 found = look(replace(wanted, nas_identifier="", nas_id=registered.id))
-    return [_shown(each) for each in found]
+    return [_build_view(each) for each in found]
 
 
-def is_by_key(*, mac: str, user: str, nas: str, address: str) -> bool:
+def is_indexed_query(*, mac: str, user: str, nas: str, address: str) -> bool:
     """Whether an index has those that are live in their order, or few of them, whatever is asked for."""
     return bool(mac or user or nas or (address and "/" not in address))
 
@@ -115,15 +115,15 @@ def is_by_key(*, mac: str, user: str, nas: str, address: str) -> bool:
 def _find(
     session: Session,
     tenant_id: TenantId,
-    wanted: Filter,
+    wanted: SessionFilter,
     *,
     ended: bool,
-    after: Key | None,
+    after: SessionKey | None,
     limit: int,
     oldest_first: bool,
-) -> Sequence[Found]:
+) -> Sequence[SessionRow]:
     parts = [("live", repository.list_live)] + [("ended", repository.list_ended)] * ended
-    found: list[Found] = []
+    found: list[SessionRow] = []
     for part, look in reversed(parts) if oldest_first else parts:
         if after is not None and after.part != part:
             continue
@@ -134,20 +134,20 @@ def _find(
     return found
 
 
-def get_session(session: Session, *, tenant_id: TenantId, row: int) -> Shown:
+def get_session(session: Session, *, tenant_id: TenantId, row: int) -> SessionView:
     """Raises SessionNotFound."""
     found = repository.get(session, tenant_id, row)
     if found is not None:
-        return _shown(found)
+        return _build_view(found)
     raise SessionNotFound(
         f"There is no session {row}.", place="session", remedy="They are listed by: ./admit session list --all"
     )
 
 
-def deciding_row(session: Session, shown: Shown) -> AuthLog | None:
+def find_deciding_row(session: Session, shown: SessionView) -> AuthLog | None:
     """The decision that began the session, by the Class that came back; None where none did, or its log is gone."""
     row = shown.row
-    at = decided_at(row.class_)
+    at = parse_decided_at(row.class_)
     if at is None:
         return None
     query = select(AuthLog).where(AuthLog.tenant_id == row.tenant_id, AuthLog.at == moment_of(at))
@@ -155,7 +155,7 @@ def deciding_row(session: Session, shown: Shown) -> AuthLog | None:
     return next((decision for decision in decisions if decision.mac == row.mac), None)
 
 
-def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+def _parse_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     """A single address is a network of one."""
     try:
         return ipaddress.ip_network(text, strict=False) if text else None
@@ -163,6 +163,6 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
         raise InvalidInput(f"{text!r} is no IPv4 or IPv6 address, and no network.", place="address") from exc
 
 
-def _shown(found: Found) -> Shown:
+def _build_view(found: SessionRow) -> SessionView:
     identifier, _, address = found.nas_key.partition("|")
-    return Shown(found, found.nas or identifier or address, found.site or "")
+    return SessionView(found, found.nas or identifier or address, found.site or "")

@@ -12,15 +12,15 @@ from nac.clock import utc_now
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import USAGE_HOURS, Nas, RadiusSession, Site
-from nac.sessions.repository import nas_said
+from nac.sessions.repository import nas_self_name
 
-Dimension = Literal["hour", "endpoint", "user", "nas", "site"]
-DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+UsageDimension = Literal["hour", "endpoint", "user", "nas", "site"]
+USAGE_DIMENSIONS: tuple[UsageDimension, ...] = get_args(UsageDimension)
 _SUMS = ("sessions", "seconds", "input_octets", "output_octets")
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class UsageRow:
     """Of `what` there is at least one session with a report in the time asked for."""
 
     # Of an hour its beginning, of a device 12 hex digits, of a NAS its name or, where it is not registered, what it
@@ -36,11 +36,11 @@ def list_usage(
     session: Session,
     *,
     tenant_id: TenantId,
-    by: Dimension,
+    by: UsageDimension,
     since: datetime,
     until: datetime | None = None,
     limit: int = 1_000,
-) -> Sequence[Use]:
+) -> Sequence[UsageRow]:
     """The largest first, hours in their order; whole hours, the first of them that of `since`.
 
     Usage is of the hour in which the NAS reported it. What live sessions reported in their last hour is in it.
@@ -49,7 +49,7 @@ def list_usage(
     if until is not None and until <= first:
         raise InvalidInput("The period ends before it begins.", place="until", remedy="Give a later time.")
     used = union_all(
-        _settled(tenant_id, first, until or utc_now()), _unsettled(tenant_id, first, until or utc_now())
+        _select_settled(tenant_id, first, until or utc_now()), _select_unsettled(tenant_id, first, until or utc_now())
     ).subquery()
     of_nas = [used.c.nas_id] if by == "nas" else []
     key = {
@@ -64,11 +64,11 @@ def list_usage(
     sessions = func.count(used.c.session_row.distinct()).label("sessions")
     # As it is stored: of hundreds of thousands of rows, to give each its name takes longer than to read them.
     added = select(key, *of_nas, sessions, *sums).group_by(literal_column("1"), *of_nas).subquery()
-    rows = session.execute(_named(tenant_id, by, added).limit(limit))
-    return [Use(str(row[0] or ""), *map(int, row[1:])) for row in rows]
+    rows = session.execute(_select_named(tenant_id, by, added).limit(limit))
+    return [UsageRow(str(row[0] or ""), *map(int, row[1:])) for row in rows]
 
 
-def _named(tenant_id: TenantId, by: Dimension, added: Subquery) -> Select[*tuple[Any, ...]]:
+def _select_named(tenant_id: TenantId, by: UsageDimension, added: Subquery) -> Select[*tuple[Any, ...]]:
     key = added.c.key
     totals: list[ColumnElement[Any]] = [added.c[name] for name in _SUMS]
     if by in ("nas", "site"):
@@ -78,7 +78,7 @@ def _named(tenant_id: TenantId, by: Dimension, added: Subquery) -> Select[*tuple
         "hour": func.to_char(func.timezone("UTC", key), 'YYYY-MM-DD"T"HH24:00:00+00:00'),
         "endpoint": func.replace(cast(key, Text), ":", ""),
         "user": key,
-        "nas": func.coalesce(Nas.name, nas_said(key)),
+        "nas": func.coalesce(Nas.name, nas_self_name(key)),
         "site": Site.slug,
     }[by]
     query = select(what, *totals).select_from(added)
@@ -92,7 +92,7 @@ def _named(tenant_id: TenantId, by: Dimension, added: Subquery) -> Select[*tuple
     return query.order_by(*largest, literal_column("1"))
 
 
-def _settled(tenant_id: TenantId, since: datetime, until: datetime) -> Select[*tuple[Any, ...]]:
+def _select_settled(tenant_id: TenantId, since: datetime, until: datetime) -> Select[*tuple[Any, ...]]:
     use = USAGE_HOURS.c
     return select(
         use.hour,
@@ -108,7 +108,7 @@ def _settled(tenant_id: TenantId, since: datetime, until: datetime) -> Select[*t
     ).where(use.tenant_id == tenant_id, use.hour >= since, use.hour < until)
 
 
-def _unsettled(tenant_id: TenantId, since: datetime, until: datetime) -> Select[*tuple[Any, ...]]:
+def _select_unsettled(tenant_id: TenantId, since: datetime, until: datetime) -> Select[*tuple[Any, ...]]:
     live = RadiusSession
     return select(
         live.usage_hour,

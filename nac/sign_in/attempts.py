@@ -16,12 +16,12 @@ from uuid import UUID
 from sqlalchemy import ARRAY, Integer, LargeBinary, bindparam, text
 from sqlalchemy.orm import Session
 
+from nac.request_sources import get_source
 from nac.sign_in.errors import PlaceNotKnown, TooManyAttempts
-from nac.sources import source_of
 
 # So many cost nothing; the database's function knows how the delay grows.
-FREE = 5
-FREE_OF_AN_ADDRESS = 30
+FREE_ATTEMPTS = 5
+FREE_PER_ADDRESS = 30
 # Of one person, from all browsers and addresses that are not known, whatever they are (NIST SP 800-63B 5.2.2 has 100).
 FREE_ANYWHERE = 50
 FREE_LINKS = 3
@@ -35,7 +35,7 @@ _FORGIVE = text("SELECT forgive_sign_in_attempt(:keys, :forgiven)").bindparams(
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class CountedAttempt:
     # How many of each key cost nothing.
     keys: Mapping[bytes, int]
     # The same of what is counted wherever it comes from, where this place is not known.
@@ -55,49 +55,56 @@ class Attempt:
 
     def succeed(self, session: Session) -> None:
         """It was the person. What an address did to others stays counted, and so does what others did elsewhere."""
-        forgiven = [key for key, free in self.keys.items() if free == FREE]
+        forgiven = [key for key, free in self.keys.items() if free == FREE_ATTEMPTS]
         session.execute(_FORGIVE, {"keys": [*self.keys, *self.anywhere], "forgiven": forgiven})
 
 
-def at_password(*, email_tag: bytes, address: str, device_id: bytes | None) -> Attempt:
+def password_attempt(*, email_tag: bytes, address: str, device_id: bytes | None) -> CountedAttempt:
     """`device_id` is of a browser in which this person has signed in."""
     if device_id is not None:
-        return Attempt({_key("device", email_tag, device_id): FREE})
-    source = source_of(address).encode()
-    here = {_key("password", email_tag, source): FREE, _key("address", source): FREE_OF_AN_ADDRESS}
-    return Attempt(here, {_key("anywhere", email_tag): FREE_ANYWHERE})
+        return CountedAttempt({_attempt_key("device", email_tag, device_id): FREE_ATTEMPTS})
+    source = get_source(address).encode()
+    here = {
+        _attempt_key("password", email_tag, source): FREE_ATTEMPTS,
+        _attempt_key("address", source): FREE_PER_ADDRESS,
+    }
+    return CountedAttempt(here, {_attempt_key("anywhere", email_tag): FREE_ANYWHERE})
 
 
-def at_link(*, email_tag: bytes, address: str, device_id: bytes | None) -> Attempt:
+def link_attempt(*, email_tag: bytes, address: str, device_id: bytes | None) -> CountedAttempt:
     """Of asking for a link by mail; none of them succeeds."""
     if device_id is not None:
-        return Attempt({_key("device-link", email_tag, device_id): FREE_LINKS})
-    source = source_of(address).encode()
-    return Attempt({_key("link", email_tag, source): FREE_LINKS, _key("address", source): FREE_OF_AN_ADDRESS})
+        return CountedAttempt({_attempt_key("device-link", email_tag, device_id): FREE_LINKS})
+    source = get_source(address).encode()
+    return CountedAttempt(
+        {_attempt_key("link", email_tag, source): FREE_LINKS, _attempt_key("address", source): FREE_PER_ADDRESS}
+    )
 
 
-def at_code(*, person_id: UUID, address: str, device_id: bytes | None) -> Attempt:
+def code_attempt(*, person_id: UUID, address: str, device_id: bytes | None) -> CountedAttempt:
     """Of a second factor."""
     if device_id is not None:
-        return Attempt({_key("device-code", person_id.bytes, device_id): FREE})
-    source = source_of(address).encode()
-    return Attempt({_key("code", person_id.bytes): FREE, _key("address", source): FREE_OF_AN_ADDRESS})
+        return CountedAttempt({_attempt_key("device-code", person_id.bytes, device_id): FREE_ATTEMPTS})
+    source = get_source(address).encode()
+    return CountedAttempt(
+        {_attempt_key("code", person_id.bytes): FREE_ATTEMPTS, _attempt_key("address", source): FREE_PER_ADDRESS}
+    )
 
 
-def at_confirmation(*, sign_in_id: UUID) -> Attempt:
-    return Attempt({_key("confirmation", sign_in_id.bytes): FREE})
+def confirmation_attempt(*, sign_in_id: UUID) -> CountedAttempt:
+    return CountedAttempt({_attempt_key("confirmation", sign_in_id.bytes): FREE_ATTEMPTS})
 
 
-def at_address(*, address: str) -> Attempt:
+def address_attempt(*, address: str) -> CountedAttempt:
     """What cannot be guessed, but should not be tried without end; passwords that others try there are no matter."""
-    return Attempt({_key("unguessable", source_of(address).encode()): FREE_OF_AN_ADDRESS})
+    return CountedAttempt({_attempt_key("unguessable", get_source(address).encode()): FREE_PER_ADDRESS})
 
 
-def email_tag(email: str) -> bytes:
+def make_email_tag(email: str) -> bytes:
     """Of an address, known or not, as it was typed."""
     return hashlib.sha256(b"admit email 1\0" + email.strip().lower().encode(errors="replace")).digest()
 
 
-def _key(*parts: str | bytes) -> bytes:
+def _attempt_key(*parts: str | bytes) -> bytes:
     octets = [part.encode() if isinstance(part, str) else part for part in parts]
     return hashlib.sha256(b"".join(len(part).to_bytes(2) + part for part in octets)).digest()

@@ -20,7 +20,7 @@ from nac.secrets import SecretsError
 from nac.secrets.sealer import Sealer
 from nac.sign_in.errors import SignInRefused, TooLateToSignIn
 
-LONGEST_TEXT = 4_000
+MAX_TEXT_LENGTH = 4_000
 
 
 class FactorsNeeded(msgspec.Struct, frozen=True, tag=True):
@@ -31,7 +31,7 @@ class FactorsNeeded(msgspec.Struct, frozen=True, tag=True):
     password_tag: bytes
 
 
-class PasskeyAsked(msgspec.Struct, frozen=True, tag=True):
+class PasskeyChallenge(msgspec.Struct, frozen=True, tag=True):
     """An authenticator is to sign `nonce`."""
 
     nonce: bytes
@@ -40,14 +40,14 @@ class PasskeyAsked(msgspec.Struct, frozen=True, tag=True):
     sign_in_id: UUID | None = None
 
 
-class PasskeyOffered(msgspec.Struct, frozen=True, tag=True):
+class PasskeyRegistration(msgspec.Struct, frozen=True, tag=True):
     """A new passkey of somebody who is signed in."""
 
     nonce: bytes
     sign_in_id: UUID
 
 
-class SignOnBegun(msgspec.Struct, frozen=True, tag=True):
+class SignOnChallenge(msgspec.Struct, frozen=True, tag=True):
     """The browser is at the provider."""
 
     sign_on_id: UUID
@@ -69,16 +69,16 @@ class KnownDevice(msgspec.Struct, frozen=True, tag=True):
     device_id: bytes
 
 
-Kind = TypeVar("Kind", FactorsNeeded, PasskeyAsked, PasskeyOffered, SignOnBegun, KnownDevice)
+Kind = TypeVar("Kind", FactorsNeeded, PasskeyChallenge, PasskeyRegistration, SignOnChallenge, KnownDevice)
 
 
-class _Sealed(msgspec.Struct, frozen=True):
+class _SealedChallenge(msgspec.Struct, frozen=True):
     expires_at: datetime
     content: msgspec.Raw
 
 
 @dataclass(frozen=True, slots=True)
-class Shown(Generic[Kind]):
+class OpenedChallenge(Generic[Kind]):
     content: Kind
     expires_at: datetime
     digest: bytes = field(repr=False)
@@ -89,28 +89,28 @@ class Shown(Generic[Kind]):
             raise SignInRefused(remedy="Begin again.")
 
 
-class Challenges:
+class ChallengeSealer:
     def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
 
     def make(self, content: Kind, *, now: datetime, good_for: timedelta) -> str:
-        sealed = _Sealed(now + good_for, msgspec.Raw(msgspec.msgpack.encode(content)))
+        sealed = _SealedChallenge(now + good_for, msgspec.Raw(msgspec.msgpack.encode(content)))
         octets = self._sealer.seal(msgspec.msgpack.encode(sealed), _context(type(content)))
         return base64.urlsafe_b64encode(octets).decode().rstrip("=")
 
-    def read(self, kind: type[Kind], text: str, *, now: datetime) -> Shown[Kind]:
+    def read(self, kind: type[Kind], text: str, *, now: datetime) -> OpenedChallenge[Kind]:
         """Raises SignInRefused for what is none, of another kind, altered or too old."""
         try:
-            if len(text) > LONGEST_TEXT:
+            if len(text) > MAX_TEXT_LENGTH:
                 raise ValueError
             octets = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
-            sealed = msgspec.msgpack.decode(self._sealer.open(octets, _context(kind)), type=_Sealed)
+            sealed = msgspec.msgpack.decode(self._sealer.open(octets, _context(kind)), type=_SealedChallenge)
             content = msgspec.msgpack.decode(sealed.content, type=kind)
         except (binascii.Error, ValueError, SecretsError, msgspec.DecodeError) as exc:
             raise SignInRefused(remedy="Begin again.") from exc
         if sealed.expires_at <= now:
             raise TooLateToSignIn(remedy="Begin again.")
-        return Shown(content, sealed.expires_at, hashlib.sha256(octets).digest())
+        return OpenedChallenge(content, sealed.expires_at, hashlib.sha256(octets).digest())
 
 
 def _context(kind: type) -> str:

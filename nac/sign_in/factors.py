@@ -20,10 +20,10 @@ class Factor(StrEnum):
 
 
 # Each in place of the second factor.
-SECOND = frozenset({Factor.TOTP, Factor.RECOVERY_CODE, Factor.SECURITY_KEY})
+SECOND_FACTORS = frozenset({Factor.TOTP, Factor.RECOVERY_CODE, Factor.SECURITY_KEY})
 
 
-def are_two(shown: Collection[str]) -> bool:
+def has_two_factors(shown: Collection[str]) -> bool:
     if Factor.PASSKEY in shown or Factor.SIGN_ON_TWO in shown:
         return True
-    return Factor.PASSWORD in shown and not SECOND.isdisjoint(shown)
+    return Factor.PASSWORD in shown and not SECOND_FACTORS.isdisjoint(shown)

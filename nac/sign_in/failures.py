@@ -1,7 +1,7 @@
 """Attempts to sign in that failed: of whom, from where, why. Counted by the hour, so that an attacker fills no log.
 
 Of one person and hour there are 20 rows of a reason and a source, and one more for each reason, whatever comes. The
-audit log tells of them at once, and then every ten minutes of what came meanwhile (`nac.sign_in.telling`).
+audit log tells of them at once, and then every ten minutes of what came meanwhile (`nac.sign_in.failure_audit`).
 """
 
 import ipaddress
@@ -13,15 +13,15 @@ from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.sources import source_of
+from nac.request_sources import get_source
 
 # Of addresses that are nobody's.
-NOBODY = UUID(int=0)
+NOBODY_ID = UUID(int=0)
 _USER_AGENT_CHARACTERS = 300
 
 
 @unique
-class Reason(StrEnum):
+class FailureReason(StrEnum):
     """Of a person; those of a single sign-on are the codes of its refusals."""
 
     PASSWORD = "wrong-password"  # noqa: S105 -- a name
@@ -41,27 +41,27 @@ _NOTE = text("SELECT note_sign_in_failure(:subject, :why, :source, :address, :re
 )
 
 
-def note(session: Session, *, subject_id: UUID, reason: str, user_agent: str) -> None:
+def record_failure(session: Session, *, subject_id: UUID, reason: str, user_agent: str) -> None:
     """In any scope; the same work whoever it is about. `subject_id` is a person, a single sign-on, or NOBODY."""
     origin = audit.origin_of(session)
-    address = _address(origin.address or "") if origin is not None else None
+    address = _parse_address(origin.address or "") if origin is not None else None
     values = {
         "subject": subject_id,
         "why": reason,
-        "source": address and source_of(address),
+        "source": address and get_source(address),
         "address": address,
         "request": origin.request_id if origin is not None else None,
-        "agent": printable(user_agent),
+        "agent": printable_user_agent(user_agent),
     }
     session.execute(_NOTE, values)
 
 
-def printable(user_agent: str) -> str:
+def printable_user_agent(user_agent: str) -> str:
     """As far as it is kept."""
     return "".join(each for each in user_agent if each.isprintable())[:_USER_AGENT_CHARACTERS]
 
 
-def _address(text: str) -> str | None:
+def _parse_address(text: str) -> str | None:
     """Without the zone of a link-local one (RFC 4007 11.2), which PostgreSQL does not know."""
     try:
         return str(ipaddress.ip_address(text.partition("%")[0]))

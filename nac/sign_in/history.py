@@ -11,13 +11,13 @@ from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Session
 
 from nac.models import SignIn, SignInFailure
-from nac.sign_in.sessions import SignedIn
+from nac.sign_in.sign_ins import SignedInPerson
 
-Key = tuple[datetime, str]
+HistoryKey = tuple[datetime, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class HistoryEntry:
     """One sign-in, or what failed within one hour for one reason and from one source."""
 
     id: str
@@ -32,9 +32,9 @@ class Tried:
     user_agent: str
 
 
-def list_own(
-    session: Session, *, signed_in: SignedIn, after: Key | None, limit: int, oldest_first: bool = False
-) -> Sequence[Tried]:
+def list_history(
+    session: Session, *, signed_in: SignedInPerson, after: HistoryKey | None, limit: int, oldest_first: bool = False
+) -> Sequence[HistoryEntry]:
     """Whoever a provider has named sees what came by it alone. In PersonScope."""
     mine = SignIn.person_id == signed_in.person_id
     begun = select(
@@ -51,17 +51,17 @@ def list_own(
     if signed_in.via is not None:
         found = begun.where(mine, SignIn.sign_on_id == signed_in.via.sign_on_id).subquery()
     else:
-        found = union_all(begun.where(mine), _failed(signed_in.person_id)).subquery()
+        found = union_all(begun.where(mine), _select_failed(signed_in.person_id)).subquery()
     columns = (found.c.at, found.c.id)
     query = select(found).order_by(*(columns if oldest_first else (each.desc() for each in columns))).limit(limit)
     if after is not None:
         key, place = tuple_(*columns), tuple_(*after)
         query = query.where(key > place if oldest_first else key < place)
     rows = session.execute(query).mappings()
-    return [Tried(**{**row, "from_address": _text(row["from_address"])}) for row in rows]
+    return [HistoryEntry(**{**row, "from_address": _address_text(row["from_address"])}) for row in rows]
 
 
-def _failed(person_id: UUID) -> Select[str, datetime, str, int, datetime, str, Sequence[str], str, str]:
+def _select_failed(person_id: UUID) -> Select[str, datetime, str, int, datetime, str, Sequence[str], str, str]:
     row = SignInFailure
     return select(
         cast(row.id, Text),
@@ -76,5 +76,5 @@ def _failed(person_id: UUID) -> Select[str, datetime, str, int, datetime, str, S
     ).where(row.subject_id == person_id)
 
 
-def _text(address: object) -> str | None:
+def _address_text(address: object) -> str | None:
     return None if address is None else str(address)

@@ -10,23 +10,23 @@ from nac.clock import utc_now
 from nac.db import become_person
 from nac.models import PasswordLink, Person
 from nac.people import service as people
-from nac.sign_in import repository, sessions
+from nac.sign_in import repository, sign_ins
 from nac.sign_in.errors import LinkRefused
-from nac.sign_in.text import LinkText
+from nac.sign_in.secret_texts import LinkText
 
-RESET_FOR = timedelta(hours=1)
-INVITED_FOR = timedelta(days=7)
+RESET_LIFETIME = timedelta(hours=1)
+INVITATION_LIFETIME = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CreatedLink:
     public_id: str
     email: str
     expires_at: datetime
     text: str = field(repr=False)
 
 
-def make_link(session: Session, *, actor: str, person: Person, ends_earlier: bool = True) -> Made:
+def create_link(session: Session, *, actor: str, person: Person, ends_earlier: bool = True) -> CreatedLink:
     """Who has no password yet has longer. In PersonScope, or as admit_worker in PlatformScope.
 
     `ends_earlier`: those that were made before are good no more. Not where anybody may ask for one: nobody is to spoil
@@ -36,7 +36,7 @@ def make_link(session: Session, *, actor: str, person: Person, ends_earlier: boo
     if ends_earlier:
         repository.spend_links(session, person.id, now)
     text = LinkText.make()
-    good_for = RESET_FOR if person.password_hash else INVITED_FOR
+    good_for = RESET_LIFETIME if person.password_hash else INVITATION_LIFETIME
     row = PasswordLink(
         public_id=text.public_id,
         secret_sha256=text.digest(),
@@ -48,34 +48,34 @@ def make_link(session: Session, *, actor: str, person: Person, ends_earlier: boo
     session.flush()
     after = {"expires_at": row.expires_at.isoformat()}
     audit.append(session, actor=actor, action="password-link.make", target=person.email, after=after)
-    return Made(row.public_id, person.email, row.expires_at, text.reveal())
+    return CreatedLink(row.public_id, person.email, row.expires_at, text.reveal())
 
 
-def require_good(session: Session, *, text: LinkText) -> PasswordLink:
+def require_valid_link(session: Session, *, text: LinkText) -> PasswordLink:
     """To look at it takes nothing: mail programs do. In CredentialScope of the public id. Raises LinkRefused."""
     found = repository.get_link(session, text.public_id)
-    if found is None or not text.is_of(found.secret_sha256) or not _is_good(found):
+    if found is None or not text.is_of(found.secret_sha256) or not _is_valid(found):
         raise LinkRefused(remedy="Ask for a new one.")
     return found
 
 
-def _is_good(row: PasswordLink) -> bool:
+def _is_valid(row: PasswordLink) -> bool:
     return row.used_at is None and row.expires_at > utc_now()
 
 
 def set_password(session: Session, *, text: LinkText, password: str) -> Person:
     """Ends all that the person is signed in to. In CredentialScope of the public id. Raises LinkRefused."""
-    found = require_good(session, text=text)
+    found = require_valid_link(session, text=text)
     become_person(session, found.person_id)
     # Again, now that this transaction may lock it: of two at a time, the second finds it used.
     row = repository.get_link(session, text.public_id, lock=True)
-    if row is None or not _is_good(row):
+    if row is None or not _is_valid(row):
         raise LinkRefused(remedy="Ask for a new one.")
-    person = people.require(session, person_id=row.person_id)
+    person = people.require_person(session, person_id=row.person_id)
     if person.status != "active":
         raise LinkRefused(remedy="Ask for a new one.")
-    actor = sessions.actor_of(person.email, None)
+    actor = sign_ins.name_actor(person.email, None)
     people.set_password(session, actor=actor, person_id=person.id, password=password)
     repository.spend_links(session, person.id, utc_now())
-    sessions.end_all(session, actor=actor, person=person)
+    sign_ins.end_all(session, actor=actor, person=person)
     return person

@@ -31,14 +31,14 @@ from nac.sign_in.errors import PasskeyNotFound, PasskeyRefused, SignInRefused
 from nac.sign_in.factors import Factor
 from nac.validation import require_name
 
-MOST = 20
-_NAME = "Admit"
+MAX_PASSKEYS = 20
+_RELYING_PARTY_NAME = "Admit"
 _NONCE_BYTES = 32
 # What browsers make is some 2 KB; attestation is not asked for.
-LONGEST_CREDENTIAL = 20_000
-_LONGEST_ID = 1_400
+MAX_CREDENTIAL_LENGTH = 20_000
+_MAX_ID_LENGTH = 1_400
 # What the library raises of what it is given, and what bytes of anybody's do to parsers below it.
-_WRONG = (
+_INVALID_CREDENTIAL_ERRORS = (
     WebAuthnException,
     ValueError,
     TypeError,
@@ -66,11 +66,13 @@ def make_nonce() -> bytes:
     return secrets.token_bytes(_NONCE_BYTES)
 
 
-def offer(party: RelyingParty, *, person: Person, present: Sequence[Passkey], nonce: bytes) -> dict[str, Any]:
+def build_registration_options(
+    party: RelyingParty, *, person: Person, present: Sequence[Passkey], nonce: bytes
+) -> dict[str, Any]:
     """What navigator.credentials.create() is given."""
     options = webauthn.generate_registration_options(
         rp_id=party.id,
-        rp_name=_NAME,
+        rp_name=_RELYING_PARTY_NAME,
         user_id=person.id.bytes,
         user_name=person.email,
         user_display_name=person.name or person.email,
@@ -78,12 +80,12 @@ def offer(party: RelyingParty, *, person: Person, present: Sequence[Passkey], no
         authenticator_selection=AuthenticatorSelectionCriteria(
             resident_key=ResidentKeyRequirement.PREFERRED, user_verification=UserVerificationRequirement.PREFERRED
         ),
-        exclude_credentials=_described(present),
+        exclude_credentials=_describe_credentials(present),
     )
-    return _as_json(options)
+    return _options_to_json(options)
 
 
-def add(
+def create_passkey(
     session: Session,
     *,
     actor: str,
@@ -99,13 +101,13 @@ def add(
         made = webauthn.verify_registration_response(
             credential=credential, expected_challenge=nonce, expected_rp_id=party.id, expected_origin=party.origin
         )
-    except _WRONG as exc:
-        raise PasskeyRefused(f"The authenticator's answer does not hold: {_sentence(exc)}") from exc
+    except _INVALID_CREDENTIAL_ERRORS as exc:
+        raise PasskeyRefused(f"The authenticator's answer does not hold: {_error_text(exc)}") from exc
     count_alone(session, "passkeys", person.id)
-    if len(repository.list_passkeys(session, person.id)) >= MOST:
-        raise Conflict(f"There are {MOST} passkeys already.", remedy="Remove those that nobody uses.")
+    if len(repository.list_passkeys(session, person.id)) >= MAX_PASSKEYS:
+        raise Conflict(f"There are {MAX_PASSKEYS} passkeys already.", remedy="Remove those that nobody uses.")
     credential_id = bytes_to_base64url(made.credential_id)
-    if len(credential_id) > _LONGEST_ID:
+    if len(credential_id) > _MAX_ID_LENGTH:
         raise PasskeyRefused("The authenticator's name of it is too long.")
     row = Passkey(
         person_id=person.id,
@@ -131,25 +133,27 @@ def add(
     return row, Factor.PASSKEY if made.user_verified else Factor.SECURITY_KEY
 
 
-def ask(party: RelyingParty, *, nonce: bytes, passkeys: Sequence[Passkey] = ()) -> dict[str, Any]:
+def build_authentication_options(
+    party: RelyingParty, *, nonce: bytes, passkeys: Sequence[Passkey] = ()
+) -> dict[str, Any]:
     """What navigator.credentials.get() is given; without `passkeys` the authenticator says whose it is, and has to know
     that it is that person's hand."""
     wanted = UserVerificationRequirement.PREFERRED if passkeys else UserVerificationRequirement.REQUIRED
     options = webauthn.generate_authentication_options(
-        rp_id=party.id, challenge=nonce, allow_credentials=_described(passkeys), user_verification=wanted
+        rp_id=party.id, challenge=nonce, allow_credentials=_describe_credentials(passkeys), user_verification=wanted
     )
-    return _as_json(options)
+    return _options_to_json(options)
 
 
-def credential_id_of(credential: dict[str, Any]) -> str:
+def require_credential_id(credential: dict[str, Any]) -> str:
     """Raises SignInRefused where it names none."""
     found = credential.get("id")
-    if not isinstance(found, str) or not 1 <= len(found) <= _LONGEST_ID or not found.isascii() or "\0" in found:
+    if not isinstance(found, str) or not 1 <= len(found) <= _MAX_ID_LENGTH or not found.isascii() or "\0" in found:
         raise SignInRefused(remedy="Begin again.")
     return found
 
 
-def use(
+def use_passkey(
     session: Session,
     *,
     person: Person,
@@ -163,7 +167,7 @@ def use(
 
     Raises SignInRefused.
     """
-    row = repository.lock_passkey(session, person.id, credential_id_of(credential))
+    row = repository.lock_passkey(session, person.id, require_credential_id(credential))
     response = credential.get("response")
     handle = response.get("userHandle") if isinstance(response, dict) else None
     if row is None or (handle and handle != bytes_to_base64url(person.id.bytes)):
@@ -178,7 +182,7 @@ def use(
             credential_current_sign_count=row.sign_count,
             require_user_verification=alone,
         )
-    except _WRONG as exc:
+    except _INVALID_CREDENTIAL_ERRORS as exc:
         raise SignInRefused(remedy="Begin again.") from exc
     row.sign_count = shown.new_sign_count
     row.last_used_at = now
@@ -186,7 +190,7 @@ def use(
     return Factor.PASSKEY if shown.user_verified else Factor.SECURITY_KEY
 
 
-def remove(session: Session, *, actor: str, person: Person, passkey_id: UUID) -> None:
+def delete_passkey(session: Session, *, actor: str, person: Person, passkey_id: UUID) -> None:
     row = session.get(Passkey, passkey_id, populate_existing=True)
     if row is None or row.person_id != person.id:
         raise PasskeyNotFound("There is no such passkey.", place="passkey")
@@ -199,19 +203,19 @@ def list_passkeys(session: Session, *, person_id: UUID) -> Sequence[Passkey]:
     return repository.list_passkeys(session, person_id)
 
 
-def person_of(session: Session, *, credential_id: str) -> UUID | None:
+def get_person_id(session: Session, *, credential_id: str) -> UUID | None:
     """In CredentialScope of its id."""
-    return repository.person_of_passkey(session, credential_id)
+    return repository.get_passkey_person_id(session, credential_id)
 
 
-def _described(passkeys: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor]:
+def _describe_credentials(passkeys: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor]:
     return [PublicKeyCredentialDescriptor(id=webauthn.base64url_to_bytes(each.credential_id)) for each in passkeys]
 
 
-def _as_json(options: Any) -> dict[str, Any]:  # noqa: ANN401 -- one of two kinds of the library's
+def _options_to_json(options: Any) -> dict[str, Any]:  # noqa: ANN401 -- one of two kinds of the library's
     found: dict[str, Any] = json.loads(webauthn.options_to_json(options))
     return found
 
 
-def _sentence(exc: BaseException) -> str:
+def _error_text(exc: BaseException) -> str:
     return str(exc)[:200] or type(exc).__name__

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from nac.sign_in.errors import TooManySignIns
-from nac.users.passwords import is_password
+from nac.users.passwords import verify_password
 
 # Argon2id of nobody's password, as nac.users.passwords makes it.
-_NOBODYS = "$argon2id$v=19$m=19456,t=2,p=1$YWRtaXQgb2Ygbm9ib2R5IQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+_DUMMY_HASH = "$argon2id$v=19$m=19456,t=2,p=1$YWRtaXQgb2Ygbm9ib2R5IQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 # Each takes 19 MiB and a core; who waits holds a thread of those that answer everybody.
-_AT_ONCE = 4
-_WAITING_MOST = 8
+_MAX_PARALLEL = 4
+_MAX_WAITING = 8
 _PATIENCE_SECONDS = 5.0
 
 
-class _Gate:
+class _ConcurrencyGate:
     def __init__(self, at_once: int, waiting_most: int) -> None:
         self._running = threading.BoundedSemaphore(at_once)
         self._places = threading.BoundedSemaphore(at_once + waiting_most)
@@ -36,19 +36,19 @@ class _Gate:
             self._places.release()
 
 
-_gate = _Gate(_AT_ONCE, _WAITING_MOST)
+_gate = _ConcurrencyGate(_MAX_PARALLEL, _MAX_WAITING)
 
 
-def is_persons(password: str, password_hash: str) -> bool:
+def is_correct_password(password: str, password_hash: str) -> bool:
     """`password_hash` is "" where there is nobody, or nobody with a password. Not in a transaction: it takes a while.
 
     Raises TooManySignIns.
     """
     with _gate.passed():
-        found = is_password(password.encode(errors="replace"), password_hash or _NOBODYS)
+        found = verify_password(password.encode(errors="replace"), password_hash or _DUMMY_HASH)
     return found and bool(password_hash)
 
 
-def password_tag(password_hash: str) -> bytes:
+def make_password_tag(password_hash: str) -> bytes:
     """Another one once the password is set anew."""
     return hashlib.sha256(b"admit password tag 1\0" + password_hash.encode()).digest()

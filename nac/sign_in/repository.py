@@ -39,13 +39,13 @@ from nac.models import (
 
 # An index has it of a person and of an owner's provider.
 ORDERS = Orders({"created_at": (SignIn.created_at, SignIn.id)}, default="-created_at")
-PASSKEYS = Orders({"created_at": (Passkey.created_at, Passkey.id), "name": (Passkey.name, Passkey.id)})
+PASSKEY_ORDERS = Orders({"created_at": (Passkey.created_at, Passkey.id), "name": (Passkey.name, Passkey.id)})
 _WANTS_TWO = text("SELECT wants_two_factors(:msp, :tenant)").bindparams(
     bindparam("msp", type_=Uuid()), bindparam("tenant", type_=Uuid())
 )
 
-_PLACE = literal_column("ctid::text", Text())
-_AT_PLACES = text("ctid = ANY (CAST(:places AS tid[]))").bindparams(bindparam("places", type_=ARRAY(Text)))
+_ROW_ADDRESS = literal_column("ctid::text", Text())
+_AT_ROW_ADDRESSES = text("ctid = ANY (CAST(:places AS tid[]))").bindparams(bindparam("places", type_=ARRAY(Text)))
 
 
 def get_by_public_id(session: Session, public_id: str) -> SignIn | None:
@@ -53,7 +53,7 @@ def get_by_public_id(session: Session, public_id: str) -> SignIn | None:
     return session.scalar(query.execution_options(populate_existing=True))
 
 
-def list_of_person(
+def list_for_person(
     session: Session, person_id: UUID, good: ColumnElement[bool], *, sign_on_id: UUID | None, span: Span
 ) -> Sequence[SignIn]:
     """`sign_on_id` leaves out what did not come by it."""
@@ -83,11 +83,11 @@ def _via(owner: Owner, good: ColumnElement[bool]) -> Select[SignIn, Person]:
     return select(SignIn, Person).outerjoin(Person, Person.id == SignIn.person_id).where(whose, good)
 
 
-def is_good(now: datetime, *, seen_since: datetime) -> ColumnElement[bool]:
+def valid_clause(now: datetime, *, seen_since: datetime) -> ColumnElement[bool]:
     return and_(SignIn.ended_at.is_(None), SignIn.expires_at > now, SignIn.last_seen_at > seen_since)
 
 
-def end(session: Session, *conditions: object, now: datetime) -> int:
+def end_sign_ins(session: Session, *conditions: object, now: datetime) -> int:
     statement = update(SignIn).where(SignIn.ended_at.is_(None), *conditions)  # type: ignore[arg-type]
     result = session.execute(statement.values(ended_at=now), execution_options={"synchronize_session": False})
     assert isinstance(result, CursorResult)
@@ -102,7 +102,7 @@ def get_totp(session: Session, person_id: UUID) -> Totp | None:
     return session.get(Totp, person_id, populate_existing=True)
 
 
-def use_step(session: Session, person_id: UUID, step: int) -> bool:
+def use_totp_step(session: Session, person_id: UUID, step: int) -> bool:
     """Whether no code of this step or a later one was used; who asks at the same time waits for the answer."""
     statement = update(Totp).where(Totp.person_id == person_id, Totp.last_step < step).values(last_step=step)
     result = session.execute(statement, execution_options={"synchronize_session": False})
@@ -137,7 +137,7 @@ def list_passkeys(session: Session, person_id: UUID) -> Sequence[Passkey]:
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
-def person_of_passkey(session: Session, credential_id: str) -> UUID | None:
+def get_passkey_person_id(session: Session, credential_id: str) -> UUID | None:
     """In CredentialScope of its id."""
     return session.scalar(select(Passkey.person_id).where(Passkey.credential_id == credential_id))
 
@@ -159,30 +159,30 @@ def spend_links(session: Session, person_id: UUID, now: datetime) -> None:
     session.execute(statement.values(used_at=now), execution_options={"synchronize_session": False})
 
 
-def count_begun(session: Session, person_id: UUID, since: datetime) -> int:
+def count_recent(session: Session, person_id: UUID, since: datetime) -> int:
     query = select(func.count()).select_from(SignIn)
     return session.scalars(query.where(SignIn.person_id == person_id, SignIn.created_at > since)).one()
 
 
-def owners_of(session: Session, person_id: UUID, *, most: int) -> Sequence[Owner]:
+def list_member_owners(session: Session, person_id: UUID, *, most: int) -> Sequence[Owner]:
     """Where the person is a member; the platform where that is nowhere, or in more places than `most`."""
     query = select(Membership.msp_id, Membership.tenant_id).where(Membership.person_id == person_id)
     rows = session.execute(query.order_by(Membership.id).limit(most + 1)).all()
     return [Owner(*row) for row in rows] if 0 < len(rows) <= most else [Owner()]
 
 
-def person_named(session: Session, person_id: UUID) -> str | None:
+def get_person_email(session: Session, person_id: UUID) -> str | None:
     return session.scalar(select(Person.email).where(Person.id == person_id))
 
 
-def sign_on_named(session: Session, sign_on_id: UUID) -> tuple[str, Sequence[Owner]] | None:
+def get_sign_on_issuer(session: Session, sign_on_id: UUID) -> tuple[str, Sequence[Owner]] | None:
     """By its issuer, and whose it is."""
     query = select(SignOn.settings, SignOn.msp_id, SignOn.tenant_id).where(SignOn.id == sign_on_id)
     row = session.execute(query).one_or_none()
     return None if row is None else (str(row.settings["issuer"]), [Owner(row.msp_id, row.tenant_id)])
 
 
-def failures_due(session: Session, *, now: datetime, most: int) -> Sequence[tuple[UUID, datetime]]:
+def list_due_failures(session: Session, *, now: datetime, most: int) -> Sequence[tuple[UUID, datetime]]:
     table = SignInFailure
     due = select(table.subject_id, table.hour).where(table.tell_at <= now).order_by(table.tell_at).limit(most)
     return [(row[0], row[1]) for row in dict.fromkeys(session.execute(due).all())]
@@ -193,18 +193,18 @@ def lock_failures(session: Session, subject_id: UUID, hour: datetime) -> Sequenc
     return session.scalars(query.order_by(SignInFailure.id).with_for_update()).all()
 
 
-def delete_some(session: Session, table: Any, which: ColumnElement[bool], *, most: int) -> int:  # noqa: ANN401 -- any model
-    places = session.scalars(select(_PLACE).select_from(table).where(which).limit(most)).all()
+def delete_batch(session: Session, table: Any, which: ColumnElement[bool], *, most: int) -> int:  # noqa: ANN401 -- any model
+    places = session.scalars(select(_ROW_ADDRESS).select_from(table).where(which).limit(most)).all()
     if not places:
         return 0
     with by_place(session):
-        statement = delete(table).where(which, _AT_PLACES.bindparams(places=list(places)))
+        statement = delete(table).where(which, _AT_ROW_ADDRESSES.bindparams(places=list(places)))
         result = session.execute(statement, execution_options={"synchronize_session": False})
     assert isinstance(result, CursorResult)
     return result.rowcount
 
 
-def memberships_of(session: Session, owner: Owner, person_id: UUID) -> Sequence[UUID]:
+def list_membership_ids(session: Session, owner: Owner, person_id: UUID) -> Sequence[UUID]:
     """Ids."""
     query = select(Membership.id).where(owner.owns(Membership), Membership.person_id == person_id)
     return session.scalars(query).all()

@@ -20,7 +20,7 @@ _STEP_SECONDS = 30
 _WINDOW = 1
 
 
-def begin(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
+def create_totp(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
     """A new secret, which counts once `confirm` has seen a code of it. In PersonScope. Raises TotpIsThere."""
     row = repository.get_totp(session, person.id)
     if row is not None and row.confirmed_at is not None:
@@ -35,13 +35,13 @@ def begin(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
     return totp
 
 
-def confirm(session: Session, *, actor: str, person: Person, code: str, unseal: Unseal, now: datetime) -> None:
+def confirm_totp(session: Session, *, actor: str, person: Person, code: str, unseal: Unseal, now: datetime) -> None:
     row = repository.get_totp(session, person.id)
     if row is None:
         raise NotFound("There is no secret that a code could be of.", remedy="Begin again.")
     if row.confirmed_at is not None:
         raise TotpIsThere(remedy="Remove it first.")
-    if not _uses(session, row, code, unseal, now):
+    if not _use_matching_step(session, row, code, unseal, now):
         raise SignInRefused("This is not the code.", place="code", remedy="Is the clock of the device right?")
     session.refresh(row)
     row.confirmed_at = now
@@ -49,13 +49,13 @@ def confirm(session: Session, *, actor: str, person: Person, code: str, unseal: 
     audit.append(session, actor=actor, action="totp.add", target=person.email)
 
 
-def use(session: Session, *, person_id: UUID, code: str, unseal: Unseal, now: datetime) -> bool:
+def use_totp_code(session: Session, *, person_id: UUID, code: str, unseal: Unseal, now: datetime) -> bool:
     """Whether it is a code of now that was not used before. In PersonScope."""
     row = repository.get_totp(session, person_id)
-    return row is not None and row.confirmed_at is not None and _uses(session, row, code, unseal, now)
+    return row is not None and row.confirmed_at is not None and _use_matching_step(session, row, code, unseal, now)
 
 
-def remove(session: Session, *, actor: str, person: Person) -> None:
+def delete_totp(session: Session, *, actor: str, person: Person) -> None:
     row = repository.get_totp(session, person.id)
     if row is None:
         return
@@ -65,7 +65,7 @@ def remove(session: Session, *, actor: str, person: Person) -> None:
         audit.append(session, actor=actor, action="totp.remove", target=person.email)
 
 
-def _uses(session: Session, row: Totp, code: str, unseal: Unseal, now: datetime) -> bool:
+def _use_matching_step(session: Session, row: Totp, code: str, unseal: Unseal, now: datetime) -> bool:
     totp = pyotp.TOTP(unseal(row.secret_sealed, _context(row.person_id)).decode())
     typed = "".join(code.split()).encode(errors="replace")
     this = int(now.timestamp()) // _STEP_SECONDS
@@ -74,7 +74,7 @@ def _uses(session: Session, row: Totp, code: str, unseal: Unseal, now: datetime)
         for step in range(this - _WINDOW, this + _WINDOW + 1)
         if hmac.compare_digest(totp.at(step * _STEP_SECONDS).encode(), typed)
     ]
-    return bool(steps) and repository.use_step(session, row.person_id, max(steps))
+    return bool(steps) and repository.use_totp_step(session, row.person_id, max(steps))
 
 
 def _context(person_id: UUID) -> str:

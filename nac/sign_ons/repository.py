@@ -23,7 +23,7 @@ def gives_role(session: Session, owner: Owner, role: str) -> bool:
     return row is not None and any(join.get("role") == role for join in row.settings.get("joins", ()))
 
 
-def is_only_way(session: Session, owner: Owner) -> bool:
+def is_sign_on_only(session: Session, owner: Owner) -> bool:
     query = select(SignInRule.sign_on_only).where(owner.owns(SignInRule))
     return bool(session.scalar(query))
 
@@ -32,7 +32,7 @@ def get_by_id(session: Session, sign_on_id: UUID) -> SignOn | None:
     return session.get(SignOn, sign_on_id, populate_existing=True)
 
 
-def forget_links(session: Session, sign_on_id: UUID) -> None:
+def delete_links(session: Session, sign_on_id: UUID) -> None:
     session.execute(delete(SignOnLink).where(SignOnLink.sign_on_id == sign_on_id))
 
 
@@ -45,7 +45,7 @@ def get_link(session: Session, sign_on_id: UUID, subject: str) -> SignOnLink | N
     return session.get(SignOnLink, (sign_on_id, subject), populate_existing=True)
 
 
-def subject_of(session: Session, sign_on_id: UUID, person_id: UUID) -> str | None:
+def get_subject(session: Session, sign_on_id: UUID, person_id: UUID) -> str | None:
     query = select(SignOnLink.subject)
     return session.scalar(query.where(SignOnLink.sign_on_id == sign_on_id, SignOnLink.person_id == person_id))
 

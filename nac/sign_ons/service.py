@@ -24,9 +24,9 @@ from nac.people import repository as people
 from nac.people.service import require_email
 from nac.sealing import Seal, Unseal
 from nac.sign_ons import repository
+from nac.sign_ons.code_flow import ProviderIdentity
 from nac.sign_ons.errors import AnotherSubject, EmailMissing, NoMemberHere, OwnerSuspended
-from nac.sign_ons.flow import Identity
-from nac.sign_ons.settings import SECRET_GOES_BY, SUBJECTS_GO_BY, Join, SignOnSettings, read_settings
+from nac.sign_ons.settings import SECRET_BOUND_SETTINGS, SUBJECT_BOUND_SETTINGS, JoinRule, SignOnSettings, read_settings
 
 _SECRET_CHARACTERS = 1_000
 
@@ -35,33 +35,33 @@ class SignOnNotFound(NotFound):
     """There is no single sign-on here."""
 
 
-def owner_of(row: SignOn) -> Owner:
+def get_owner(row: SignOn) -> Owner:
     return Owner(row.msp_id, row.tenant_id)
 
 
-def settings_of(row: SignOn) -> SignOnSettings:
+def parse_settings(row: SignOn) -> SignOnSettings:
     return msgspec.convert(row.settings, SignOnSettings)
 
 
-def settings_tag(row: SignOn) -> bytes:
+def compute_settings_tag(row: SignOn) -> bytes:
     """Another one once they have changed."""
     settings = msgspec.json.encode(row.settings, order="deterministic")
     return hashlib.sha256(settings + row.secret_sealed).digest()
 
 
-def secret_of(row: SignOn, *, unseal: Unseal) -> str:
+def open_secret(row: SignOn, *, unseal: Unseal) -> str:
     return unseal(row.secret_sealed, _context(row.id)).decode()
 
 
-def find(session: Session, *, owner: Owner, lock: bool = False) -> SignOn | None:
+def find_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> SignOn | None:
     """`lock` keeps it, or that there is none, until the transaction ends."""
     if lock:
         repository.lock_owner(session, owner)
     return repository.get(session, owner, lock=lock)
 
 
-def require(session: Session, *, owner: Owner, lock: bool = False) -> SignOn:
-    row = find(session, owner=owner, lock=lock)
+def require_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> SignOn:
+    row = find_sign_on(session, owner=owner, lock=lock)
     if row is None:
         raise SignOnNotFound(remedy="Set it up first.")
     return row
@@ -75,7 +75,7 @@ def require_by_id(session: Session, *, sign_on_id: UUID) -> SignOn:
     return row
 
 
-def set_up(
+def set_up_sign_on(
     session: Session,
     *,
     actor: str,
@@ -93,8 +93,8 @@ def set_up(
     for join in settings.joins:
         members.require_role(session, owner=owner, role=join.role, tenants=join.tenants)
     row = repository.get(session, owner, lock=True)
-    before = settings_of(row) if row is not None else None
-    if secret is None and (before is None or _differ(before, settings, SECRET_GOES_BY)):
+    before = parse_settings(row) if row is not None else None
+    if secret is None and (before is None or _differ(before, settings, SECRET_BOUND_SETTINGS)):
         raise InvalidInput(
             "The client's secret is needed, because it goes to this provider.", place="client_secret", remedy="Give it."
         )
@@ -108,9 +108,9 @@ def set_up(
     row.settings = stored
     if secret is not None:
         row.secret_sealed = seal(secret.encode(), _context(row.id))
-    if before is not None and _differ(before, settings, SUBJECTS_GO_BY):
-        _require_not_alone(session, owner)
-        repository.forget_links(session, row.id)
+    if before is not None and _differ(before, settings, SUBJECT_BOUND_SETTINGS):
+        _require_not_only_way(session, owner)
+        repository.delete_links(session, row.id)
         repository.end_sign_ins(session, row.id)
     session.flush()
     was = msgspec.to_builtins(before) if before is not None else None
@@ -118,46 +118,46 @@ def set_up(
     return row
 
 
-def remove(session: Session, *, actor: str, owner: Owner) -> None:
+def delete_sign_on(session: Session, *, actor: str, owner: Owner) -> None:
     """Who has signed in by it is signed out."""
     repository.lock_owner(session, owner)
-    row = require(session, owner=owner)
-    _require_not_alone(session, owner)
-    settings = settings_of(row)
+    row = require_sign_on(session, owner=owner)
+    _require_not_only_way(session, owner)
+    settings = parse_settings(row)
     session.delete(row)
     session.flush()
     _audit(session, actor, owner, "remove", settings, before=msgspec.to_builtins(settings))
 
 
-def _require_not_alone(session: Session, owner: Owner) -> None:
+def _require_not_only_way(session: Session, owner: Owner) -> None:
     """Raises Conflict where members have no other way in."""
-    if repository.is_only_way(session, owner):
+    if repository.is_sign_on_only(session, owner):
         raise Conflict(
             "Members come in by this single sign-on alone.",
             remedy="Take that back first: sign_on_only of the sign-in rules.",
         )
 
 
-def admit(session: Session, *, row: SignOn, identity: Identity) -> UUID:
+def resolve_person(session: Session, *, row: SignOn, identity: ProviderIdentity) -> UUID:
     """Whose sign-in it is: of a member, or of somebody whom a rule makes one. Raises ProviderRefused."""
-    owner, settings = owner_of(row), settings_of(row)
-    if owner.msp_id is not None and msps.require(session, msp_id=owner.msp_id).status != "active":
+    owner, settings = get_owner(row), parse_settings(row)
+    if owner.msp_id is not None and msps.require_msp(session, msp_id=owner.msp_id).status != "active":
         raise OwnerSuspended(remedy="Ask who runs the platform.")
     link = repository.get_link(session, row.id, identity.subject)
     if link is not None:
         if not repository.is_member(session, owner, link.person_id):
-            raise NoMemberHere(remedy=_ASK)
+            raise NoMemberHere(remedy=_ASK_REMEDY)
         return link.person_id
     try:
         email = require_email(identity.email)
     except InvalidInput as exc:
         raise EmailMissing("It tells no e-mail address that could be anybody's.") from exc
-    person_id = people.id_of_email(session, email)
+    person_id = people.get_id_by_email(session, email)
     if person_id is None or not repository.is_member(session, owner, person_id):
-        join = next((join for join in settings.joins if _is_for(join, email, identity.groups)), None)
+        join = next((join for join in settings.joins if _join_matches(join, email, identity.groups)), None)
         if join is None:
-            raise NoMemberHere(remedy=_ASK)
-        person_id = members.add_member(
+            raise NoMemberHere(remedy=_ASK_REMEDY)
+        person_id = members.create_member(
             session,
             actor=f"sign-on:{settings.issuer}",
             held=permissions_at(owner.level),
@@ -166,17 +166,17 @@ def admit(session: Session, *, row: SignOn, identity: Identity) -> UUID:
             role=join.role,
             tenants=join.tenants,
         ).person.id
-    if repository.subject_of(session, row.id, person_id) is not None:
+    if repository.get_subject(session, row.id, person_id) is not None:
         raise AnotherSubject(remedy="An administrator can set the single sign-on up anew.")
     session.add(SignOnLink(sign_on_id=row.id, subject=identity.subject, person_id=person_id))
     session.flush()
     return person_id
 
 
-_ASK = "Ask an administrator to add your e-mail address."
+_ASK_REMEDY = "Ask an administrator to add your e-mail address."
 
 
-def _is_for(join: Join, email: str, groups: Collection[str]) -> bool:
+def _join_matches(join: JoinRule, email: str, groups: Collection[str]) -> bool:
     return (not join.domain or email.rpartition("@")[2] == join.domain) and (not join.group or join.group in groups)
 
 

@@ -10,15 +10,15 @@ from nac.errors import InvalidInput, Mistakes
 from nac.outbound.tls import tls_context
 from nac.validation import is_https_address, require_name
 
-MOST_JOINS = 20
+MAX_JOINS = 20
 _CA_CHARACTERS = 50_000
 # What decides to whom the client's secret is sent.
-SECRET_GOES_BY = ("issuer", "ca_certificate")
+SECRET_BOUND_SETTINGS = ("issuer", "ca_certificate")
 # What decides whom a subject means.
-SUBJECTS_GO_BY = ("issuer", "client_id")
+SUBJECT_BOUND_SETTINGS = ("issuer", "client_id")
 
 
-class Join(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class JoinRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whoever the provider names becomes a member, where domain and group, as far as given, are theirs."""
 
     role: str
@@ -39,7 +39,7 @@ class SignOnSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     trusts_email: bool = False
     # The provider asks for two factors itself, whether it says so in `amr` or not.
     counts_as_two: bool = False
-    joins: tuple[Join, ...] = ()
+    joins: tuple[JoinRule, ...] = ()
 
 
 def read_settings(document: Mapping[str, Any]) -> SignOnSettings:
@@ -80,8 +80,8 @@ def _check_authorities(settings: SignOnSettings) -> None:
 
 
 def _check_joins(settings: SignOnSettings) -> None:
-    if len(settings.joins) > MOST_JOINS:
-        raise InvalidInput(f"There may be {MOST_JOINS} at most.", place="joins")
+    if len(settings.joins) > MAX_JOINS:
+        raise InvalidInput(f"There may be {MAX_JOINS} at most.", place="joins")
     for number, join in enumerate(settings.joins):
         if not join.domain and not join.group:
             raise InvalidInput(

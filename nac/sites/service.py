@@ -13,10 +13,10 @@ from nac.db.orders import Span
 from nac.engine.windows import read_time_zone
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
-from nac.locking import hold_with_namesakes
+from nac.locking import lock_with_namesakes
 from nac.models import Policy, Site, Tenant
-from nac.policies.checking import check_at_site, check_fallback
-from nac.policies.referring import require_unreferenced
+from nac.policies.document_checks import check_at_site, check_fallback
+from nac.policies.policy_references import require_unreferenced
 from nac.sites import repository
 from nac.sites.repository import ORDERS as ORDERS
 from nac.validation import require_name, require_slug
@@ -24,14 +24,14 @@ from nac.validation import require_name, require_slug
 # For what may be set to None.
 UNCHANGED: Any = object()
 # Sessions whose NAS was taken away never see a Stop; NASes commonly tell of live ones each hour or more often.
-_SILENT = timedelta(days=1)
+_SILENCE_LIMIT = timedelta(days=1)
 
 
 class SiteNotFound(NotFound):
     """There is no such site."""
 
 
-def add_site(
+def create_site(
     session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str = "", time_zone: str = "UTC"
 ) -> Site:
     """A site without policy: it denies everything until one is assigned."""
@@ -79,7 +79,7 @@ def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
     return site
 
 
-def set_site(
+def update_site(
     session: Session,
     *,
     actor: str,
@@ -126,12 +126,12 @@ def set_site(
 
 def _rename(session: Session, site: Site, name: str) -> None:
     if name != site.name:
-        namesakes = hold_with_namesakes(session, site)
-        _require_unnamed(session, site, namesakes, place="name")
+        namesakes = lock_with_namesakes(session, site)
+        _require_not_in_policies(session, site, namesakes, place="name")
         site.name = name
 
 
-def _require_unnamed(session: Session, site: Site, namesakes: Sequence[Site], *, place: str) -> None:
+def _require_not_in_policies(session: Session, site: Site, namesakes: Sequence[Site], *, place: str) -> None:
     """Raises InUse while a policy names it, and no other of that name."""
     if not namesakes:
         require_unreferenced(session, tenant_id=site.tenant_id, kind="site", name=site.name, place=place)
@@ -162,10 +162,10 @@ def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str
     return site
 
 
-def remove_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
+def delete_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
     """Raises InUse while it is the default site, has NASes, or sessions that go on, or a policy names it alone."""
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
-    namesakes = hold_with_namesakes(session, site)
+    namesakes = lock_with_namesakes(session, site)
     if session.get_one(Tenant, tenant_id).default_site_id == site.id:
         raise InUse(
             f"Site {slug!r} is the default site: NASes that are not registered belong to it.",
@@ -184,13 +184,13 @@ def remove_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
             place="site",
             remedy="Remove them first: ./admit pool list, ./admit pool remove",
         )
-    if count := repository.count_live_sessions(session, tenant_id, site.id, heard_since=utc_now() - _SILENT):
+    if count := repository.count_live_sessions(session, tenant_id, site.id, heard_since=utc_now() - _SILENCE_LIMIT):
         raise InUse(
             f"Site {slug!r} has {count} session{'s' if count > 1 else ''} that no Stop has ended.",
             place="site",
             remedy="Wait until the devices there have left: after a day of silence one counts so.",
         )
-    _require_unnamed(session, site, namesakes, place="site")
+    _require_not_in_policies(session, site, namesakes, place="site")
     session.delete(site)
     session.flush()
     audit.append(

@@ -10,10 +10,10 @@ from typing import Any, Literal, get_args
 from nac.vendors.catalogue import all_vendors
 
 _FOLDER = Path(__file__).parent / "templates"
-_RULE = "\n+++\n"
+_SEPARATOR = "\n+++\n"
 
-Access = Literal["wired", "wireless", "both"]
-Kind = Literal["commands", "file", "steps"]
+AccessKind = Literal["wired", "wireless", "both"]
+SnippetKind = Literal["commands", "file", "steps"]
 # plain: a value ends at a blank; double and single: it stands in such quotation marks.
 Quoting = Literal["plain", "double", "single"]
 Feature = Literal["dot1x", "mab", "accounting", "coa", "vlan"]
@@ -29,13 +29,13 @@ class TemplatesDamaged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class SnippetTemplate:
     id: str
     title: str
     # Of nac.vendors, by whose recipe sessions are ended.
     vendor: str
-    access: Access
-    kind: Kind
+    access: AccessKind
+    kind: SnippetKind
     versions: str
     features: tuple[Feature, ...]
     quoting: Quoting
@@ -47,17 +47,19 @@ class Template:
 
 
 @cache
-def all_templates() -> Mapping[str, Template]:
+def load_templates() -> Mapping[str, SnippetTemplate]:
     """By id. Raises TemplatesDamaged."""
     mistakes: list[str] = []
-    found = {file.stem: _read(file.stem, file.read_text(), mistakes) for file in sorted(_FOLDER.glob("*.txt"))}
+    found = {
+        file.stem: _parse_template(file.stem, file.read_text(), mistakes) for file in sorted(_FOLDER.glob("*.txt"))
+    }
     if mistakes:
         raise TemplatesDamaged(mistakes)
     return {name: template for name, template in found.items() if template is not None}
 
 
-def _read(name: str, content: str, mistakes: list[str]) -> Template | None:
-    head, rule, text = content.partition(_RULE)
+def _parse_template(name: str, content: str, mistakes: list[str]) -> SnippetTemplate | None:
+    head, rule, text = content.partition(_SEPARATOR)
     try:
         written: dict[str, Any] = tomllib.loads(head)
     except tomllib.TOMLDecodeError as exc:
@@ -67,8 +69,8 @@ def _read(name: str, content: str, mistakes: list[str]) -> Template | None:
         mistakes.append(f"{name}: there is no line of +++")
     known: dict[str, tuple[str, ...]] = {
         "vendor": tuple(all_vendors()),
-        "access": get_args(Access),
-        "kind": get_args(Kind),
+        "access": get_args(AccessKind),
+        "kind": get_args(SnippetKind),
         "quoting": get_args(Quoting),
     }
     for key, values in known.items():
@@ -78,7 +80,7 @@ def _read(name: str, content: str, mistakes: list[str]) -> Template | None:
         mistakes.append(f"{name}: there is no feature {', '.join(sorted(wrong))}")
     written["features"] = tuple(written.get("features", ()))
     try:
-        return Template(id=name, text=text, **written)
+        return SnippetTemplate(id=name, text=text, **written)
     except TypeError as exc:
         mistakes.append(f"{name}: {exc}")
         return None

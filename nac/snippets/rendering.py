@@ -9,12 +9,12 @@ from jinja2 import Environment, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from nac.errors import InvalidInput
-from nac.snippets.catalogue import Quoting, Template
+from nac.snippets.catalogue import Quoting, SnippetTemplate
 from nac.vendors.catalogue import all_vendors
 
 # In place of a secret that is not shown.
-PLACEHOLDER = "REPLACE-WITH-THE-SECRET"
-_MOST_NAME_CHARACTERS = 32
+SECRET_PLACEHOLDER = "REPLACE-WITH-THE-SECRET"  # noqa: S105 -- no password
+_MAX_NAME_CHARACTERS = 32
 _HOST = re.compile(r"[A-Za-z0-9.:-]{1,253}", re.ASCII)
 # Beside letters and digits, in a word that ends at a blank: of these no vendor's shell makes anything.
 _PLAIN = re.compile(r"[A-Za-z0-9._+=@/-]{1,128}", re.ASCII)
@@ -31,7 +31,7 @@ class SecretNotWritable(InvalidInput):
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class SnippetValues:
     tenant: str
     host: str
     auth_port: int
@@ -48,11 +48,11 @@ def _environment() -> Environment:
     return ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
 
 
-def render(template: Template, values: Values) -> str:
+def render(template: SnippetTemplate, values: SnippetValues) -> str:
     """Raises SecretNotWritable."""
     if not _HOST.fullmatch(values.host):
         raise InvalidInput(f"{values.host!r} is no address of a RADIUS server.", place="radius_host")
-    secret = values.secret or PLACEHOLDER
+    secret = values.secret or SECRET_PLACEHOLDER
     if not _QUOTED[template.quoting].fullmatch(secret):
         raise SecretNotWritable(
             f"{template.title} cannot hold it.", place="secret", remedy="Give letters and digits alone: 32 of them."
@@ -88,4 +88,4 @@ def render(template: Template, values: Values) -> str:
 
 def safe_name(text: str) -> str:
     """What is left of a name where nothing but letters, digits, dots and dashes means anything."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:_MOST_NAME_CHARACTERS]
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:_MAX_NAME_CHARACTERS]

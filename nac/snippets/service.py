@@ -13,8 +13,8 @@ from nac.nases import service as nases
 from nac.sealing import Unseal
 from nac.secret_rotations import service as rotations
 from nac.sites import service as sites
-from nac.snippets.catalogue import Template, all_templates
-from nac.snippets.rendering import Values, render
+from nac.snippets.catalogue import SnippetTemplate, load_templates
+from nac.snippets.rendering import SnippetValues, render
 from nac.tenants import service as tenants
 
 
@@ -22,18 +22,18 @@ class SnippetNotFound(NotFound):
     """There is no such snippet."""
 
 
-def list_templates() -> Sequence[Template]:
-    return list(all_templates().values())
+def list_templates() -> Sequence[SnippetTemplate]:
+    return list(load_templates().values())
 
 
-def require_template(name: str) -> Template:
-    found = all_templates().get(name)
+def require_template(name: str) -> SnippetTemplate:
+    found = load_templates().get(name)
     if found is None:
         raise SnippetNotFound(place="snippet", remedy="They are listed by: ./admit snippet list")
     return found
 
 
-def require_snippet(
+def render_snippet(
     session: Session,
     *,
     tenant_id: TenantId,
@@ -53,8 +53,8 @@ def require_snippet(
     slot = cells.require_slot(session, tenant_id=tenant_id)
     asked = nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
     place = sites.require_by_slug(session, tenant_id=tenant_id, slug=site) if site else None
-    values = Values(
-        tenant=tenants.require(session, tenant_id=tenant_id).slug,
+    values = SnippetValues(
+        tenant=tenants.require_tenant(session, tenant_id=tenant_id).slug,
         host=cells.told_address(session, slot=slot, usual=usual_host),
         auth_port=slot.auth_port,
         acct_port=slot.acct_port,
@@ -65,13 +65,13 @@ def require_snippet(
     return render(template, values)
 
 
-def reveal(
+def reveal_secret(
     session: Session, *, actor: str, tenant_id: TenantId, unseal: Unseal, nas: str = "", following: bool = False
 ) -> str:
     """The shared secret: of the NAS where it has one of its own, else the tenant's; `following` is the one that it
     changes over to. That somebody saw it is audited."""
     asked: Nas | None = nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
-    target = asked.name if asked else tenants.require(session, tenant_id=tenant_id).slug
+    target = asked.name if asked else tenants.require_tenant(session, tenant_id=tenant_id).slug
     audit.append(
         session,
         actor=actor,
@@ -81,7 +81,7 @@ def reveal(
         after={"of": "nas" if asked and asked.secret_sealed else "tenant"} | ({"next": True} if following else {}),
     )
     if following:
-        return rotations.open_next(session, tenant_id=tenant_id, nas=asked, unseal=unseal)
+        return rotations.open_next_secret(session, tenant_id=tenant_id, nas=asked, unseal=unseal)
     if asked is not None and asked.secret_sealed is not None:
         return unseal(asked.secret_sealed, nases.secret_context(asked)).decode()
     slot = cells.require_slot(session, tenant_id=tenant_id)

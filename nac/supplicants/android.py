@@ -1,6 +1,6 @@
 """What a person enters on Android, which takes no Wi-Fi profile with EAP-TLS from a file: device management can."""
 
-from nac.supplicants.network import Network
+from nac.supplicants.network import SupplicantNetwork
 
 _NOTE = """\
 Android takes certificates from files, and the rest by hand (Android 11 or later), or all of it from device management.
@@ -16,7 +16,7 @@ Android takes certificates from files, and the rest by hand (Android 11 or later
 _WIRED = "Android has no wired network with 802.1X that a person can set up; device management can.\n"
 
 
-def note(network: Network, *, identity: str, anchors: str) -> str:
+def render_instructions(network: SupplicantNetwork, *, identity: str, anchors: str) -> str:
     if not network.ssid:
         return _WIRED
     return _NOTE.format(

@@ -5,15 +5,20 @@ from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from nac.supplicants.network import Network
-from pki.names import common_name_of
+from nac.supplicants.network import SupplicantNetwork
+from pki.names import read_common_name
 
 _EAP_TLS = 13
 _PREFIX = "admit"
 
 
-def mobileconfig(
-    network: Network, *, identity: bytes | None = None, password: str = "", name: str = "", connect: bool = True
+def build_mobileconfig(
+    network: SupplicantNetwork,
+    *,
+    identity: bytes | None = None,
+    password: str = "",
+    name: str = "",
+    connect: bool = True,
 ) -> bytes:
     """The network and its roots; with `identity` (PKCS#12 under `password`) also the device's certificate `name`.
 
@@ -22,11 +27,11 @@ def mobileconfig(
     A profile that holds an identity is as secret as the key in it. Without one, the device management that deploys
     the profile adds it.
     """
-    roots = [_root(network, number) for number in range(len(network.anchors))]
+    roots = [_root_payload(network, number) for number in range(len(network.anchors))]
     payloads = list(roots)
     link: dict[str, Any] = {}
     if identity is not None:
-        held = _payload(network, "com.apple.security.pkcs12", f"identity {name}", name or "Identity")
+        held = _build_payload(network, "com.apple.security.pkcs12", f"identity {name}", name or "Identity")
         held |= {"PayloadContent": identity, "Password": password, "PayloadCertificateFileName": "identity.p12"}
         payloads.append(held)
         link["PayloadCertificateUUID"] = held["PayloadUUID"]
@@ -38,8 +43,8 @@ def mobileconfig(
         "TLSMaximumVersion": "1.3",
     }
     if connect:
-        payloads.append((_wifi(network) if network.ssid else _wired(network)) | link)
-    profile = _payload(network, "Configuration", "profile", network.title) | {
+        payloads.append((_wifi_payload(network) if network.ssid else _wired_payload(network)) | link)
+    profile = _build_payload(network, "Configuration", "profile", network.title) | {
         "PayloadOrganization": network.organisation,
         "PayloadDescription": f"Connects to {network.title} with a certificate.",
         "PayloadContent": payloads,
@@ -47,7 +52,7 @@ def mobileconfig(
     return plistlib.dumps(profile, sort_keys=False)
 
 
-def _payload(network: Network, kind: str, part: str, title: str) -> dict[str, Any]:
+def _build_payload(network: SupplicantNetwork, kind: str, part: str, title: str) -> dict[str, Any]:
     identifier = str(network.stable_uuid(part)).upper()
     return {
         "PayloadType": kind,
@@ -58,17 +63,17 @@ def _payload(network: Network, kind: str, part: str, title: str) -> dict[str, An
     }
 
 
-def _root(network: Network, number: int) -> dict[str, Any]:
+def _root_payload(network: SupplicantNetwork, number: int) -> dict[str, Any]:
     certificate = network.anchors[number]
     der = certificate.public_bytes(Encoding.DER)
-    title = common_name_of(certificate.subject) or certificate.subject.rfc4514_string()
+    title = read_common_name(certificate.subject) or certificate.subject.rfc4514_string()
     # By its serial number: it is the same payload still when another root joins it.
-    payload = _payload(network, "com.apple.security.root", f"root {certificate.serial_number:x}", title)
+    payload = _build_payload(network, "com.apple.security.root", f"root {certificate.serial_number:x}", title)
     return payload | {"PayloadContent": der, "PayloadCertificateFileName": f"root-{number + 1}.cer"}
 
 
-def _wifi(network: Network) -> dict[str, Any]:
-    return _payload(network, "com.apple.wifi.managed", "wifi", network.ssid) | {
+def _wifi_payload(network: SupplicantNetwork) -> dict[str, Any]:
+    return _build_payload(network, "com.apple.wifi.managed", "wifi", network.ssid) | {
         "SSID_STR": network.ssid,
         "HIDDEN_NETWORK": False,
         "AutoJoin": True,
@@ -77,8 +82,8 @@ def _wifi(network: Network) -> dict[str, Any]:
     }
 
 
-def _wired(network: Network) -> dict[str, Any]:
+def _wired_payload(network: SupplicantNetwork) -> dict[str, Any]:
     # macOS alone knows it.
-    return _payload(network, "com.apple.firstactiveethernet.managed", "wired", network.title) | {
+    return _build_payload(network, "com.apple.firstactiveethernet.managed", "wired", network.title) | {
         "Interface": "FirstActiveEthernet"
     }

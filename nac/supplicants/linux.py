@@ -2,51 +2,51 @@
 
 import re
 
-from nac.supplicants.network import Files, Network
+from nac.supplicants.network import IdentityFiles, SupplicantNetwork
 
 # Within quotes wpa_supplicant knows no escape; anything else goes as hex digits.
 _QUOTABLE = re.compile(r"[A-Za-z0-9 !#$%&'()*+,./:;<=>?@\[\]^_`{|}~-]*")
 _PLAIN_SSID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]*(?<! )")
 
 
-def wpa_supplicant(network: Network, *, identity: str, files: Files) -> str:
+def render_wpa_supplicant(network: SupplicantNetwork, *, identity: str, files: IdentityFiles) -> str:
     """The network, and nothing that is the system's to say, such as where it is controlled.
 
     For a wired port the driver is `wired` (wpa_supplicant -Dwired), which asks for ap_scan=0.
     """
     lines = ["network={"] if network.ssid else ["ap_scan=0", "", "network={"]
     if network.ssid:
-        fields = {"ssid": _text(network.ssid), "key_mgmt": "WPA-EAP WPA-EAP-SHA256", "ieee80211w": "1"}
+        fields = {"ssid": _quote(network.ssid), "key_mgmt": "WPA-EAP WPA-EAP-SHA256", "ieee80211w": "1"}
     else:
         fields = {"key_mgmt": "IEEE8021X", "eapol_flags": "0"}
     fields |= {
         "eap": "TLS",
-        "identity": _text(identity),
-        "ca_cert": _text(files.anchors),
-        "client_cert": _text(files.certificate),
-        "private_key": _text(files.key),
-        "domain_match": _text(";".join(network.server_names)),
+        "identity": _quote(identity),
+        "ca_cert": _quote(files.anchors),
+        "client_cert": _quote(files.certificate),
+        "private_key": _quote(files.key),
+        "domain_match": _quote(";".join(network.server_names)),
     }
     lines += [f"\t{name}={value}" for name, value in fields.items()]
     return "\n".join([*lines, "}", ""])
 
 
-def _text(value: str) -> str:
+def _quote(value: str) -> str:
     return f'"{value}"' if _QUOTABLE.fullmatch(value) else value.encode().hex()
 
 
-def network_manager(network: Network, *, identity: str, files: Files) -> str:
+def render_network_manager(network: SupplicantNetwork, *, identity: str, files: IdentityFiles) -> str:
     """A keyfile for /etc/NetworkManager/system-connections, which only root may read there."""
     kind = "wifi" if network.ssid else "ethernet"
     sections = {
-        "connection": {"id": _escaped(network.title), "uuid": str(network.stable_uuid("connection")), "type": kind}
+        "connection": {"id": _escape(network.title), "uuid": str(network.stable_uuid("connection")), "type": kind}
     }
     if network.ssid:
-        sections["wifi"] = {"mode": "infrastructure", "ssid": _ssid(network.ssid)}
+        sections["wifi"] = {"mode": "infrastructure", "ssid": _format_ssid(network.ssid)}
         sections["wifi-security"] = {"key-mgmt": "wpa-eap"}
     sections["802-1x"] = {
         "eap": "tls;",
-        "identity": _escaped(identity),
+        "identity": _escape(identity),
         "ca-cert": files.anchors,
         "client-cert": files.certificate,
         "private-key": files.key,
@@ -61,11 +61,11 @@ def network_manager(network: Network, *, identity: str, files: Files) -> str:
     )
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     # GLib's key files: a backslash begins an escape, and a blank at the start would be dropped.
     escaped = value.replace("\\", "\\\\")
     return f"\\s{escaped[1:]}" if escaped.startswith(" ") else escaped
 
 
-def _ssid(ssid: str) -> str:
+def _format_ssid(ssid: str) -> str:
     return ssid if _PLAIN_SSID.fullmatch(ssid) else "".join(f"{octet};" for octet in ssid.encode())

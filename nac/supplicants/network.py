@@ -18,7 +18,7 @@ class InvalidNetwork(InvalidInput):
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class SupplicantNetwork:
     """EAP-TLS to the servers of `server_names` below one of `anchors`. Make it with `describe_network`."""
 
     tenant_id: UUID
@@ -39,7 +39,7 @@ class Network:
         return uuid5(self.tenant_id, f"{self.ssid}\0{part}")
 
 
-def require_network(network: Network) -> Network:
+def require_network(network: SupplicantNetwork) -> SupplicantNetwork:
     require_ssid(network.ssid)
     if not network.anchors or not network.server_names:
         raise InvalidNetwork(
@@ -58,7 +58,7 @@ def require_ssid(ssid: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class IdentityFiles:
     """Where a Linux device keeps its identity: absolute paths."""
 
     anchors: str
@@ -66,7 +66,7 @@ class Files:
     key: str
 
 
-def require_files(files: Files) -> Files:
+def require_files(files: IdentityFiles) -> IdentityFiles:
     """Paths that need no quoting in any configuration file."""
     for path in (files.anchors, files.certificate, files.key):
         if not _PATH.fullmatch(path):

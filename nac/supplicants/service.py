@@ -13,9 +13,9 @@ from nac.errors import NotFound
 from nac.ids import TenantId
 from nac.models import Tenant
 from nac.supplicants import android, apple, linux, windows
-from nac.supplicants.network import Files, Network, require_files, require_identity, require_network
+from nac.supplicants.network import IdentityFiles, SupplicantNetwork, require_files, require_identity, require_network
 from pki.bundles import certificates_pem
-from pki.names import sans_of
+from pki.names import read_sans
 
 # Names of the files that an export writes.
 _ANCHORS, _CERTIFICATE, _KEY = "ca.pem", "device.pem", "device.key"
@@ -23,7 +23,7 @@ _ANCHORS, _CERTIFICATE, _KEY = "ca.pem", "device.pem", "device.key"
 
 def describe_network(
     session: Session, *, tenant_id: TenantId, now: datetime, ssid: str = "", server_names: Sequence[str] = ()
-) -> Network:
+) -> SupplicantNetwork:
     """Wired without an SSID. `server_names` join those of the tenant's server certificates."""
     tenant = session.get(Tenant, tenant_id)
     if tenant is None:
@@ -31,7 +31,7 @@ def describe_network(
     own = certificates.own_authorities(session, tenant_id=tenant_id)
     names = (*_presented_names(session, tenant_id, now), *(name.lower() for name in server_names))
     return require_network(
-        Network(
+        SupplicantNetwork(
             tenant_id=tenant_id,
             organisation=tenant.name,
             ssid=ssid,
@@ -45,51 +45,51 @@ def _presented_names(session: Session, tenant_id: TenantId, now: datetime) -> li
     """DNS names of every certificate that the cell may present now or later: those whose key is here."""
     rows = repository.usable_of_profile(session, tenant_id, SERVER_PROFILE, now)
     loaded = [x509.load_der_x509_certificate(row.certificate_der) for row in rows if row.certificate_der is not None]
-    return [item.value for certificate in loaded for item in sans_of(certificate) if item.kind == "dns"]
+    return [item.value for certificate in loaded for item in read_sans(certificate) if item.kind == "dns"]
 
 
-def anchors_pem(network: Network) -> bytes:
+def anchors_pem(network: SupplicantNetwork) -> bytes:
     return certificates_pem(network.anchors)
 
 
-def _apple(network: Network, identity: str, folder: str) -> dict[str, bytes]:
-    return {"admit.mobileconfig": apple.mobileconfig(network)}
+def _export_apple(network: SupplicantNetwork, identity: str, folder: str) -> dict[str, bytes]:
+    return {"admit.mobileconfig": apple.build_mobileconfig(network)}
 
 
-def _windows(network: Network, identity: str, folder: str) -> dict[str, bytes]:
+def _export_windows(network: SupplicantNetwork, identity: str, folder: str) -> dict[str, bytes]:
     roots = {f"root-{number}.cer": certificates_pem([root]) for number, root in enumerate(network.anchors, start=1)}
-    notes = windows.note(network, profile="admit.xml", roots=list(roots))
-    return {"admit.xml": windows.profile_xml(network).encode(), "README.txt": notes.encode()} | roots
+    notes = windows.render_instructions(network, profile="admit.xml", roots=list(roots))
+    return {"admit.xml": windows.build_profile_xml(network).encode(), "README.txt": notes.encode()} | roots
 
 
-def _wpa_supplicant(network: Network, identity: str, folder: str) -> dict[str, bytes]:
-    text = linux.wpa_supplicant(network, identity=identity, files=_files(folder))
+def _export_wpa_supplicant(network: SupplicantNetwork, identity: str, folder: str) -> dict[str, bytes]:
+    text = linux.render_wpa_supplicant(network, identity=identity, files=_identity_files(folder))
     return {"wpa_supplicant.conf": text.encode(), _ANCHORS: anchors_pem(network)}
 
 
-def _network_manager(network: Network, identity: str, folder: str) -> dict[str, bytes]:
-    text = linux.network_manager(network, identity=identity, files=_files(folder))
+def _export_network_manager(network: SupplicantNetwork, identity: str, folder: str) -> dict[str, bytes]:
+    text = linux.render_network_manager(network, identity=identity, files=_identity_files(folder))
     return {"admit.nmconnection": text.encode(), _ANCHORS: anchors_pem(network)}
 
 
-def _android(network: Network, identity: str, folder: str) -> dict[str, bytes]:
-    notes = android.note(network, identity=identity, anchors=_ANCHORS)
+def _export_android(network: SupplicantNetwork, identity: str, folder: str) -> dict[str, bytes]:
+    notes = android.render_instructions(network, identity=identity, anchors=_ANCHORS)
     return {"README.txt": notes.encode(), _ANCHORS: anchors_pem(network)}
 
 
-FORMS: Mapping[str, Callable[[Network, str, str], dict[str, bytes]]] = {
-    "apple": _apple,
-    "windows": _windows,
-    "wpa_supplicant": _wpa_supplicant,
-    "networkmanager": _network_manager,
-    "android": _android,
+EXPORTERS: Mapping[str, Callable[[SupplicantNetwork, str, str], dict[str, bytes]]] = {
+    "apple": _export_apple,
+    "windows": _export_windows,
+    "wpa_supplicant": _export_wpa_supplicant,
+    "networkmanager": _export_network_manager,
+    "android": _export_android,
 }
 
 
-def export(network: Network, *, form: str, identity: str, folder: str) -> dict[str, bytes]:
+def export_files(network: SupplicantNetwork, *, form: str, identity: str, folder: str) -> dict[str, bytes]:
     """Files by name, for devices that keep their identity in `folder` as device.pem and device.key."""
-    return FORMS[form](network, require_identity(identity), folder)
+    return EXPORTERS[form](network, require_identity(identity), folder)
 
 
-def _files(folder: str) -> Files:
-    return require_files(Files(*(f"{folder.rstrip('/')}/{name}" for name in (_ANCHORS, _CERTIFICATE, _KEY))))
+def _identity_files(folder: str) -> IdentityFiles:
+    return require_files(IdentityFiles(*(f"{folder.rstrip('/')}/{name}" for name in (_ANCHORS, _CERTIFICATE, _KEY))))

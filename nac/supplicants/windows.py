@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 from cryptography.hazmat.primitives import hashes
 
-from nac.supplicants.network import Network
+from nac.supplicants.network import SupplicantNetwork
 
 _WLAN = """\
 <?xml version="1.0"?>
@@ -83,7 +83,7 @@ _ONEX = """\
         </EAPConfig>
       </OneX>"""
 _TRUSTED = "                    <TrustedRootCA>{}</TrustedRootCA>"
-_RIGHTS = "In a prompt with an administrator's rights, where these files are:"
+_ADMINISTRATOR_NOTE = "In a prompt with an administrator's rights, where these files are:"
 _ADD_ROOT = "  certutil -addstore Root {}"
 _ADD_WLAN = "  netsh wlan add profile filename={} user=all"
 _ADD_LAN = """\
@@ -93,7 +93,7 @@ _ADD_LAN = """\
 The last word is the name of the network adapter."""
 
 
-def profile_xml(network: Network) -> str:
+def build_profile_xml(network: SupplicantNetwork) -> str:
     """A LANProfile for a wired network, else a WLANProfile; the device's certificate is found in its own store."""
     onex = _ONEX.format(
         server_names=escape(";".join(network.server_names)),
@@ -104,10 +104,10 @@ def profile_xml(network: Network) -> str:
     return _WLAN.format(title=escape(network.ssid), ssid_hex=network.ssid.encode().hex().upper(), onex=onex)
 
 
-def note(network: Network, *, profile: str, roots: Sequence[str]) -> str:
+def render_instructions(network: SupplicantNetwork, *, profile: str, roots: Sequence[str]) -> str:
     """How to import the files of these names."""
     add_profile = (_ADD_WLAN if network.ssid else _ADD_LAN).format(profile)
-    return "\n".join([_RIGHTS, *map(_ADD_ROOT.format, roots), add_profile, ""])
+    return "\n".join([_ADMINISTRATOR_NOTE, *map(_ADD_ROOT.format, roots), add_profile, ""])
 
 
 # Windows names certificates by it; it protects nothing.

@@ -15,17 +15,17 @@ from msgspec import UNSET, UnsetType
 
 from nac.engine import PolicyErrors, compile_outcome, compile_policy
 from nac.errors import AdmitError, InvalidInput, Mistakes, SeveralMistakes
-from nac.methods import Offer, parse_offer
+from nac.methods import MethodOffer, parse_offer
 from nac.sites import service as sites
 from nac.tenants import service as tenants
-from nac.tenants.realms import read_realms
+from nac.tenants.realms import parse_realms
 from nac.validation import require_name, require_slug
 
-MOST_BYTES = 1_000_000
-_MOST_OF_A_KIND = 200
+MAX_BYTES = 1_000_000
+_MAX_PER_KIND = 200
 # In the order in which they are put: a policy names groups and sites, a site names its policy.
-KINDS = ("group:", "site:", "policy:", "site.", "settings.")
-PART = re.compile(
+PART_KINDS = ("group:", "site:", "policy:", "site.", "settings.")
+PART_PATTERN = re.compile(
     r"(group:(endpoint|user)/.{1,200}|policy:[a-z0-9-]{1,63}|site:[a-z0-9-]{1,63}(\.[a-z_]{1,20})?|settings\.[a-z_]{1,40})"
 )
 
@@ -78,20 +78,20 @@ def parse_template(document: object) -> TemplateDocument:
     is of each tenant, and looked at there."""
     parsed = read_template(document)
     mistakes = Mistakes()
-    for name, rows in _lists(parsed).items():
+    for name, rows in _named_lists(parsed).items():
         with mistakes.noted():
             _require_list(name, rows)
     for index, site in enumerate(parsed.sites):
-        with mistakes.noted(), _below(f"sites[{index}]"):
+        with mistakes.noted(), _prefix_place(f"sites[{index}]"):
             _require_site(site)
     for index, policy in enumerate(parsed.policies):
         with mistakes.noted():
             _require_policy(policy, place=f"policies[{index}].document")
     for check in _SETTINGS_CHECKS:
-        with mistakes.noted(), _below("settings"):
+        with mistakes.noted(), _prefix_place("settings"):
             check(parsed.settings)
     mistakes.refuse()
-    if not parts_of(parsed):
+    if not list_parts(parsed):
         raise InvalidTemplate("It says nothing.", remedy="Give sites, policies, groups or settings.")
     return parsed
 
@@ -106,12 +106,12 @@ def read_template(document: object) -> TemplateDocument:
         raise InvalidTemplate(f"{text}.", place=place.strip("`").removeprefix("$.")) from exc
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidTemplate("This is no JSON that can be stored.") from exc
-    if size > MOST_BYTES:
-        raise InvalidTemplate(f"A template has {MOST_BYTES} bytes at most, not {size}.")
+    if size > MAX_BYTES:
+        raise InvalidTemplate(f"A template has {MAX_BYTES} bytes at most, not {size}.")
     return parsed
 
 
-def _lists(parsed: TemplateDocument) -> dict[str, list[str]]:
+def _named_lists(parsed: TemplateDocument) -> dict[str, list[str]]:
     return {
         "endpoint_groups": parsed.endpoint_groups,
         "user_groups": parsed.user_groups,
@@ -121,8 +121,8 @@ def _lists(parsed: TemplateDocument) -> dict[str, list[str]]:
 
 
 def _require_list(name: str, entries: list[str]) -> None:
-    if len(entries) > _MOST_OF_A_KIND:
-        raise InvalidTemplate(f"There are {_MOST_OF_A_KIND} at most, not {len(entries)}.", place=name)
+    if len(entries) > _MAX_PER_KIND:
+        raise InvalidTemplate(f"There are {_MAX_PER_KIND} at most, not {len(entries)}.", place=name)
     for index, entry in enumerate(entries):
         place = f"{name}[{index}]"
         if entry in entries[:index]:
@@ -134,17 +134,17 @@ def _require_list(name: str, entries: list[str]) -> None:
 
 
 @contextmanager
-def _below(place: str) -> Iterator[None]:
+def _prefix_place(place: str) -> Iterator[None]:
     """What is refused within is at `place`."""
     try:
         yield
     except SeveralMistakes as several:
-        raise SeveralMistakes([_moved(each, place) for each in several.mistakes]) from several
+        raise SeveralMistakes([_with_prefixed_place(each, place) for each in several.mistakes]) from several
     except InvalidInput as exc:
-        raise _moved(exc, place) from exc
+        raise _with_prefixed_place(exc, place) from exc
 
 
-def _moved(exc: AdmitError, place: str) -> InvalidTemplate:
+def _with_prefixed_place(exc: AdmitError, place: str) -> InvalidTemplate:
     return InvalidTemplate(exc.detail, place=f"{place}.{exc.place}", remedy=exc.remedy)
 
 
@@ -154,17 +154,17 @@ def _require_site(site: SiteDocument) -> None:
     if site.time_zone is not UNSET:
         sites.require_time_zone(site.time_zone)
     if site.fallback is not UNSET and site.fallback is not None:
-        with _engine():
+        with _translate_policy_errors():
             compile_outcome(site.fallback)
 
 
 def _require_policy(policy: PolicyDocument, *, place: str) -> None:
-    with _engine(place):
+    with _translate_policy_errors(place):
         compile_policy(policy.document)
 
 
 @contextmanager
-def _engine(below: str = "") -> Iterator[None]:
+def _translate_policy_errors(below: str = "") -> Iterator[None]:
     """What the engine refuses within; `below` is the place of its document."""
     try:
         yield
@@ -194,10 +194,10 @@ def _require_silence(settings: SettingsDocument) -> None:
 
 def _require_realms(settings: SettingsDocument) -> None:
     if settings.realms is not UNSET:
-        read_realms(settings.realms)
+        parse_realms(settings.realms)
 
 
-def offer_of(settings: SettingsDocument) -> Offer:
+def read_method_offer(settings: SettingsDocument) -> MethodOffer:
     """Raises InvalidInput."""
     methods, versions = settings.methods, settings.tls_versions
     return parse_offer(
@@ -207,10 +207,10 @@ def offer_of(settings: SettingsDocument) -> Offer:
 
 
 # As whoever sets them of a tenant: a roll-out is no place to learn of them.
-_SETTINGS_CHECKS = (offer_of, _require_replay, _require_nat_session, _require_silence, _require_realms)
+_SETTINGS_CHECKS = (read_method_offer, _require_replay, _require_nat_session, _require_silence, _require_realms)
 
 
-def parts_of(parsed: TemplateDocument) -> dict[str, Any]:
+def list_parts(parsed: TemplateDocument) -> dict[str, Any]:
     """What it wants, by part; True of what is to be there."""
     wanted: dict[str, Any] = {f"group:endpoint/{name}": True for name in parsed.endpoint_groups}
     wanted |= {f"group:user/{name}": True for name in parsed.user_groups}
@@ -219,19 +219,19 @@ def parts_of(parsed: TemplateDocument) -> dict[str, Any]:
     for site in parsed.sites:
         given = {"time_zone": site.time_zone, "monitor": site.monitor, "fallback": site.fallback, "policy": site.policy}
         wanted |= {f"site:{site.slug}.{name}": value for name, value in given.items() if value is not UNSET}
-    offer = offer_of(parsed.settings)
+    offer = read_method_offer(parsed.settings)
     for name in SettingsDocument.__struct_fields__:
         value = getattr(parsed.settings, name)
         if value is not UNSET:
-            wanted[f"settings.{name}"] = list(getattr(offer, name)) if name in Offer._fields else value
+            wanted[f"settings.{name}"] = list(getattr(offer, name)) if name in MethodOffer._fields else value
     if parsed.settings.realms is not UNSET:
-        wanted["settings.realms"] = read_realms(parsed.settings.realms)
+        wanted["settings.realms"] = parse_realms(parsed.settings.realms)
     if wanted.get("settings.replay_days") == 0:
         # As tenants have it.
         wanted["settings.replay_days"] = None
     return wanted
 
 
-def names_of(parsed: TemplateDocument) -> Mapping[str, str]:
+def site_names_by_slug(parsed: TemplateDocument) -> Mapping[str, str]:
     """Of sites that are made: by slug."""
     return {site.slug: site.name for site in parsed.sites}

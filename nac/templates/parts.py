@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from nac.errors import InvalidInput
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS, Groups
 from nac.ids import TenantId
-from nac.locking import lock_first
-from nac.methods import Offer
+from nac.locking import lock_before_site
+from nac.methods import MethodOffer
 from nac.models import Site, Tenant
 from nac.policies import repository as policy_rows
 from nac.policies import service as policies
@@ -28,11 +28,11 @@ _COMMENT = "By the template"
 
 def read_parts(session: Session, tenant_id: TenantId, names: Iterable[str]) -> dict[str, Any]:
     """What the tenant has of these, as a template would say it."""
-    tenant = tenants.require(session, tenant_id=tenant_id)
+    tenant = tenants.require_tenant(session, tenant_id=tenant_id)
     rows = {site.slug: site for site in sites.list_sites(session, tenant_id=tenant_id)}
     known = policies.list_policies(session, tenant_id=tenant_id)
-    documents = policy_rows.published_documents(session, tenant_id)
-    has = _Has(
+    documents = policy_rows.get_published_documents(session, tenant_id)
+    has = _TenantParts(
         groups={
             f"{kind}/{group.name}"
             for kind, groups in _GROUPS.items()
@@ -47,7 +47,7 @@ def read_parts(session: Session, tenant_id: TenantId, names: Iterable[str]) -> d
 
 
 @dataclass(frozen=True, slots=True)
-class _Has:
+class _TenantParts:
     groups: set[str]
     sites: Mapping[str, Site]
     # Documents in force.
@@ -76,7 +76,7 @@ class _Has:
         return getattr(site, member) if member else True
 
 
-def put_parts(
+def apply_parts(
     session: Session, *, actor: str, tenant_id: TenantId, wanted: Mapping[str, Any], names: Mapping[str, str]
 ) -> dict[str, Any]:
     """Bring the tenant to what is wanted; returns what it had of that which was changed.
@@ -92,9 +92,9 @@ def put_parts(
     }
     decided_by = {value for name, value in changed.items() if _is_site_policy(name) and isinstance(value, str)}
     named = decided_by | {name.removeprefix("policy:") for name in changed if name.startswith("policy:")}
-    lock_first(session, tenant_id=tenant_id, policies=named, tenant=True)
-    putting = _Putting(session, actor, tenant_id, names)
-    for name in sorted(changed, key=_order):
+    lock_before_site(session, tenant_id=tenant_id, policies=named, tenant=True)
+    putting = _PartWriter(session, actor, tenant_id, names)
+    for name in sorted(changed, key=_part_order):
         putting.put(name, changed[name])
     return {name: had[name] for name in changed}
 
@@ -107,14 +107,14 @@ def _is_site_policy(name: str) -> bool:
     return name.startswith("site:") and name.endswith(".policy")
 
 
-def _order(name: str) -> tuple[int, str]:
+def _part_order(name: str) -> tuple[int, str]:
     kind = name.partition(":")[0]
     place = {"group": 0, "policy": 2}.get(kind, 4)
     return (3 if "." in name else 1) if kind == "site" else place, name
 
 
 @dataclass(frozen=True, slots=True)
-class _Putting:
+class _PartWriter:
     session: Session
     actor: str
     tenant_id: TenantId
@@ -149,7 +149,7 @@ class _Putting:
         else:
             # It decided before: no replay stands in the way of going back.
             before = policy_rows.list_versions(
-                self.session, self.tenant_id, policy.id, span=policy_rows.VERSIONS.first(20)
+                self.session, self.tenant_id, policy.id, span=policy_rows.VERSION_ORDERS.first(20)
             )
             for version in before:
                 if version.published_at is not None and version.document == document:
@@ -166,33 +166,33 @@ class _Putting:
 
     def _put_site(self, slug: str, member: str, value: Any) -> None:  # noqa: ANN401 -- any JSON
         if not member:
-            self._do(sites.add_site, slug=slug, name=self.names.get(slug, ""))
+            self._do(sites.create_site, slug=slug, name=self.names.get(slug, ""))
         elif member == "policy":
             found = (
                 None if value is None else policies.require_by_slug(self.session, tenant_id=self.tenant_id, slug=value)
             )
             self._do(sites.assign_policy, slug=slug, policy_id=None if found is None else found.id)
         else:
-            self._do(sites.set_site, slug=slug, **{member: value})
+            self._do(sites.update_site, slug=slug, **{member: value})
 
     def _put_setting(self, name: str, value: Any) -> None:  # noqa: ANN401 -- any JSON
         match name:
             case "methods":
-                self._do(tenants.set_offer, offer=Offer(tuple(value), None))
+                self._do(tenants.update_method_offer, offer=MethodOffer(tuple(value), None))
             case "tls_versions":
-                self._do(tenants.set_offer, offer=Offer(None, tuple(value)))
+                self._do(tenants.update_method_offer, offer=MethodOffer(None, tuple(value)))
             case "replay_days":
-                self._do(tenants.set_replay_days, days=value)
+                self._do(tenants.update_replay_days, days=value)
             case "renewal_keeps_key":
-                self._do(tenants.set_renewal, keeps_key=value)
+                self._do(tenants.update_renewal, keeps_key=value)
             case "status_failure":
-                self._do(tenants.set_status_failure, to=value)
+                self._do(tenants.update_status_failure, to=value)
             case "realms":
-                self._do(tenants.set_realms, realms=value)
+                self._do(tenants.update_realms, realms=value)
             case "nat_session_seconds":
-                self._do(tenants.set_nat_session, seconds=value)
+                self._do(tenants.update_nat_session, seconds=value)
             case _:
-                self._do(tenants.set_silence, **{name.removeprefix("silent_"): value})
+                self._do(tenants.update_silence, **{name.removeprefix("silent_"): value})
 
     def _do(self, service: Callable[..., object], **given: object) -> None:
         service(self.session, actor=self.actor, tenant_id=self.tenant_id, **given)

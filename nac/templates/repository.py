@@ -10,9 +10,9 @@ from nac.db.texts import has_part
 from nac.ids import MspId, TenantId
 from nac.models import AuthLog, Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion, Tenant
 from nac.self_tests.ticket import NAS_IDENTIFIER as SELF_TEST_NAS
-from nac.templates.watching import Devices
+from nac.templates.reject_rates import DeviceCounts
 
-FOLLOWERS = Orders(
+FOLLOWER_ORDERS = Orders(
     {
         "slug": (Tenant.slug,),
         "name": (Tenant.name, Tenant.slug),
@@ -20,7 +20,7 @@ FOLLOWERS = Orders(
         "applied_at": (TemplateTenant.applied_at, Tenant.slug),
     }
 )
-TEMPLATES = Orders(
+TEMPLATE_ORDERS = Orders(
     {
         "slug": (Template.slug,),
         "name": (Template.name, Template.slug),
@@ -28,8 +28,8 @@ TEMPLATES = Orders(
         "updated_at": (Template.updated_at, Template.slug),
     }
 )
-VERSIONS = Orders({"number": (TemplateVersion.number,)}, default="-number")
-ROLLOUTS = Orders({"created_at": (Rollout.created_at, Rollout.id)}, default="-created_at")
+VERSION_ORDERS = Orders({"number": (TemplateVersion.number,)}, default="-number")
+ROLLOUT_ORDERS = Orders({"created_at": (Rollout.created_at, Rollout.id)}, default="-created_at")
 
 
 def get_by_slug(session: Session, msp_id: MspId, slug: str, *, lock: bool = False) -> Template | None:
@@ -58,7 +58,7 @@ def list_versions(session: Session, template: Template, *, span: Span) -> Sequen
     return session.scalars(span.of(select(TemplateVersion).where(TemplateVersion.template_id == template.id))).all()
 
 
-def versions_to_come(session: Session, template: Template) -> Sequence[TemplateVersion]:
+def list_versions_to_come(session: Session, template: Template) -> Sequence[TemplateVersion]:
     """The newest one, and those that roll-outs under way bring."""
     under_way = select(Rollout.version).where(Rollout.template_id == template.id, Rollout.state == "running")
     row = TemplateVersion
@@ -66,7 +66,7 @@ def versions_to_come(session: Session, template: Template) -> Sequence[TemplateV
     return session.scalars(select(row).where(row.template_id == template.id, wanted).order_by(row.number)).all()
 
 
-def followers(
+def list_followers(
     session: Session,
     template: Template,
     *,
@@ -81,7 +81,7 @@ def followers(
     )
     if only is not None:
         query = query.where(Tenant.id.in_(only))
-    query = FOLLOWERS[FOLLOWERS.default].sorted(query) if span is None else span.of(query)
+    query = FOLLOWER_ORDERS[FOLLOWER_ORDERS.default].sorted(query) if span is None else span.of(query)
     return session.execute(query.execution_options(populate_existing=True)).all()
 
 
@@ -97,7 +97,7 @@ def get_rollout(session: Session, msp_id: MspId, rollout_id: UUID, *, lock: bool
     return session.scalar(query.execution_options(populate_existing=True))
 
 
-def under_way(session: Session, template: Template) -> bool:
+def is_rollout_open(session: Session, template: Template) -> bool:
     wanted = Rollout.template_id == template.id, Rollout.state.in_(("running", "rolling-back"))
     return session.scalar(select(Rollout.id).where(*wanted).limit(1)) is not None
 
@@ -112,7 +112,7 @@ def list_rollouts(session: Session, template: Template, *, span: Span) -> Sequen
     return session.scalars(span.of(select(Rollout).where(Rollout.template_id == template.id))).all()
 
 
-def rollout_tenants(session: Session, rollout: Rollout) -> Sequence[Row[RolloutTenant, Tenant]]:
+def list_rollout_tenants(session: Session, rollout: Rollout) -> Sequence[Row[RolloutTenant, Tenant]]:
     """By stage and slug."""
     query = (
         select(RolloutTenant, Tenant)
@@ -123,7 +123,7 @@ def rollout_tenants(session: Session, rollout: Rollout) -> Sequence[Row[RolloutT
     return session.execute(query.execution_options(populate_existing=True)).all()
 
 
-def devices(session: Session, tenant_id: TenantId, since: datetime, until: datetime) -> Devices:
+def count_devices(session: Session, tenant_id: TenantId, since: datetime, until: datetime) -> DeviceCounts:
     """Heard from `since` to before `until`; that the tenant was suspended meanwhile says nothing of them. Those that a
     self-test plays are none.
 
@@ -134,4 +134,4 @@ def devices(session: Session, tenant_id: TenantId, since: datetime, until: datet
     query = query.where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since, AuthLog.at < until)
     query = query.where(AuthLog.nas_identifier != SELF_TEST_NAS)
     row = session.execute(query.where(AuthLog.reason != "tenant-suspended")).one()
-    return Devices(int(row[0]), int(row[1]))
+    return DeviceCounts(int(row[0]), int(row[1]))

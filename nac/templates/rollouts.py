@@ -20,29 +20,29 @@ from nac.db import enter_tenant
 from nac.errors import AdmitError, Conflict, InvalidInput, NotFound, Unavailable
 from nac.ids import MspId
 from nac.jobs import service as jobs
-from nac.jobs.running import GoOn, SeveralTransactions, Work
+from nac.jobs.runner import JobContinuation, JobRun, MultiTransactionHandler
 from nac.models import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion, Tenant
 from nac.sealing import Seal
 from nac.templates import repository
-from nac.templates.document import names_of, parts_of, read_template
-from nac.templates.parts import put_parts, read_parts
-from nac.templates.rights import Held, needed_for, require_at
-from nac.templates.service import own_parts, require_template, require_version
-from nac.templates.watching import Devices, can_tell, has_moved
+from nac.templates.document import list_parts, read_template, site_names_by_slug
+from nac.templates.part_permissions import HeldPermissions, permissions_for, require_permissions_at
+from nac.templates.parts import apply_parts, read_parts
+from nac.templates.reject_rates import DeviceCounts, has_share_moved, is_conclusive
+from nac.templates.service import exclude_overrides, require_template, require_version
 from nac.tenants import service as tenants
 
-KIND = "templates.roll-out"
-MOST_STAGES = 20
-LEAST_MINUTES, MOST_MINUTES = 1, 7 * 24 * 60
-_LOOKED_EVERY = timedelta(seconds=10)
+JOB_KIND = "templates.roll-out"
+MAX_STAGES = 20
+MIN_MINUTES, MAX_MINUTES = 1, 7 * 24 * 60
+_CHECK_INTERVAL = timedelta(seconds=10)
 # Tenants that a turn of the job brings it to; others have their turn between.
-_AT_ONCE = 20
+_TENANTS_PER_TURN = 20
 # Tenants in a sentence.
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class RolloutStage:
     """`tenants` by slug, or a `share` in percent of all that are behind the version, those of earlier stages included;
     and for how many minutes they are watched."""
 
@@ -55,17 +55,17 @@ class RolloutNotFound(NotFound):
     """There is no such roll-out."""
 
 
-def start(
+def start_rollout(
     session: Session,
     *,
     actor: str,
     msp_id: MspId,
     slug: str,
     number: int,
-    stages: Sequence[Stage],
+    stages: Sequence[RolloutStage],
     most_moved: float,
     back_when_moved: bool = False,
-    held: Held,
+    held: HeldPermissions,
     seal: Seal,
 ) -> Rollout:
     """The last stage is all that are left. With `back_when_moved` it goes back by itself where devices fare otherwise,
@@ -75,16 +75,16 @@ def start(
     version = require_version(session, template=template, number=number)
     if not 0 < most_moved <= 1:
         raise InvalidInput("Give a share between 0 and 1.", place="most_moved", remedy="0.05 is 5 of 100 devices.")
-    followers = repository.followers(session, template)
+    followers = repository.list_followers(session, template)
     behind = {tenant.slug: row for row, tenant in followers if row.version != number}
-    if repository.under_way(session, template):
+    if repository.is_rollout_open(session, template):
         raise Conflict(
             "A roll-out of this template is under way.", place="rollout", remedy="Wait for its end, or stop it."
         )
     if not behind:
         raise Conflict(f"Every tenant that follows {slug!r} has version {number}.", place="version")
-    planned = _plan(template, behind, stages)
-    parts = _parts_at(version, [(row, tenant) for row, tenant in followers if tenant.slug in planned], held)
+    planned = _plan_stages(template, behind, stages)
+    parts = _list_parts_at(version, [(row, tenant) for row, tenant in followers if tenant.slug in planned], held)
     rollout = Rollout(
         msp_id=msp_id,
         template_id=template.id,
@@ -103,46 +103,52 @@ def start(
     session.flush()
     session.refresh(rollout)
     _audit(session, actor, template, "roll-out", {"version": number, "tenants": len(planned), "stages": len(stages)})
-    _ask(session, actor, rollout, template, parts, seal)
+    _start_job(session, actor, rollout, template, parts, seal)
     return rollout
 
 
-def _parts_at(version: TemplateVersion, followers: Iterable[tuple[TemplateTenant, Tenant]], held: Held) -> set[str]:
+def _list_parts_at(
+    version: TemplateVersion, followers: Iterable[tuple[TemplateTenant, Tenant]], held: HeldPermissions
+) -> set[str]:
     """Which parts it brings to any of them. Raises PermissionMissing."""
-    wanted = parts_of(read_template(version.document))
+    wanted = list_parts(read_template(version.document))
     parts: set[str] = set()
     for row, tenant in followers:
-        own = own_parts(wanted, row.overrides)
-        require_at(held, tenant, own)
+        own = exclude_overrides(wanted, row.overrides)
+        require_permissions_at(held, tenant, own)
         parts |= own.keys()
     return parts
 
 
-def _ask(session: Session, actor: str, rollout: Rollout, template: Template, parts: Iterable[str], seal: Seal) -> None:
-    rollout.job_id = jobs.start(
+def _start_job(
+    session: Session, actor: str, rollout: Rollout, template: Template, parts: Iterable[str], seal: Seal
+) -> None:
+    rollout.job_id = jobs.start_job(
         session,
         actor=actor,
         owner=Owner(rollout.msp_id),
-        kind=KIND,
+        kind=JOB_KIND,
         title=f"Template {template.slug}, version {rollout.version}",
         input={"rollout": str(rollout.id)},
         # Somebody else may try it again, who could have begun it.
-        needs={Permission.TEMPLATE_MANAGE, *needed_for(parts)},
+        needs={Permission.TEMPLATE_MANAGE, *permissions_for(parts)},
         seal=seal,
     ).id
     session.flush()
 
 
-def _plan(template: Template, behind: Mapping[str, TemplateTenant], stages: Sequence[Stage]) -> dict[str, int]:
+def _plan_stages(
+    template: Template, behind: Mapping[str, TemplateTenant], stages: Sequence[RolloutStage]
+) -> dict[str, int]:
     """The stage of each. Who is first of a share is the same each time, and another for each template."""
-    if not 1 <= len(stages) <= MOST_STAGES:
-        raise InvalidInput(f"Give 1 to {MOST_STAGES} stages.", place="stages")
+    if not 1 <= len(stages) <= MAX_STAGES:
+        raise InvalidInput(f"Give 1 to {MAX_STAGES} stages.", place="stages")
     order = sorted(behind, key=lambda slug: hashlib.sha256(f"{template.id} {slug}".encode()).digest())
     planned: dict[str, int] = {}
     for number, stage in enumerate(stages):
         place = f"stages[{number}]"
-        if not LEAST_MINUTES <= stage.minutes <= MOST_MINUTES:
-            raise InvalidInput(f"Give {LEAST_MINUTES} to {MOST_MINUTES} minutes.", place=f"{place}.minutes")
+        if not MIN_MINUTES <= stage.minutes <= MAX_MINUTES:
+            raise InvalidInput(f"Give {MIN_MINUTES} to {MAX_MINUTES} minutes.", place=f"{place}.minutes")
         if (stage.tenants is None) == (stage.share is None):
             raise InvalidInput("Give tenants or a share.", place=place)
         if stage.tenants is not None:
@@ -160,38 +166,40 @@ def _plan(template: Template, behind: Mapping[str, TemplateTenant], stages: Sequ
     return planned | {slug: len(stages) - 1 for slug in order if slug not in planned}
 
 
-def stop(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID) -> Rollout:
+def stop_rollout(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID) -> Rollout:
     """Tenants that have the version keep it. Raises Conflict where it does not run."""
     rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
     if rollout.state != "running":
         raise Conflict(f"The roll-out is {rollout.state}.", place="rollout")
-    _end(rollout, "stopped", f"Stopped by {actor}.")
+    _end_rollout(rollout, "stopped", f"Stopped by {actor}.")
     session.flush()
-    _audit_rollout(session, actor, rollout, "stop-rollout")
+    _audit_rollout(session, actor, rollout, "pause-rollout")
     return rollout
 
 
-def stop_all(session: Session, *, actor: str, msp_id: MspId) -> int:
+def stop_all_rollouts(session: Session, *, actor: str, msp_id: MspId) -> int:
     """Those that run or go back, and how many these were. In any scope that sees the MSP."""
     found = repository.lock_running(session, msp_id)
     for rollout in found:
-        _end(rollout, "stopped", f"Stopped by {actor}.")
-        _audit_rollout(session, actor, rollout, "stop-rollout")
+        _end_rollout(rollout, "stopped", f"Stopped by {actor}.")
+        _audit_rollout(session, actor, rollout, "pause-rollout")
     return len(found)
 
 
-def go_on(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, held: Held, seal: Seal) -> Rollout:
+def resume_rollout(
+    session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, held: HeldPermissions, seal: Seal
+) -> Rollout:
     """One that was stopped, by whatever: the stage that it is in is watched anew from now. Raises Conflict and
     PermissionMissing."""
-    rollout, template = _stopped(session, msp_id, rollout_id)
+    rollout, template = _require_stopped(session, msp_id, rollout_id)
     rollout.state, rollout.detail, rollout.ended_at = "running", "", None
     rollout.stage_applied_at = None
     now = utc_now()
-    rows = repository.rollout_tenants(session, rollout)
+    rows = repository.list_rollout_tenants(session, rollout)
     left = {row.tenant_id for row, _ in rows if row.state != "applied"}
     version = require_version(session, template=template, number=rollout.version)
-    followers = repository.followers(session, template)
-    parts = _parts_at(version, [(row, tenant) for row, tenant in followers if row.tenant_id in left], held)
+    followers = repository.list_followers(session, template)
+    parts = _list_parts_at(version, [(row, tenant) for row, tenant in followers if row.tenant_id in left], held)
     for row, _ in rows:
         if row.state in ("failed", "left-out", "rolled-back"):
             row.state, row.detail = "waiting", ""
@@ -199,43 +207,45 @@ def go_on(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, held
             # What somebody looked at and goes on with is no reason to stop again.
             row.applied_at, row.detail = now, ""
     session.flush()
-    _audit_rollout(session, actor, rollout, "go-on-with-rollout")
-    _ask(session, actor, rollout, template, parts, seal)
+    _audit_rollout(session, actor, rollout, "resume-rollout")
+    _start_job(session, actor, rollout, template, parts, seal)
     return rollout
 
 
-def roll_back(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, held: Held, seal: Seal) -> Rollout:
+def roll_back_rollout(
+    session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, held: HeldPermissions, seal: Seal
+) -> Rollout:
     """Give the tenants back what they had, where nobody has changed it since. Raises Conflict while it runs, and
     PermissionMissing."""
     rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
     if rollout.state not in ("stopped", "done"):
         raise Conflict(f"The roll-out is {rollout.state}.", place="rollout", remedy="Stop it first.")
     template = session.get_one(Template, rollout.template_id, with_for_update=True)
-    _require_alone(session, template, rollout)
+    _require_newest(session, template, rollout)
     rollout.state, rollout.ended_at = "rolling-back", None
     parts: set[str] = set()
-    for row, tenant in repository.rollout_tenants(session, rollout):
+    for row, tenant in repository.list_rollout_tenants(session, rollout):
         if row.state == "applied":
-            require_at(held, tenant, row.before or {})
+            require_permissions_at(held, tenant, row.before or {})
             parts.update(row.before or {})
             row.detail = ""
     session.flush()
     _audit_rollout(session, actor, rollout, "roll-back")
-    _ask(session, actor, rollout, template, parts, seal)
+    _start_job(session, actor, rollout, template, parts, seal)
     return rollout
 
 
-def _stopped(session: Session, msp_id: MspId, rollout_id: UUID) -> tuple[Rollout, Template]:
+def _require_stopped(session: Session, msp_id: MspId, rollout_id: UUID) -> tuple[Rollout, Template]:
     rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
     if rollout.state != "stopped":
         raise Conflict(f"The roll-out is {rollout.state}.", place="rollout")
     template = session.get_one(Template, rollout.template_id, with_for_update=True)
-    _require_alone(session, template, rollout)
+    _require_newest(session, template, rollout)
     return rollout, template
 
 
-def _require_alone(session: Session, template: Template, rollout: Rollout) -> None:
-    newest = repository.list_rollouts(session, template, span=repository.ROLLOUTS.first(1))[0]
+def _require_newest(session: Session, template: Template, rollout: Rollout) -> None:
+    newest = repository.list_rollouts(session, template, span=repository.ROLLOUT_ORDERS.first(1))[0]
     if newest.id != rollout.id:
         raise Conflict("There is a later roll-out of this template.", place="rollout", remedy=f"See {newest.id}.")
 
@@ -247,7 +257,7 @@ def require_rollout(session: Session, *, msp_id: MspId, rollout_id: UUID, lock: 
     return rollout
 
 
-def _end(rollout: Rollout, state: str, detail: str) -> None:
+def _end_rollout(rollout: Rollout, state: str, detail: str) -> None:
     rollout.state, rollout.detail, rollout.ended_at = state, detail, utc_now()
 
 
@@ -262,58 +272,58 @@ def _audit_rollout(session: Session, actor: str, rollout: Rollout, verb: str) ->
     _audit(session, actor, template, verb, {"rollout": str(rollout.id), "state": rollout.state})
 
 
-def advance(work: Work) -> Mapping[str, Any] | GoOn:
+def advance_rollout(work: JobRun) -> Mapping[str, Any] | JobContinuation:
     """A turn of the job: what can be done now of the stage, or of going back."""
     rollout_id, msp_id = UUID(work.input["rollout"]), work.owner.msp_id
     assert msp_id is not None
     with work.transaction() as session:
         rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id)
-        rows = repository.rollout_tenants(session, rollout)
+        rows = repository.list_rollout_tenants(session, rollout)
     back = rollout.state == "rolling-back"
-    if not _is_brought_on(rollout, work):
-        return _result(rollout, rows)
+    if not _is_run_by_job(rollout, work):
+        return _build_result(rollout, rows)
     todo = [
         (row, tenant)
         for row, tenant in rows
-        if (_goes_back(row) if back else row.state == "waiting" and row.stage <= rollout.stage)
+        if (_can_roll_back(row) if back else row.state == "waiting" and row.stage <= rollout.stage)
     ]
-    for number, (row, tenant) in enumerate(todo[:_AT_ONCE]):
-        if not (_go_back if back else _apply)(work, row, tenant):
-            return GoOn()
+    for number, (row, tenant) in enumerate(todo[:_TENANTS_PER_TURN]):
+        if not (_roll_back_tenant if back else _apply_to_tenant)(work, row, tenant):
+            return JobContinuation()
         work.tell(number + 1, len(todo))
-    if len(todo) > _AT_ONCE:
-        return GoOn()
-    return GoOn(_finish_stage(work, rollout.id, msp_id))
+    if len(todo) > _TENANTS_PER_TURN:
+        return JobContinuation()
+    return JobContinuation(_finish_stage(work, rollout.id, msp_id))
 
 
-def _is_brought_on(rollout: Rollout, work: Work) -> bool:
+def _is_run_by_job(rollout: Rollout, work: JobRun) -> bool:
     """By this job: it was not stopped, nor gone on with by another."""
     return rollout.state in ("running", "rolling-back") and rollout.job_id == work.id
 
 
-def _goes_back(row: RolloutTenant) -> bool:
+def _can_roll_back(row: RolloutTenant) -> bool:
     """The detail says why one cannot."""
     return row.state == "applied" and not row.detail
 
 
-def _lock_both(session: Session, work: Work, row: RolloutTenant, state: str) -> tuple[Rollout, RolloutTenant] | None:
+def _lock_both(session: Session, work: JobRun, row: RolloutTenant, state: str) -> tuple[Rollout, RolloutTenant] | None:
     """Where the roll-out and the tenant's row are still as this turn found them; whoever stops it waits for one tenant
     at most."""
     rollout = repository.get_rollout(session, row.msp_id, row.rollout_id, lock=True)
     mine = session.get(RolloutTenant, (row.rollout_id, row.tenant_id), with_for_update=True, populate_existing=True)
-    if rollout is None or mine is None or mine.state != state or not _is_brought_on(rollout, work):
+    if rollout is None or mine is None or mine.state != state or not _is_run_by_job(rollout, work):
         return None
     return rollout, mine
 
 
-def _leaves_out(follower: TemplateTenant | None, rollout: Rollout, tenant: Tenant) -> str:
+def _leave_out_reason(follower: TemplateTenant | None, rollout: Rollout, tenant: Tenant) -> str:
     """Why the tenant is none of the roll-out's any more, "" where it is."""
     if follower is None or follower.template_id != rollout.template_id:
         return "It does not follow the template any more."
     return "It is deleted." if tenant.status == "deleting" else ""
 
 
-def _apply(work: Work, row: RolloutTenant, tenant: Tenant) -> bool:
+def _apply_to_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
     """Whether the roll-out goes on."""
     with work.transaction() as session:
         locked = _lock_both(session, work, row, "waiting")
@@ -324,39 +334,39 @@ def _apply(work: Work, row: RolloutTenant, tenant: Tenant) -> bool:
         version = require_version(session, template=template, number=rollout.version)
         follower = repository.lock_follower(session, rollout.msp_id, row.tenant_id)
         enter_tenant(session, row.tenant_id)
-        if why := _leaves_out(follower, rollout, tenants.require(session, tenant_id=row.tenant_id)):
+        if why := _leave_out_reason(follower, rollout, tenants.require_tenant(session, tenant_id=row.tenant_id)):
             mine.state, mine.detail = "left-out", why
             return True
         assert follower is not None
         parsed = read_template(version.document)
         now = utc_now()
         watched = timedelta(minutes=rollout.stages[mine.stage])
-        heard = repository.devices(session, row.tenant_id, now - watched, now)
+        heard = repository.count_devices(session, row.tenant_id, now - watched, now)
         mine.rejected_before, mine.devices_before = heard
         try:
             with session.begin_nested():
-                before = put_parts(
+                before = apply_parts(
                     session,
                     actor=work.actor,
                     tenant_id=row.tenant_id,
-                    wanted=own_parts(parts_of(parsed), follower.overrides),
-                    names=names_of(parsed),
+                    wanted=exclude_overrides(list_parts(parsed), follower.overrides),
+                    names=site_names_by_slug(parsed),
                 )
         except Unavailable:
             raise
         except AdmitError as error:
             mine.state, mine.detail = "failed", str(error)[:2000]
-            _end(rollout, "stopped", f"Tenant {tenant.slug!r} cannot have it: {error}"[:2000])
+            _end_rollout(rollout, "stopped", f"Tenant {tenant.slug!r} cannot have it: {error}"[:2000])
             return False
         mine.state, mine.detail, mine.applied_at = "applied", "", now
         mine.before, mine.before_version = before, follower.version
         follower.version, follower.applied_at = rollout.version, now
         # Each tenant is a step: workers that die at others have not died at this one.
-        work.note_place(session, work.place)
+        work.save_place(session, work.place)
     return True
 
 
-def _go_back(work: Work, row: RolloutTenant, tenant: Tenant) -> bool:
+def _roll_back_tenant(work: JobRun, row: RolloutTenant, tenant: Tenant) -> bool:
     """One that cannot have back what it had says so and keeps the others from nothing."""
     with work.transaction() as session:
         locked = _lock_both(session, work, row, "applied")
@@ -365,14 +375,14 @@ def _go_back(work: Work, row: RolloutTenant, tenant: Tenant) -> bool:
         rollout, mine = locked
         follower = repository.lock_follower(session, rollout.msp_id, row.tenant_id)
         enter_tenant(session, row.tenant_id)
-        if why := _leaves_out(follower, rollout, tenants.require(session, tenant_id=row.tenant_id)):
+        if why := _leave_out_reason(follower, rollout, tenants.require_tenant(session, tenant_id=row.tenant_id)):
             mine.state, mine.detail = "left-out", why
             return True
         assert follower is not None
         try:
             with session.begin_nested():
-                unchanged = _unchanged(session, rollout, mine)
-                put_parts(session, actor=work.actor, tenant_id=row.tenant_id, wanted=unchanged, names={})
+                unchanged = _unchanged_parts(session, rollout, mine)
+                apply_parts(session, actor=work.actor, tenant_id=row.tenant_id, wanted=unchanged, names={})
         except Unavailable:
             raise
         except AdmitError as error:
@@ -380,65 +390,65 @@ def _go_back(work: Work, row: RolloutTenant, tenant: Tenant) -> bool:
             return True
         mine.state, mine.detail = "rolled-back", ""
         follower.version, follower.applied_at = mine.before_version, utc_now()
-        work.note_place(session, work.place)
+        work.save_place(session, work.place)
     return True
 
 
-def _unchanged(session: Session, rollout: Rollout, row: RolloutTenant) -> dict[str, Any]:
+def _unchanged_parts(session: Session, rollout: Rollout, row: RolloutTenant) -> dict[str, Any]:
     """What the tenant had, of parts that are still as the roll-out made them."""
     template = session.get_one(Template, rollout.template_id)
     version = require_version(session, template=template, number=rollout.version)
-    made = parts_of(read_template(version.document))
+    made = list_parts(read_template(version.document))
     before = row.before or {}
     has = read_parts(session, row.tenant_id, before)
     return {name: value for name, value in before.items() if has[name] == made.get(name)}
 
 
-def _finish_stage(work: Work, rollout_id: UUID, msp_id: MspId) -> timedelta:
+def _finish_stage(work: JobRun, rollout_id: UUID, msp_id: MspId) -> timedelta:
     """Looks at whom the stages so far have reached; the next one begins when this one was watched for its time."""
     with work.transaction() as session:
         rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
-        if not _is_brought_on(rollout, work):
+        if not _is_run_by_job(rollout, work):
             return timedelta()
-        rows = repository.rollout_tenants(session, rollout)
+        rows = repository.list_rollout_tenants(session, rollout)
         if rollout.state == "rolling-back":
             left = next((row.detail for row, _ in rows if row.state == "applied"), "")
-            _end(rollout, "stopped" if left else "rolled-back", left or rollout.detail)
+            _end_rollout(rollout, "stopped" if left else "rolled-back", left or rollout.detail)
             return timedelta()
         now = utc_now()
         rollout.stage_applied_at = rollout.stage_applied_at or now
         for row, tenant in rows:
-            if row.state == "applied" and _has_moved(session, rollout, row):
-                _stop_moved(session, rollout, row, tenant)
+            if row.state == "applied" and _has_tenant_moved(session, rollout, row):
+                _stop_for_moved_tenant(session, rollout, row, tenant)
                 return timedelta()
         if now < rollout.stage_applied_at + timedelta(minutes=rollout.stages[rollout.stage]):
-            return _LOOKED_EVERY
+            return _CHECK_INTERVAL
         if rollout.stage + 1 == len(rollout.stages):
-            _end(rollout, "done", _of_whom_nobody_can_tell(rollout, rows))
+            _end_rollout(rollout, "done", _describe_inconclusive_tenants(rollout, rows))
         else:
             rollout.stage, rollout.stage_applied_at = rollout.stage + 1, None
         return timedelta()
 
 
-def _of_whom_nobody_can_tell(rollout: Rollout, rows: Sequence[Any]) -> str:
+def _describe_inconclusive_tenants(rollout: Rollout, rows: Sequence[Any]) -> str:
     """Tenants of which so few devices were heard that nothing would have stopped the roll-out."""
     few = [
         tenant.slug
         for row, tenant in rows
         if row.state == "applied"
-        and not can_tell(
-            Devices(row.rejected_before or 0, row.devices_before or 0),
-            Devices(row.rejected_since or 0, row.devices_since or 0),
+        and not is_conclusive(
+            DeviceCounts(row.rejected_before or 0, row.devices_before or 0),
+            DeviceCounts(row.rejected_since or 0, row.devices_since or 0),
             most=rollout.most_moved,
         )
     ]
     if not few:
         return ""
-    more = f" and {len(few) - _MOST_NAMED} others" if len(few) > _MOST_NAMED else ""
-    return f"Too few devices were heard to tell how they fare at {', '.join(few[:_MOST_NAMED])}{more}: look there."
+    more = f" and {len(few) - _MAX_NAMED} others" if len(few) > _MAX_NAMED else ""
+    return f"Too few devices were heard to tell how they fare at {', '.join(few[:_MAX_NAMED])}{more}: look there."
 
 
-def _stop_moved(session: Session, rollout: Rollout, row: RolloutTenant, tenant: Tenant) -> None:
+def _stop_for_moved_tenant(session: Session, rollout: Rollout, row: RolloutTenant, tenant: Tenant) -> None:
     detail = (
         f"At tenant {tenant.slug!r} {row.rejected_since} of {row.devices_since} devices are rejected since, "
         f"{row.rejected_before} of {row.devices_before} before."
@@ -446,31 +456,31 @@ def _stop_moved(session: Session, rollout: Rollout, row: RolloutTenant, tenant: 
     if rollout.back_when_moved:
         rollout.state, rollout.detail = "rolling-back", detail
     else:
-        _end(rollout, "stopped", detail)
+        _end_rollout(rollout, "stopped", detail)
     audit.append(
         session,
         actor="system:templates",
-        action="template.roll-back" if rollout.back_when_moved else "template.stop-rollout",
+        action="template.roll-back" if rollout.back_when_moved else "template.pause-rollout",
         target=tenant.slug,
         msp_id=rollout.msp_id,
         after={"rollout": str(rollout.id), "detail": detail},
     )
 
 
-def _has_moved(session: Session, rollout: Rollout, row: RolloutTenant) -> bool:
+def _has_tenant_moved(session: Session, rollout: Rollout, row: RolloutTenant) -> bool:
     """Of the time that the tenant's stage is watched for; later it is not looked at any more."""
     assert row.applied_at is not None
     until = min(utc_now(), row.applied_at + timedelta(minutes=rollout.stages[row.stage]))
     enter_tenant(session, row.tenant_id)
-    since = repository.devices(session, row.tenant_id, row.applied_at, until)
+    since = repository.count_devices(session, row.tenant_id, row.applied_at, until)
     row.rejected_since, row.devices_since = since
-    before = Devices(row.rejected_before or 0, row.devices_before or 0)
-    return has_moved(before, since, most=rollout.most_moved)
+    before = DeviceCounts(row.rejected_before or 0, row.devices_before or 0)
+    return has_share_moved(before, since, most=rollout.most_moved)
 
 
-def _result(rollout: Rollout, rows: Sequence[Any]) -> dict[str, Any]:
+def _build_result(rollout: Rollout, rows: Sequence[Any]) -> dict[str, Any]:
     states = [row.state for row, _ in rows]
     return {"state": rollout.state, "detail": rollout.detail} | {state: states.count(state) for state in set(states)}
 
 
-HANDLER = SeveralTransactions(advance)
+ROLLOUT_HANDLER = MultiTransactionHandler(advance_rollout)

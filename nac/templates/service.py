@@ -15,16 +15,16 @@ from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import MspId, TenantId
 from nac.models import Template, TemplateTenant, TemplateVersion, Tenant
 from nac.templates import repository
-from nac.templates.document import PART, parse_template, parts_of, read_template
+from nac.templates.document import PART_PATTERN, list_parts, parse_template, read_template
+from nac.templates.part_permissions import HeldPermissions, require_permissions_at, require_read_permissions_at
 from nac.templates.parts import read_parts
-from nac.templates.repository import FOLLOWERS
-from nac.templates.rights import Held, require_at, require_to_read_at
+from nac.templates.repository import FOLLOWER_ORDERS
 from nac.tenants import service as tenants
 from nac.tenants.service import TenantNotFound
 from nac.validation import require_name, require_slug
 
-MOST_TEMPLATES = 100
-MOST_OVERRIDES = 500
+MAX_TEMPLATES = 100
+MAX_OVERRIDES = 500
 
 
 class TemplateNotFound(NotFound):
@@ -36,7 +36,7 @@ class TemplateVersionNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DriftedPart:
     """A part of a tenant that is not as the version says that it follows."""
 
     part: str
@@ -45,11 +45,11 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Follower:
+class TemplateFollower:
     tenant: Tenant
     row: TemplateTenant
     # None where it was not asked for.
-    drift: Sequence[Difference] | None = None
+    drift: Sequence[DriftedPart] | None = None
 
 
 def create_template(session: Session, *, actor: str, msp_id: MspId, slug: str, name: str = "") -> Template:
@@ -57,8 +57,8 @@ def create_template(session: Session, *, actor: str, msp_id: MspId, slug: str, n
     if repository.get_by_slug(session, msp_id, slug):
         raise AlreadyExists(f"There is a template {slug!r} already.", place="slug")
     count_alone(session, "templates", msp_id)
-    if len(repository.list_all(session, msp_id)) >= MOST_TEMPLATES:
-        raise Conflict(f"There are {MOST_TEMPLATES} templates already.", remedy="Remove those that nobody follows.")
+    if len(repository.list_all(session, msp_id)) >= MAX_TEMPLATES:
+        raise Conflict(f"There are {MAX_TEMPLATES} templates already.", remedy="Remove those that nobody follows.")
     template = Template(msp_id=msp_id, slug=slug, name=require_name(name or slug))
     session.add(template)
     session.flush()
@@ -79,10 +79,10 @@ def rename_template(session: Session, *, actor: str, msp_id: MspId, slug: str, n
     return template
 
 
-def remove_template(session: Session, *, actor: str, msp_id: MspId, slug: str) -> None:
+def delete_template(session: Session, *, actor: str, msp_id: MspId, slug: str) -> None:
     """Raises InUse while tenants follow it."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
-    if count := len(repository.followers(session, template)):
+    if count := len(repository.list_followers(session, template)):
         raise InUse(f"{count} tenants follow the template {slug!r}.", place="template", remedy="Release them first.")
     session.delete(template)
     session.flush()
@@ -118,7 +118,7 @@ def list_page(session: Session, *, msp_id: MspId, span: Span, text: str = "") ->
 
 def list_versions(session: Session, *, template: Template, span: Span | None = None) -> Sequence[TemplateVersion]:
     """Newest first, unless `span` says otherwise."""
-    return repository.list_versions(session, template, span=span or repository.VERSIONS.first(100))
+    return repository.list_versions(session, template, span=span or repository.VERSION_ORDERS.first(100))
 
 
 def require_template(session: Session, *, msp_id: MspId, slug: str, lock: bool = False) -> Template:
@@ -135,27 +135,34 @@ def require_version(session: Session, *, template: Template, number: int) -> Tem
     return version
 
 
-def find_follower(session: Session, *, msp_id: MspId, slug: str, tenant: str) -> Follower | None:
+def find_follower(session: Session, *, msp_id: MspId, slug: str, tenant: str) -> TemplateFollower | None:
     """Locked until the transaction ends. None where it follows another template, or none."""
     template = require_template(session, msp_id=msp_id, slug=slug)
-    own = _require_own(session, msp_id, tenant)
+    own = _require_tenant(session, msp_id, tenant)
     row = repository.lock_follower(session, msp_id, TenantId(own.id))
-    return Follower(own, row) if row is not None and row.template_id == template.id else None
+    return TemplateFollower(own, row) if row is not None and row.template_id == template.id else None
 
 
-def follow(
-    session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: str, overrides: Sequence[str] = (), held: Held
-) -> Follower:
+def follow_template(
+    session: Session,
+    *,
+    actor: str,
+    msp_id: MspId,
+    slug: str,
+    tenant: str,
+    overrides: Sequence[str] = (),
+    held: HeldPermissions,
+) -> TemplateFollower:
     """The tenant is among those that a roll-out reaches; nothing of it changes until then.
 
     `overrides` are parts that stay its own. Raises Conflict where it follows another template, and PermissionMissing
     where the caller could not change the other parts at the tenant: of the newest version, and of one on its way.
     """
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
-    own = _require_own(session, msp_id, tenant)
+    own = _require_tenant(session, msp_id, tenant)
     kept = _require_parts(overrides)
-    for version in repository.versions_to_come(session, template):
-        require_at(held, own, own_parts(parts_of(read_template(version.document)), kept))
+    for version in repository.list_versions_to_come(session, template):
+        require_permissions_at(held, own, exclude_overrides(list_parts(read_template(version.document)), kept))
     row = repository.lock_follower(session, msp_id, TenantId(own.id))
     if row is None:
         row = TemplateTenant(tenant_id=own.id, msp_id=msp_id, template_id=template.id, overrides=kept)
@@ -163,14 +170,14 @@ def follow(
     elif row.template_id != template.id:
         raise Conflict(f"Tenant {tenant!r} follows another template.", place="tenant", remedy="Release it there first.")
     elif row.overrides == kept:
-        return Follower(own, row)
+        return TemplateFollower(own, row)
     row.overrides = kept
     session.flush()
     _audit(session, actor, template, "follow", {"tenant": own.slug, "overrides": kept})
-    return Follower(own, row)
+    return TemplateFollower(own, row)
 
 
-def release(session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: str) -> None:
+def release_follower(session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: str) -> None:
     """The tenant keeps what it has, and follows the template no longer."""
     template = require_template(session, msp_id=msp_id, slug=slug)
     found = find_follower(session, msp_id=msp_id, slug=slug, tenant=tenant)
@@ -188,38 +195,38 @@ def list_followers(
     span: Span | None = None,
     with_drift: bool = False,
     only: Collection[TenantId] | None = None,
-    held: Held | None = None,
-) -> Sequence[Follower]:
+    held: HeldPermissions | None = None,
+) -> Sequence[TemplateFollower]:
     """`only` these where it is given. Drift is of the version that each has; a tenant that has none yet has none.
 
     Raises PermissionMissing where the caller, who may do what is `held` (None for all), could not read the parts."""
-    rows = repository.followers(session, template, span=span or FOLLOWERS.first(), only=only)
+    rows = repository.list_followers(session, template, span=span or FOLLOWER_ORDERS.first(), only=only)
     if not with_drift:
-        return [Follower(tenant, row) for row, tenant in rows]
+        return [TemplateFollower(tenant, row) for row, tenant in rows]
     versions: dict[int, Mapping[str, Any]] = {}
     found = []
     for row, tenant in rows:
-        drift: list[Difference] = []
+        drift: list[DriftedPart] = []
         if row.version is not None:
             if row.version not in versions:
                 version = require_version(session, template=template, number=row.version)
-                versions[row.version] = parts_of(read_template(version.document))
+                versions[row.version] = list_parts(read_template(version.document))
             if held is not None:
-                require_to_read_at(held, tenant, own_parts(versions[row.version], row.overrides))
+                require_read_permissions_at(held, tenant, exclude_overrides(versions[row.version], row.overrides))
             enter_tenant(session, tenant.id)
-            drift = drift_of(session, row, versions[row.version])
-        found.append(Follower(tenant, row, drift))
+            drift = find_drift(session, row, versions[row.version])
+        found.append(TemplateFollower(tenant, row, drift))
     return found
 
 
-def drift_of(session: Session, row: TemplateTenant, wanted: Mapping[str, Any]) -> list[Difference]:
+def find_drift(session: Session, row: TemplateTenant, wanted: Mapping[str, Any]) -> list[DriftedPart]:
     """In a scope that has entered the tenant."""
-    mine = own_parts(wanted, row.overrides)
+    mine = exclude_overrides(wanted, row.overrides)
     has = read_parts(session, row.tenant_id, mine)
-    return [Difference(name, value, has[name]) for name, value in mine.items() if has[name] != value]
+    return [DriftedPart(name, value, has[name]) for name, value in mine.items() if has[name] != value]
 
 
-def own_parts(wanted: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def exclude_overrides(wanted: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """What a template has to say to a tenant with these overrides: of a site that is overridden, nothing."""
     return {
         name: value
@@ -229,10 +236,10 @@ def own_parts(wanted: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, 
 
 
 def _require_parts(overrides: Sequence[str]) -> list[str]:
-    if len(overrides) > MOST_OVERRIDES:
-        raise InvalidInput(f"There are {MOST_OVERRIDES} at most.", place="overrides")
+    if len(overrides) > MAX_OVERRIDES:
+        raise InvalidInput(f"There are {MAX_OVERRIDES} at most.", place="overrides")
     for index, part in enumerate(overrides):
-        if not PART.fullmatch(part):
+        if not PART_PATTERN.fullmatch(part):
             raise InvalidInput(
                 f"{part!r} is no part.",
                 place=f"overrides[{index}]",
@@ -241,12 +248,12 @@ def _require_parts(overrides: Sequence[str]) -> list[str]:
     return sorted(set(overrides))
 
 
-def _require_own(session: Session, msp_id: MspId, key: str) -> Tenant:
+def _require_tenant(session: Session, msp_id: MspId, key: str) -> Tenant:
     """By slug or id."""
     place = find_tenant(session, key)
     if place is None or place.msp_id != msp_id:
         raise TenantNotFound(f"There is no tenant {key!r}.", place="tenant")
-    return tenants.require(session, tenant_id=place.tenant_id)
+    return tenants.require_tenant(session, tenant_id=place.tenant_id)
 
 
 def _audit(

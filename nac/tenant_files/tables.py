@@ -9,7 +9,7 @@ from sqlalchemy import Column, Table
 from nac.db.base import Base
 from nac.ids import TenantId
 
-CONTENTS: Final = frozenset(
+CONTENT_TABLES: Final = frozenset(
     {
         *("sites", "nases", "policies", "policy_versions", "pools", "pool_addresses"),
         *("endpoint_groups", "endpoints", "endpoint_group_members", "user_groups", "users", "user_group_members"),
@@ -19,8 +19,8 @@ CONTENTS: Final = frozenset(
     }
 )
 # On wish; for whoever reads them, never taken in again.
-LOGS: Final = ("audit_log", "auth_log", "accounting_log", "session_history", "usage_hours", "event_notes")
-LEFT_OUT: Final[Mapping[str, str]] = {
+LOG_TABLES: Final = ("audit_log", "auth_log", "accounting_log", "session_history", "usage_hours", "event_notes")
+EXCLUDED_TABLES: Final[Mapping[str, str]] = {
     # Of the cell.
     **dict.fromkeys(("slots", "tenant_moves", "quarantined_records", "replica_changes"), "of the place it lives in"),
     **dict.fromkeys(
@@ -46,16 +46,16 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "enrolment_secrets": "each is redeemed once, where it was made",
     "purged_tenants": "of those that are gone",
 }
-# Of these there is nothing without secrets, but for rows that `KEYLESS` lets through.
-NEED_KEYS: Final = frozenset(
+# Of these there is nothing without secrets, but for rows that `KEYLESS_ROWS` lets through.
+TABLES_NEEDING_KEYS: Final = frozenset(
     {"certificate_authorities", "certificates", "revocation_lists", "scep_webhooks", "feeds", "secret_rotations"}
 )
-KEYLESS: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
+KEYLESS_ROWS: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "certificate_authorities": lambda row: row["kind"] == "external",
 }
-Context = Callable[[TenantId, UUID | None], str]
+SealContext = Callable[[TenantId, UUID | None], str]
 # What a sealed value is sealed for: of the tenant's id and the row's.
-SEALED: Final[Mapping[str, Context]] = {
+SEALED_COLUMNS: Final[Mapping[str, SealContext]] = {
     "nases.secret_sealed": lambda _, row: f"nas:{row}",
     "nases.mab_password_sealed": lambda _, row: f"nas-mab-password:{row}",
     "secret_rotations.next_sealed": lambda _, row: f"secret-rotation:{row}",
@@ -72,9 +72,9 @@ SEALED: Final[Mapping[str, Context]] = {
     "feeds.private_sealed": lambda tenant, row: f"feed:{tenant}:{row}:private",
 }
 # Not sealed in the database, and for nobody to read in a file: what stands for it in a file without secrets.
-HASHES: Final[Mapping[str, str]] = {"users.password_hash": ""}
+HASH_COLUMNS: Final[Mapping[str, str]] = {"users.password_hash": ""}
 # What a row begins anew with, whatever it was.
-ANEW: Final[Mapping[str, Mapping[str, Any]]] = {
+RESET_VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     "certificates": {"secret_id": None},
     "secret_rotations": {"opened_at": None},
     "pool_addresses": {
@@ -112,7 +112,7 @@ TENANT_COLUMNS: Final = (
     *("tls_versions", "trusts_external", "status_failure", "nat_session_seconds", "silent_reports", "silent_days"),
 )
 # The tenant's own row, and what it keeps of its slot.
-TENANT_PLACE: Final = frozenset(
+TENANT_LOCAL_COLUMNS: Final = frozenset(
     {
         *("id", "number", "msp_id", "slug", "status", "suspension_level", "suspended_with_msp", "purge_at"),
         *("default_site_id", "trust_generation", "cui_key", "created_at", "updated_at"),
@@ -125,9 +125,9 @@ def tenant_tables() -> dict[str, Table]:
     return {name: table for name, table in Base.metadata.tables.items() if "tenant_id" in table.columns}
 
 
-def contents() -> list[Table]:
+def content_tables() -> list[Table]:
     """In an order in which each row's references are there before it."""
-    return [table for table in Base.metadata.sorted_tables if table.name in CONTENTS]
+    return [table for table in Base.metadata.sorted_tables if table.name in CONTENT_TABLES]
 
 
 def stored_columns(table: Table) -> list[Column[Any]]:
@@ -135,13 +135,13 @@ def stored_columns(table: Table) -> list[Column[Any]]:
     return [column for column in table.columns if column.name != "tenant_id" and column.computed is None]
 
 
-def sealed_columns(table: Table) -> dict[str, Context]:
+def sealed_columns(table: Table) -> dict[str, SealContext]:
     return {
         column.name: context
         for column in table.columns
-        if (context := SEALED.get(f"{table.name}.{column.name}")) is not None
+        if (context := SEALED_COLUMNS.get(f"{table.name}.{column.name}")) is not None
     }
 
 
 def hashed_columns(table: Table) -> list[str]:
-    return [column.name for column in table.columns if f"{table.name}.{column.name}" in HASHES]
+    return [column.name for column in table.columns if f"{table.name}.{column.name}" in HASH_COLUMNS]

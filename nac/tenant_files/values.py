@@ -13,8 +13,8 @@ from sqlalchemy import Column
 
 from nac.mac import normalise_mac
 
-_MOST_DIGITS = 80
-Read = Callable[[Any], Any]
+_MAX_DIGITS = 80
+ColumnReader = Callable[[Any], Any]
 
 
 def to_json(value: Any) -> Any:  # noqa: ANN401 -- whatever a column holds
@@ -28,7 +28,7 @@ def to_json(value: Any) -> Any:  # noqa: ANN401 -- whatever a column holds
     return value
 
 
-def reader_of(column: Column[Any]) -> Read:
+def build_reader(column: Column[Any]) -> ColumnReader:
     """Of values of this column, of which there may be millions; it raises ValueError with a sentence."""
     kind = type(column.type).__name__.upper()
     reader = _READERS.get(kind)
@@ -48,7 +48,7 @@ def reader_of(column: Column[Any]) -> Read:
     return read
 
 
-def _text(value: Any) -> str:  # noqa: ANN401
+def _read_text(value: Any) -> str:  # noqa: ANN401
     if not isinstance(value, str) or "\0" in value:
         raise ValueError
     # Surrogates cannot be stored.
@@ -56,49 +56,49 @@ def _text(value: Any) -> str:  # noqa: ANN401
     return value
 
 
-def _whole(value: Any) -> int:  # noqa: ANN401
+def _read_integer(value: Any) -> int:  # noqa: ANN401
     if type(value) is not int or abs(value) >= 1 << 63:
         raise ValueError
     return value
 
 
-def _truth(value: Any) -> bool:  # noqa: ANN401
+def _read_boolean(value: Any) -> bool:  # noqa: ANN401
     if type(value) is not bool:
         raise ValueError
     return value
 
 
-def _bytes(value: Any) -> bytes:  # noqa: ANN401
-    return base64.b64decode(_text(value), validate=True)
+def _read_bytes(value: Any) -> bytes:  # noqa: ANN401
+    return base64.b64decode(_read_text(value), validate=True)
 
 
-def _texts(value: Any) -> list[str]:  # noqa: ANN401
+def _read_texts(value: Any) -> list[str]:  # noqa: ANN401
     if not isinstance(value, list):
         raise TypeError
-    return [_text(each) for each in value]
+    return [_read_text(each) for each in value]
 
 
-def _address(value: Any) -> str:  # noqa: ANN401
-    return str(ip_interface(_text(value))) if "/" in _text(value) else str(ip_interface(_text(value)).ip)
+def _read_address(value: Any) -> str:  # noqa: ANN401
+    return str(ip_interface(_read_text(value))) if "/" in _read_text(value) else str(ip_interface(_read_text(value)).ip)
 
 
-def _mac(value: Any) -> str:  # noqa: ANN401
-    mac = normalise_mac(_text(value))
+def _read_mac(value: Any) -> str:  # noqa: ANN401
+    mac = normalise_mac(_read_text(value))
     if not mac:
         raise ValueError
     return mac
 
 
-def _moment(value: Any) -> datetime:  # noqa: ANN401
-    moment = datetime.fromisoformat(_text(value))
+def _read_moment(value: Any) -> datetime:  # noqa: ANN401
+    moment = datetime.fromisoformat(_read_text(value))
     if moment.tzinfo is None:
         raise ValueError
     return moment
 
 
-def _decimal(value: Any) -> Decimal:  # noqa: ANN401
-    text = _text(value)
-    if len(text) > _MOST_DIGITS:
+def _read_decimal(value: Any) -> Decimal:  # noqa: ANN401
+    text = _read_text(value)
+    if len(text) > _MAX_DIGITS:
         raise ValueError
     number = Decimal(text)
     if not number.is_finite():
@@ -106,28 +106,28 @@ def _decimal(value: Any) -> Decimal:  # noqa: ANN401
     return number
 
 
-def _json(value: Any) -> Any:  # noqa: ANN401
+def _read_json(value: Any) -> Any:  # noqa: ANN401
     """PostgreSQL has no zero character in text."""
     if isinstance(value, str):
-        return _text(value)
+        return _read_text(value)
     if isinstance(value, dict):
-        return {_text(key): _json(each) for key, each in value.items()}
+        return {_read_text(key): _read_json(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_json(each) for each in value]
+        return [_read_json(each) for each in value]
     return value
 
 
 _READERS = {
-    "TEXT": _text,
-    "UUID": lambda value: UUID(_text(value)),
-    "BOOLEAN": _truth,
-    **dict.fromkeys(("INTEGER", "SMALLINTEGER", "BIGINTEGER", "BIGINT"), _whole),
-    "NUMERIC": _decimal,
-    "DATETIME": _moment,
-    "DATE": lambda value: date.fromisoformat(_text(value)),
-    "LARGEBINARY": _bytes,
-    "ARRAY": _texts,
-    **dict.fromkeys(("JSON", "JSONB"), _json),
-    "HOSTADDRESS": _address,
-    "MAC": _mac,
+    "TEXT": _read_text,
+    "UUID": lambda value: UUID(_read_text(value)),
+    "BOOLEAN": _read_boolean,
+    **dict.fromkeys(("INTEGER", "SMALLINTEGER", "BIGINTEGER", "BIGINT"), _read_integer),
+    "NUMERIC": _read_decimal,
+    "DATETIME": _read_moment,
+    "DATE": lambda value: date.fromisoformat(_read_text(value)),
+    "LARGEBINARY": _read_bytes,
+    "ARRAY": _read_texts,
+    **dict.fromkeys(("JSON", "JSONB"), _read_json),
+    "HOSTADDRESS": _read_address,
+    "MAC": _read_mac,
 }

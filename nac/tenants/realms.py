@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 from nac.errors import InvalidInput, Mistakes
 
-MOST_REALMS = 50
+MAX_REALMS = 50
 # What no name could hold as its realm, and what lists are separated by.
 _REALM = re.compile(r"[^\s\\@,]{1,253}")
 
 
-def read_realms(realms: Sequence[str]) -> list[str]:
+def parse_realms(realms: Sequence[str]) -> list[str]:
     """In lower case, each once, in order. Raises InvalidInput, SeveralMistakes."""
-    if len(realms) > MOST_REALMS:
-        raise InvalidInput(f"{len(realms)} realms are too many.", place="realms", remedy=f"Give {MOST_REALMS} at most.")
+    if len(realms) > MAX_REALMS:
+        raise InvalidInput(f"{len(realms)} realms are too many.", place="realms", remedy=f"Give {MAX_REALMS} at most.")
     mistakes = Mistakes()
     for realm in realms:
         with mistakes.noted():

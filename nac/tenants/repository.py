@@ -34,7 +34,7 @@ def get_by_slug(session: Session, slug: str) -> Tenant | None:
     return session.scalar(select(Tenant).where(Tenant.slug == slug))
 
 
-def lock(session: Session, tenant_id: TenantId) -> Tenant | None:
+def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant | None:
     return session.scalar(
         select(Tenant).where(Tenant.id == tenant_id).with_for_update().execution_options(populate_existing=True)
     )
@@ -55,10 +55,10 @@ def list_page(
     query = span.of(select(Tenant))
     if only is not None:
         query = query.where(among(Tenant.id, only))
-    return session.scalars(_narrowed(query, text, statuses)).all()
+    return session.scalars(_narrow(query, text, statuses)).all()
 
 
-def list_seen(
+def list_visible(
     session: Session,
     reach: Reach,
     *,
@@ -77,10 +77,10 @@ def list_seen(
         query = query.where(~func.wants_two_factors(Tenant.msp_id, Tenant.id))
     if msp_id is not None:
         query = query.where(Tenant.msp_id == msp_id)
-    return session.scalars(_narrowed(query, text, statuses)).all()
+    return session.scalars(_narrow(query, text, statuses)).all()
 
 
-def _narrowed(query: Select[Tenant], text: str, statuses: Collection[str]) -> Select[Tenant]:
+def _narrow(query: Select[Tenant], text: str, statuses: Collection[str]) -> Select[Tenant]:
     if text:
         query = query.where(has_part(text, Tenant.slug, Tenant.name))
     return query.where(Tenant.status.in_(statuses)) if statuses else query
@@ -91,11 +91,11 @@ def list_due(session: Session, *, now: datetime, limit: int) -> Sequence[Tenant]
     return session.scalars(select(Tenant).where(Tenant.purge_at <= now).order_by(Tenant.purge_at).limit(limit)).all()
 
 
-def which_exist(session: Session, tenant_ids: Collection[TenantId]) -> set[TenantId]:
+def filter_existing(session: Session, tenant_ids: Collection[TenantId]) -> set[TenantId]:
     return set(session.scalars(select(Tenant.id).where(among(Tenant.id, tenant_ids))))
 
 
-def give_time_to_rotations(session: Session, tenant_id: TenantId, *, until: datetime) -> None:
+def extend_rotations(session: Session, tenant_id: TenantId, *, until: datetime) -> None:
     """No secret of the tenant ends before. In a scope that has entered it."""
     session.execute(
         update(SecretRotation)
@@ -104,7 +104,7 @@ def give_time_to_rotations(session: Session, tenant_id: TenantId, *, until: date
     )
 
 
-def delete_rows(session: Session, tenant_id: TenantId) -> None:
+def delete_tenant_rows(session: Session, tenant_id: TenantId) -> None:
     """The tenant and all that goes with it, but for its logs, which are deleted in batches later."""
     for unreferenced in (
         *(RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits),

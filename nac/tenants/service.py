@@ -18,14 +18,14 @@ from nac.db import enter_tenant
 from nac.db.orders import Span
 from nac.errors import AlreadyExists, Conflict, Forbidden, InvalidInput, NotFound, ScopeViolation, SeveralMistakes
 from nac.ids import MspId, TenantId
-from nac.methods import Offer
+from nac.methods import MethodOffer
 from nac.models import Tenant
-from nac.models.tenant import StatusFailure, TenantStatus
+from nac.models.tenant import StatusFailureMode, TenantStatus
 from nac.msps import service as msps
 from nac.retention import holds
 from nac.sites import service as sites
 from nac.tenants import repository
-from nac.tenants.realms import read_realms
+from nac.tenants.realms import parse_realms
 from nac.tenants.repository import ORDERS as ORDERS
 from nac.validation import require_name, require_slug
 
@@ -60,7 +60,7 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
     require_slug(slug)
     msps.require_active(session, msp_id=msp_id)
     if there := repository.get_by_slug(session, slug):
-        raise _exists(session, there, msp_id)
+        raise _already_exists_error(session, there, msp_id)
     tenant = Tenant(slug=slug, name=require_name(name or slug), msp_id=msp_id)
     session.add(tenant)
     session.flush()
@@ -68,20 +68,20 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
     slot = cells.assign_slot(session, tenant_id=tenant.id, label=label)
     after = {"name": tenant.name, "cell": slot.cell_id, "slot": slot.number}
     _audit(session, actor, tenant, "create", after=after)
-    site = sites.add_site(session, actor=actor, tenant_id=tenant.id, slug="main", name="Main site")
+    site = sites.create_site(session, actor=actor, tenant_id=tenant.id, slug="main", name="Main site")
     tenant.default_site_id = site.id
     session.flush()
     return tenant
 
 
-def _exists(session: Session, there: Tenant, msp_id: MspId) -> AlreadyExists:
+def _already_exists_error(session: Session, there: Tenant, msp_id: MspId) -> AlreadyExists:
     """Whoever lost the answer to the request that has made it learns how it stands; others' are told nothing of."""
     if there.msp_id != msp_id:
         return AlreadyExists(f"There is a tenant {there.slug!r} already.", place="slug", remedy="Choose another slug.")
     said = f"There is a tenant {there.slug!r} already, made {there.created_at:%Y-%m-%d %H:%M:%S} UTC: "
     if there.status == "deleting":
         return AlreadyExists(f"{said}it is being deleted.", place="slug", remedy="Restore it, or choose another slug.")
-    _enter(session, TenantId(there.id))
+    _enter_tenant(session, TenantId(there.id))
     if not is_complete(session, TenantId(there.id)):
         return AlreadyExists(
             f"{said}its certificates are not made yet.",
@@ -99,7 +99,7 @@ def _exists(session: Session, there: Tenant, msp_id: MspId) -> AlreadyExists:
 
 def suspend_tenant(session: Session, *, actor: str, tenant_id: TenantId, level: Level = Level.PLATFORM) -> Tenant:
     """Nothing of the tenant is admitted until it is resumed, by somebody of this `level` or above."""
-    tenant = _change_status(
+    tenant = _update_status(
         session, actor=actor, tenant_id=tenant_id, to="suspended", verb="suspend", allowed=("active",)
     )
     if level is Level.PLATFORM:
@@ -111,7 +111,14 @@ def suspend_tenant(session: Session, *, actor: str, tenant_id: TenantId, level: 
         tenant.suspension_level = level
         session.flush()
         if before is not None:
-            _audit(session, actor, tenant, "suspend", before={"level": _named(before)}, after={"level": _named(level)})
+            _audit(
+                session,
+                actor,
+                tenant,
+                "suspend",
+                before={"level": _level_name(before)},
+                after={"level": _level_name(level)},
+            )
     return tenant
 
 
@@ -124,24 +131,26 @@ def resume_tenant(
     above = tenant.suspension_level
     if above is None or above <= level:
         allowed: tuple[TenantStatus, ...] = ("suspended", "deleting") if is_deletion else ("suspended",)
-        tenant = _change_status(session, actor=actor, tenant_id=tenant_id, to="active", verb="resume", allowed=allowed)
+        tenant = _update_status(session, actor=actor, tenant_id=tenant_id, to="active", verb="resume", allowed=allowed)
         tenant.suspension_level = None
         session.flush()
         return tenant
     if tenant.status != "deleting" or not is_deletion:
         raise SuspendedFromAbove(
-            f"{_ABOVE[Level(above)]} has suspended this tenant.", place="status", remedy="Ask there to have it resumed."
+            f"{_LEVEL_TITLES[Level(above)]} has suspended this tenant.",
+            place="status",
+            remedy="Ask there to have it resumed.",
         )
-    return _change_status(
+    return _update_status(
         session, actor=actor, tenant_id=tenant_id, to="suspended", verb="restore", allowed=("deleting",)
     )
 
 
-def _named(level: int) -> str:
+def _level_name(level: int) -> str:
     return Level(level).name.lower()
 
 
-_ABOVE = {Level.MSP: "Its MSP", Level.PLATFORM: "Whoever runs the platform"}
+_LEVEL_TITLES = {Level.MSP: "Its MSP", Level.PLATFORM: "Whoever runs the platform"}
 
 
 def delete_tenant(
@@ -152,7 +161,7 @@ def delete_tenant(
     One that is being deleted stays as it is; `is_new` raises Conflict then.
     """
     allowed: tuple[TenantStatus, ...] = ("active", "suspended")
-    return _change_status(
+    return _update_status(
         session,
         actor=actor,
         tenant_id=tenant_id,
@@ -164,7 +173,7 @@ def delete_tenant(
     )
 
 
-def _change_status(
+def _update_status(
     session: Session,
     *,
     actor: str,
@@ -184,11 +193,11 @@ def _change_status(
         return tenant
     if tenant.status not in allowed:
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it cannot {verb}.", place="status")
-    if tenant.purge_at is not None and tenant.purge_at <= utc_now() and not _is_held(session, tenant_id):
+    if tenant.purge_at is not None and tenant.purge_at <= utc_now() and not _has_hold(session, tenant_id):
         raise Conflict(f"The time of tenant {tenant.slug!r} is over: it is being removed.", place="status")
     if tenant.status == "deleting":
-        _enter(session, tenant_id)
-        repository.give_time_to_rotations(session, tenant_id, until=utc_now() + RESTORED_ROTATION)
+        _enter_tenant(session, tenant_id)
+        repository.extend_rotations(session, tenant_id, until=utc_now() + RESTORED_ROTATION)
     before, tenant.status = tenant.status, to
     tenant.purge_at = purge_at
     tenant.suspended_with_msp = False
@@ -200,22 +209,22 @@ def _change_status(
     return tenant
 
 
-def _enter(session: Session, tenant_id: TenantId) -> None:
+def _enter_tenant(session: Session, tenant_id: TenantId) -> None:
     # In the tenant's own scope there is nothing to enter.
     with suppress(ScopeViolation):
         enter_tenant(session, tenant_id)
 
 
-def _is_held(session: Session, tenant_id: TenantId) -> bool:
-    _enter(session, tenant_id)
-    return holds.is_held(session, tenant_id=tenant_id)
+def _has_hold(session: Session, tenant_id: TenantId) -> bool:
+    _enter_tenant(session, tenant_id)
+    return holds.has_hold(session, tenant_id=tenant_id)
 
 
-def set_name(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> Tenant:
-    return _set(session, actor, tenant_id, name=require_name(name))
+def rename_tenant(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> Tenant:
+    return _update_columns(session, actor, tenant_id, name=require_name(name))
 
 
-def set_failures(
+def update_failure_limits(
     session: Session,
     *,
     actor: str,
@@ -235,13 +244,13 @@ def set_failures(
         "password_failure_limit": (password_limit, FAILURE_LIMIT),
         "password_failure_window_seconds": (password_window_seconds, FAILURE_WINDOW_SECONDS),
     }
-    return _set_within(session, actor, tenant_id, given)
+    return _update_bounded(session, actor, tenant_id, given)
 
 
-def set_replay_days(session: Session, *, actor: str, tenant_id: TenantId, days: int | None) -> Tenant:
+def update_replay_days(session: Session, *, actor: str, tenant_id: TenantId, days: int | None) -> Tenant:
     """How many days of requests a policy is replayed over before it is published; None asks for no replay."""
     require_replay_days(days)
-    return _set(session, actor, tenant_id, replay_days=days)
+    return _update_columns(session, actor, tenant_id, replay_days=days)
 
 
 def require_replay_days(days: int | None) -> None:
@@ -254,35 +263,37 @@ def require_replay_days(days: int | None) -> None:
         )
 
 
-def set_renewal(session: Session, *, actor: str, tenant_id: TenantId, keeps_key: bool) -> Tenant:
+def update_renewal(session: Session, *, actor: str, tenant_id: TenantId, keeps_key: bool) -> Tenant:
     """Whether a certificate may be renewed with the key that it holds."""
-    return _set(session, actor, tenant_id, renewal_keeps_key=keeps_key)
+    return _update_columns(session, actor, tenant_id, renewal_keeps_key=keeps_key)
 
 
-def set_realms(session: Session, *, actor: str, tenant_id: TenantId, realms: Sequence[str]) -> Tenant:
+def update_realms(session: Session, *, actor: str, tenant_id: TenantId, realms: Sequence[str]) -> Tenant:
     """Realms and NetBIOS domains that are taken off user names; [] takes off none."""
-    return _set(session, actor, tenant_id, realms=read_realms(realms))
+    return _update_columns(session, actor, tenant_id, realms=parse_realms(realms))
 
 
-def set_offer(session: Session, *, actor: str, tenant_id: TenantId, offer: Offer) -> Tenant:
+def update_method_offer(session: Session, *, actor: str, tenant_id: TenantId, offer: MethodOffer) -> Tenant:
     """What the tenant's devices may use.
 
     The cell enforces it as soon as it is live. In the handshake itself radiusd settles on a TLS version that is offered
     only once it was exchanged, in a quiet moment; until then others are refused after it.
     """
     given = {"methods": offer.methods, "tls_versions": offer.tls_versions}
-    return _set(session, actor, tenant_id, **{name: list(value) for name, value in given.items() if value is not None})
+    return _update_columns(
+        session, actor, tenant_id, **{name: list(value) for name, value in given.items() if value is not None}
+    )
 
 
-def set_status_failure(session: Session, *, actor: str, tenant_id: TenantId, to: StatusFailure) -> Tenant:
+def update_status_failure(session: Session, *, actor: str, tenant_id: TenantId, to: StatusFailureMode) -> Tenant:
     """What becomes of certificates of external authorities while no fresh status of them is known."""
-    return _set(session, actor, tenant_id, status_failure=to)
+    return _update_columns(session, actor, tenant_id, status_failure=to)
 
 
-def set_nat_session(session: Session, *, actor: str, tenant_id: TenantId, seconds: int) -> Tenant:
+def update_nat_session(session: Session, *, actor: str, tenant_id: TenantId, seconds: int) -> Tenant:
     """The Session-Timeout that ends sessions at NASes behind NAT, which no Disconnect-Request reaches; 0 for none."""
     require_nat_session(seconds)
-    return _set(session, actor, tenant_id, nat_session_seconds=seconds)
+    return _update_columns(session, actor, tenant_id, nat_session_seconds=seconds)
 
 
 def require_nat_session(seconds: int) -> None:
@@ -296,31 +307,33 @@ def require_nat_session(seconds: int) -> None:
         )
 
 
-def set_silence(
+def update_silence(
     session: Session, *, actor: str, tenant_id: TenantId, reports: int | None = None, days: int | None = None
 ) -> Tenant:
     """After how many missed reports, or days of a session without any, a silent session has ended; None stays."""
-    return _set_within(session, actor, tenant_id, _silence(reports, days))
+    return _update_bounded(session, actor, tenant_id, _silence_values(reports, days))
 
 
 def require_silence(*, reports: int | None, days: int | None) -> None:
     """Raises InvalidInput."""
-    _require_within(_silence(reports, days))
+    _require_within(_silence_values(reports, days))
 
 
-_Bounded = Mapping[str, tuple[int | None, tuple[int, int]]]
+_BoundedValues = Mapping[str, tuple[int | None, tuple[int, int]]]
 
 
-def _silence(reports: int | None, days: int | None) -> _Bounded:
+def _silence_values(reports: int | None, days: int | None) -> _BoundedValues:
     return {"silent_reports": (reports, SILENT_REPORTS), "silent_days": (days, SILENT_DAYS)}
 
 
-def _set_within(session: Session, actor: str, tenant_id: TenantId, given: _Bounded) -> Tenant:
+def _update_bounded(session: Session, actor: str, tenant_id: TenantId, given: _BoundedValues) -> Tenant:
     _require_within(given)
-    return _set(session, actor, tenant_id, **{name: value for name, (value, _) in given.items() if value is not None})
+    return _update_columns(
+        session, actor, tenant_id, **{name: value for name, (value, _) in given.items() if value is not None}
+    )
 
 
-def _require_within(given: _Bounded) -> None:
+def _require_within(given: _BoundedValues) -> None:
     """Each with its bounds. Raises InvalidInput of all that is out of them."""
     mistakes = [
         InvalidInput(f"{value} is not possible here.", place=place, remedy=f"Give {least} to {most}.")
@@ -331,7 +344,7 @@ def _require_within(given: _Bounded) -> None:
         raise mistakes[0] if len(mistakes) == 1 else SeveralMistakes(mistakes)
 
 
-def _set(session: Session, actor: str, tenant_id: TenantId, **columns: object) -> Tenant:
+def _update_columns(session: Session, actor: str, tenant_id: TenantId, **columns: object) -> Tenant:
     """What is as it was already is not worth an entry in the audit."""
     tenant = _require_locked(session, tenant_id)
     before = {name: getattr(tenant, name) for name in columns}
@@ -346,18 +359,18 @@ def _set(session: Session, actor: str, tenant_id: TenantId, **columns: object) -
 def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
     """Carry a deletion out: the slot is retired and every row goes, but for logs (in batches later) and audit."""
     # Before the tenant's row, as whoever sets a hold has them.
-    holds.wait_for_others(session)
+    holds.lock_holds(session)
     tenant = _require_locked(session, tenant_id)
     if tenant.status != "deleting":
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}.", place="status", remedy="Delete it first.")
     enter_tenant(session, tenant_id)
-    holds.release_purged(session, tenant_id=tenant_id)
+    holds.delete_cleared_holds(session, tenant_id=tenant_id)
     _audit(session, actor, tenant, "purge")
     cells.release_slot(session, tenant_id=tenant_id)
     # Who keeps answers about its certificates lets them go.
     status_changed(session, *(row for row in list_authorities(session, tenant_id) if row.kind != "external"))
     session.expunge(tenant)
-    repository.delete_rows(session, tenant_id)
+    repository.delete_tenant_rows(session, tenant_id)
 
 
 def list_tenants(
@@ -373,7 +386,7 @@ def list_tenants(
     return repository.list_page(session, span=span, only=only, text=text, statuses=statuses)
 
 
-def list_seen(
+def list_visible(
     session: Session,
     *,
     reach: Reach,
@@ -388,7 +401,7 @@ def list_seen(
     place = find_msp(session, msp) if msp else None
     if msp and place is None:
         return ()
-    return repository.list_seen(
+    return repository.list_visible(
         session,
         reach,
         span=span or ORDERS.first(),
@@ -399,7 +412,7 @@ def list_seen(
     )
 
 
-def require(session: Session, *, tenant_id: TenantId) -> Tenant:
+def require_tenant(session: Session, *, tenant_id: TenantId) -> Tenant:
     tenant = repository.get(session, tenant_id)
     if tenant is None:
         raise TenantNotFound("There is no such tenant.", place="tenant")
@@ -416,7 +429,7 @@ def require_by_slug(session: Session, *, slug: str) -> Tenant:
 
 
 def _require_locked(session: Session, tenant_id: TenantId) -> Tenant:
-    tenant = repository.lock(session, tenant_id)
+    tenant = repository.lock_tenant(session, tenant_id)
     if tenant is None:
         raise TenantNotFound
     return tenant

@@ -6,9 +6,9 @@ from nac.ids import TenantId
 from nac.policies import service as policies
 from nac.sites import service as sites
 
-SLUG = "standard"
+STANDARD_SLUG = "standard"
 
-DOCUMENT: dict[str, object] = {
+STANDARD_DOCUMENT: dict[str, object] = {
     "rules": [
         {
             # The profile is known of certificates that this tenant's own authority has issued, and of no others.
@@ -43,11 +43,16 @@ DOCUMENT: dict[str, object] = {
 }
 
 
-def give_standard_policy(session: Session, *, actor: str, tenant_id: TenantId, site: str = "main") -> None:
+def assign_standard_policy(session: Session, *, actor: str, tenant_id: TenantId, site: str = "main") -> None:
     """Publish it and let it decide at `site`."""
-    policy = policies.create_policy(session, actor=actor, tenant_id=tenant_id, slug=SLUG, name="Standard")
+    policy = policies.create_policy(session, actor=actor, tenant_id=tenant_id, slug=STANDARD_SLUG, name="Standard")
     policies.save_draft(
-        session, actor=actor, tenant_id=tenant_id, slug=SLUG, document=DOCUMENT, comment="To begin with"
+        session,
+        actor=actor,
+        tenant_id=tenant_id,
+        slug=STANDARD_SLUG,
+        document=STANDARD_DOCUMENT,
+        comment="To begin with",
     )
-    policies.publish_policy(session, actor=actor, tenant_id=tenant_id, slug=SLUG)
+    policies.publish_policy(session, actor=actor, tenant_id=tenant_id, slug=STANDARD_SLUG)
     sites.assign_policy(session, actor=actor, tenant_id=tenant_id, slug=site, policy_id=policy.id)

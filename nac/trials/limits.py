@@ -12,7 +12,7 @@ class TrialLimitReached(Conflict):
     """The trial allows no more."""
 
 
-def require_endpoints(session: Session, *, tenant_id: TenantId) -> None:
+def require_endpoint_limit(session: Session, *, tenant_id: TenantId) -> None:
     """After devices were approved, before the commit. Raises TrialLimitReached; of other tenants never."""
     session.flush()
     query = select(Trial.most_endpoints).where(Trial.tenant_id == tenant_id, Trial.state != "converted")

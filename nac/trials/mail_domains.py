@@ -1,6 +1,6 @@
 """Mail domains in which strangers have addresses: no number of theirs says anything of one organisation."""
 
-EVERYBODYS = frozenset(
+PUBLIC_DOMAINS = frozenset(
     {
         "126.com",
         "163.com",

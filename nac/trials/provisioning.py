@@ -29,17 +29,19 @@ from nac.msps import service as msps
 from nac.self_tests import service as self_tests
 from nac.sites import service as sites
 from nac.tenants import service as tenants
-from nac.tenants.standard_policy import give_standard_policy
+from nac.tenants.standard_policy import assign_standard_policy
 from nac.trials import repository
-from nac.trials.service import ACTOR, Desk
+from nac.trials.service import ACTOR, SignUpContext
 
-MSP = "trials"
+TRIAL_MSP_SLUG = "trials"
 _ROLE = "tenant-admin"
-MOST_ATTEMPTS = 20
+MAX_ATTEMPTS = 20
 LEASE = timedelta(minutes=2)
 
 
-def provision(sign_up_id: UUID, desk: Desk, *, signing: Signing, radius_host: str, engine: Engine | None = None) -> str:
+def provision_trial(
+    sign_up_id: UUID, desk: SignUpContext, *, signing: Signing, radius_host: str, engine: Engine | None = None
+) -> str:
     """The tenant's slug, once it decides by its first policy and its self-test has been asked for."""
     with session_scope(PlatformScope(), engine=engine) as session:
         row = repository.lock_sign_up(session, sign_up_id)
@@ -57,10 +59,10 @@ def provision(sign_up_id: UUID, desk: Desk, *, signing: Signing, radius_host: st
         _ensure_server_certificate(tenant_id, signing, engine)
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         if sites.require_default(session, tenant_id=tenant_id).policy_id is None:
-            give_standard_policy(session, actor=ACTOR, tenant_id=tenant_id)
+            assign_standard_policy(session, actor=ACTOR, tenant_id=tenant_id)
         _ensure_admin(session, row.email, tenant_id)
     with session_scope(PlatformScope(), engine=engine) as session:
-        _finish(session, desk, sign_up_id, tenant_id, radius_host)
+        _finish_sign_up(session, desk, sign_up_id, tenant_id, radius_host)
     return slug
 
 
@@ -76,9 +78,9 @@ def _ensure_tenant(session: Session, row: SignUp) -> TenantId:
 
 def _ensure_msp(session: Session) -> MspId:
     try:
-        return msps.require_by_slug(session, slug=MSP).id
+        return msps.require_by_slug(session, slug=TRIAL_MSP_SLUG).id
     except msps.MspNotFound:
-        return msps.create_msp(session, actor=ACTOR, slug=MSP, name="Trials").id
+        return msps.create_msp(session, actor=ACTOR, slug=TRIAL_MSP_SLUG, name="Trials").id
 
 
 def _ensure_server_certificate(tenant_id: TenantId, signing: Signing, engine: Engine | None) -> None:
@@ -93,10 +95,12 @@ def _ensure_admin(session: Session, email: str, tenant_id: TenantId) -> None:
     owner, held = Owner(tenant_id=tenant_id), permissions_at(Level.TENANT)
     if any(each.person.email == email for each in members.list_members(session, owner=owner)):
         return
-    members.add_member(session, actor=ACTOR, held=held, owner=owner, email=email, role=_ROLE, has_come=True)
+    members.create_member(session, actor=ACTOR, held=held, owner=owner, email=email, role=_ROLE, has_come=True)
 
 
-def _finish(session: Session, desk: Desk, sign_up_id: UUID, tenant_id: TenantId, radius_host: str) -> None:
+def _finish_sign_up(
+    session: Session, desk: SignUpContext, sign_up_id: UUID, tenant_id: TenantId, radius_host: str
+) -> None:
     row = repository.lock_sign_up(session, sign_up_id)
     if row is None or row.state == "done":
         return
@@ -117,7 +121,7 @@ def _finish(session: Session, desk: Desk, sign_up_id: UUID, tenant_id: TenantId,
     row.state = "done"
     session.flush()
     slot = cells.require_slot(session, tenant_id=tenant_id)
-    mail.queue(
+    mail.queue_mail(
         session,
         key=f"trial-ready:{tenant_id}",
         template="trial-ready",
@@ -138,4 +142,4 @@ def _finish(session: Session, desk: Desk, sign_up_id: UUID, tenant_id: TenantId,
     # With it: nobody comes back to a sign-up that is done. Who was suspended meanwhile is not tested.
     enter_tenant(session, tenant_id)
     with suppress(Conflict):
-        self_tests.start(session, actor=ACTOR, tenant_id=tenant_id)
+        self_tests.start_self_test(session, actor=ACTOR, tenant_id=tenant_id)

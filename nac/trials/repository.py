@@ -39,7 +39,7 @@ def count_confirmed(session: Session, since: datetime, *which: ColumnElement[boo
     return session.scalars(query).one()
 
 
-def by_token(session: Session, token_sha256: bytes, *, lock: bool) -> SignUp | None:
+def get_by_token(session: Session, token_sha256: bytes, *, lock: bool) -> SignUp | None:
     query = select(SignUp).where(SignUp.token_sha256 == token_sha256)
     return session.scalar(query.with_for_update() if lock else query)
 
@@ -49,7 +49,7 @@ def lock_sign_up(session: Session, sign_up_id: UUID) -> SignUp | None:
     return session.scalar(query.execution_options(populate_existing=True))
 
 
-def unfinished(session: Session, *, now: datetime, lease: timedelta, most: int) -> list[UUID]:
+def take_unfinished(session: Session, *, now: datetime, lease: timedelta, most: int) -> list[UUID]:
     """Sign-ups that were confirmed and whose tenant is not made yet, for whoever asks alone until the lease ends."""
     rows = session.scalars(
         select(SignUp)
@@ -85,7 +85,7 @@ def list_page(session: Session, *, span: Span, text: str, states: Collection[str
     return session.scalars(query).all()
 
 
-def slugs_of(session: Session, tenant_ids: Collection[TenantId]) -> dict[TenantId, str]:
+def slugs_by_tenant(session: Session, tenant_ids: Collection[TenantId]) -> dict[TenantId, str]:
     query = select(Tenant.id, Tenant.slug).where(among(Tenant.id, tenant_ids))
     return {TenantId(tenant_id): slug for tenant_id, slug in session.execute(query)}
 

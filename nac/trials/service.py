@@ -26,25 +26,25 @@ from nac.models import SignUp, Trial
 from nac.models.trial import TrialState
 from nac.people import service as people
 from nac.sealing import Seal
-from nac.settings import Trials
+from nac.settings import TrialSettings
 from nac.trials import repository
-from nac.trials.mail_domains import EVERYBODYS
+from nac.trials.mail_domains import PUBLIC_DOMAINS
 from nac.trials.repository import ORDERS as ORDERS
-from nac.validation import MOST_MAILED_CHARACTERS, is_name_for_mails, require_name
+from nac.validation import MAX_MAILED_CHARACTERS, is_mailable_name, require_name
 
 ACTOR = "system:trials"
-LINK_LIFE = timedelta(hours=24)
+LINK_LIFETIME = timedelta(hours=24)
 # Links to one address within a day.
-MOST_LINKS = 3
+MAX_LINKS = 3
 # Sign-ups are remembered for so long: they hold addresses of people who may never come.
-KEPT = timedelta(days=30)
+SIGN_UP_RETENTION = timedelta(days=30)
 _DAY = timedelta(days=1)
 # Sign-ups that are heard for each that may be confirmed: they cost a mail each, and no more.
-_ASKED_FOR_CONFIRMED = 10
+_SIGN_UPS_PER_CONFIRMED = 10
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _SLUG_WORD = re.compile(r"[a-z0-9]+")
-_MOST_SLUG_CHARACTERS = 40
-_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
+_MAX_SLUG_CHARACTERS = 40
+_SLUG_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 
 
 class TrialsNotOffered(NotFound):
@@ -76,10 +76,10 @@ class TrialNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class SignUpContext:
     """What signing up needs of the installation."""
 
-    terms: Trials
+    terms: TrialSettings
     portal_url: str
     seal: Seal
 
@@ -88,12 +88,14 @@ class Desk:
             raise TrialsNotOffered(remedy="Whoever runs this installation makes tenants.")
 
 
-def ask(session: Session, desk: Desk, *, email: str, organisation: str, address: str | None) -> None:
+def request_sign_up(
+    session: Session, desk: SignUpContext, *, email: str, organisation: str, address: str | None
+) -> None:
     """Has a link mailed there, or word that there is an account. Raises InvalidInput and TooManySignUps."""
     desk.require_offered()
     email, organisation = people.require_email(email), _require_organisation(organisation)
     now = utc_now()
-    domain, source = email.rpartition("@")[2], _source(address)
+    domain, source = email.rpartition("@")[2], _source_address(address)
     repository.lock_sign_ups(session)
     _require_room(session, desk.terms, domain, source)
     is_known = people.has_account(session, email=email)
@@ -103,22 +105,22 @@ def ask(session: Session, desk: Desk, *, email: str, organisation: str, address:
         email=email,
         domain=domain,
         organisation=organisation,
-        token_sha256=None if is_known else _digest(token),
+        token_sha256=None if is_known else _hash_token(token),
         from_address=source,
-        expires_at=now + LINK_LIFE,
+        expires_at=now + LINK_LIFETIME,
         state="known" if is_known else "asked",
     )
     asked_before = repository.count_sign_ups(session, now - _DAY, SignUp.email == email)
     session.add(row)
     session.flush()
-    if asked_before >= MOST_LINKS:
+    if asked_before >= MAX_LINKS:
         return
     link = {
         "organisation": organisation,
         "link": f"{desk.portal_url}/sign-up/{token}",
         "until": f"{row.expires_at:%Y-%m-%d %H:%M}",
     }
-    mail.queue(
+    mail.queue_mail(
         session,
         key=f"sign-up:{row.id}",
         template="sign-up-known" if is_known else "sign-up-confirm",
@@ -128,19 +130,19 @@ def ask(session: Session, desk: Desk, *, email: str, organisation: str, address:
     )
 
 
-def look(session: Session, desk: Desk, *, token: str) -> SignUp:
+def require_open_sign_up(session: Session, desk: SignUpContext, *, token: str) -> SignUp:
     """Of a link that still works; it goes on working. Raises LinkRefused."""
     desk.require_offered()
-    return _require(session, token, lock=False)
+    return _require_sign_up(session, token, lock=False)
 
 
-def confirm(session: Session, desk: Desk, *, token: str, password: str, name: str = "") -> SignUp:
+def confirm_sign_up(session: Session, desk: SignUpContext, *, token: str, password: str, name: str = "") -> SignUp:
     """The link is used up, the account has this password, and `nac.trials.provisioning` makes the tenant.
 
     Raises LinkRefused, InvalidInput, and NoTrialLeft, which leaves the link as it was.
     """
     desk.require_offered()
-    row = _require(session, token, lock=True)
+    row = _require_sign_up(session, token, lock=True)
     people.require_password(password, email=row.email)
     repository.lock_sign_ups(session)
     _require_room_to_confirm(session, desk.terms, row.domain)
@@ -149,12 +151,12 @@ def confirm(session: Session, desk: Desk, *, token: str, password: str, name: st
     if people.has_account(session, email=row.email):
         # By another link, or by an invitation that was taken up meanwhile.
         raise LinkRefused("There is an account of this address by now.", remedy="Sign in with it.")
-    row.person_id = people.ensure_person(session, email=row.email)
+    row.person_id = people.get_or_create_person(session, email=row.email)
     if name.strip():
-        people.rename(session, actor=ACTOR, person_id=row.person_id, name=name)
+        people.rename_person(session, actor=ACTOR, person_id=row.person_id, name=name)
     people.set_password(session, actor=ACTOR, person_id=row.person_id, password=password)
     row.state, row.confirmed_at, row.token_sha256 = "provisioning", utc_now(), None
-    row.slug = _slug(row.organisation)
+    row.slug = _generate_slug(row.organisation)
     # Whoever confirms makes it now; the worker does where he could not.
     row.due_at, row.attempts = utc_now() + timedelta(minutes=2), 1
     session.flush()
@@ -181,60 +183,62 @@ def list_trials(
     return repository.list_page(session, span=span or ORDERS.first(), text=text, states=states)
 
 
-def slugs_of(session: Session, rows: Sequence[Trial]) -> dict[TenantId, str]:
+def slugs_by_tenant(session: Session, rows: Sequence[Trial]) -> dict[TenantId, str]:
     """Of their tenants."""
-    return repository.slugs_of(session, [row.tenant_id for row in rows])
+    return repository.slugs_by_tenant(session, [row.tenant_id for row in rows])
 
 
-def _require(session: Session, token: str, *, lock: bool) -> SignUp:
-    row = repository.by_token(session, _digest(token), lock=lock) if _TOKEN.fullmatch(token) else None
+def _require_sign_up(session: Session, token: str, *, lock: bool) -> SignUp:
+    row = repository.get_by_token(session, _hash_token(token), lock=lock) if _TOKEN.fullmatch(token) else None
     if row is None or row.state != "asked" or row.expires_at <= utc_now():
         raise LinkRefused("It was used already, or its time is over.", remedy="Sign up again.")
     return row
 
 
-def _require_room(session: Session, terms: Trials, domain: str, source: str | None) -> None:
+def _require_room(session: Session, terms: TrialSettings, domain: str, source: str | None) -> None:
     since = utc_now() - _DAY
     # Whatever comes from no address that can be read is of one source.
     of_source = repository.count_sign_ups(session, since, SignUp.from_address.is_not_distinct_from(source))
     full = (
         of_source >= terms.a_day_of_address,
-        _is_own(domain)
+        _is_organisation_domain(domain)
         and repository.count_sign_ups(session, since, SignUp.domain == domain)
-        >= terms.a_day_of_domain * _ASKED_FOR_CONFIRMED,
-        repository.count_sign_ups(session, since) >= terms.a_day * _ASKED_FOR_CONFIRMED,
+        >= terms.a_day_of_domain * _SIGN_UPS_PER_CONFIRMED,
+        repository.count_sign_ups(session, since) >= terms.a_day * _SIGN_UPS_PER_CONFIRMED,
     )
     if any(full):
         raise TooManySignUps(remedy="Try again tomorrow.")
     _require_room_to_confirm(session, terms, domain)
 
 
-def _require_room_to_confirm(session: Session, terms: Trials, domain: str) -> None:
+def _require_room_to_confirm(session: Session, terms: TrialSettings, domain: str) -> None:
     """What anybody can ask for in the name of others counts for little; what they have confirmed counts."""
     since = utc_now() - _DAY
-    of_domain = repository.count_confirmed(session, since, SignUp.domain == domain) if _is_own(domain) else 0
+    of_domain = (
+        repository.count_confirmed(session, since, SignUp.domain == domain) if _is_organisation_domain(domain) else 0
+    )
     if of_domain >= terms.a_day_of_domain or repository.count_confirmed(session, since) >= terms.a_day:
         raise TooManySignUps(remedy="Try again tomorrow.")
 
 
-def _is_own(domain: str) -> bool:
+def _is_organisation_domain(domain: str) -> bool:
     """Of an organisation, not of everybody."""
-    return domain not in EVERYBODYS
+    return domain not in PUBLIC_DOMAINS
 
 
 def _require_organisation(text: str) -> str:
     """A mail shows it to an address that perhaps never asked: no room for a message or a link."""
     name = require_name(text, place="organisation")
-    if not is_name_for_mails(name):
+    if not is_mailable_name(name):
         raise InvalidInput(
             "This is no name of an organisation.",
             place="organisation",
-            remedy=f"Use {MOST_MAILED_CHARACTERS} characters at most, and no address of a page.",
+            remedy=f"Use {MAX_MAILED_CHARACTERS} characters at most, and no address of a page.",
         )
     return name
 
 
-def _source(address: str | None) -> str | None:
+def _source_address(address: str | None) -> str | None:
     """Of IPv6 the network, of which a single person has as many addresses as he likes; None of what is no address."""
     try:
         found = ipaddress.ip_address((address or "").partition("%")[0])
@@ -247,13 +251,13 @@ def _source(address: str | None) -> str | None:
     return str(found)
 
 
-def _slug(organisation: str) -> str:
+def _generate_slug(organisation: str) -> str:
     """Of the organisation's name, with what makes it the only one."""
     # Letters without their accents: Söhne becomes sohne.
     plain = unicodedata.normalize("NFKD", organisation).encode("ascii", "ignore").decode()
-    words = "-".join(_SLUG_WORD.findall(plain.lower()))[:_MOST_SLUG_CHARACTERS].strip("-")
-    return f"{words or 'trial'}-{''.join(secrets.choice(_LETTERS) for _ in range(6))}"
+    words = "-".join(_SLUG_WORD.findall(plain.lower()))[:_MAX_SLUG_CHARACTERS].strip("-")
+    return f"{words or 'trial'}-{''.join(secrets.choice(_SLUG_LETTERS) for _ in range(6))}"
 
 
-def _digest(token: str) -> bytes:
+def _hash_token(token: str) -> bytes:
     return hashlib.sha256(b"admit sign-up\0" + token.encode()).digest()

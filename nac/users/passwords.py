@@ -7,7 +7,7 @@ from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from nac.errors import InvalidInput
-from nac.users.earlier import is_earlier
+from nac.users.pbkdf2_hashes import is_pbkdf2_hash
 
 # OWASP's Password Storage Cheat Sheet: 19 MiB, 2 passes, 1 lane; some 20 ms of one core.
 MEMORY_KIB = 19 * 1024
@@ -29,7 +29,7 @@ def hash_password(password: str) -> str:
     return deriving.derive_phc_encoded(password.encode())
 
 
-def is_password(password: bytes, password_hash: str) -> bool:
+def verify_password(password: bytes, password_hash: str) -> bool:
     """Whether it is the password behind an argon2id hash; leaves the interpreter free meanwhile.
 
     False of a hash that costs more than those made here, untried: it comes from outside.
@@ -46,7 +46,7 @@ def is_password(password: bytes, password_hash: str) -> bool:
 def require_stored_hash(given: bytes) -> str:
     """Of what another installation stored: a hash made as here, or cheaper, or ""; raises InvalidInput."""
     text = given.decode("ascii", "replace")
-    if text and not _is_affordable(text) and not is_earlier(text):
+    if text and not _is_affordable(text) and not is_pbkdf2_hash(text):
         raise InvalidInput("A password's hash is of no form and cost that is made here.", place="users")
     return text
 
@@ -61,7 +61,7 @@ def _is_affordable(password_hash: str) -> bool:
     )
 
 
-def nt_hash(password: str) -> str:
+def compute_nt_hash(password: str) -> str:
     """32 hex digits: MD4 of the password in UTF-16 (RFC 2759 8.3). OpenSSL 3 has MD4 no more by default."""
     # Loads a parser of C, which takes a tenth of the start of a process, and few processes ever come here.
     from Crypto.Hash import MD4

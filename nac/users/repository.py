@@ -16,7 +16,7 @@ ORDERS = Orders({"name": (User.name,), "created_at": (User.created_at, User.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class UserFilter:
     """What is asked of a list of users; what is empty asks nothing."""
 
     # As it is stored.
@@ -45,7 +45,7 @@ def lock_names(session: Session, tenant_id: TenantId, names: Collection[str]) ->
     return {user.name: user for user in session.scalars(query)}
 
 
-def search(session: Session, tenant_id: TenantId, wanted: Filter, *, span: Span) -> Sought[User]:
+def search_users(session: Session, tenant_id: TenantId, wanted: UserFilter, *, span: Span) -> Sought[User]:
     def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- users, or an alias of them
         conditions: list[ColumnElement[bool]] = []
         if wanted.group:

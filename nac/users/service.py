@@ -19,12 +19,12 @@ from nac.ids import TenantId
 from nac.mac import normalise_mac
 from nac.models import User
 from nac.replica.records import nt_hash_context
-from nac.route_words import require_reachable
+from nac.reserved_names import require_not_reserved
 from nac.sealing import Seal
 from nac.users import repository
-from nac.users.passwords import hash_password, nt_hash
+from nac.users.passwords import compute_nt_hash, hash_password
 from nac.users.repository import ORDERS as ORDERS
-from nac.users.repository import Filter
+from nac.users.repository import UserFilter
 from nac.validation import parse_id, require_future, require_radius_text
 
 # User-Password carries 128 octets at most (RFC 2865 5.2).
@@ -53,7 +53,7 @@ def create_user(
 ) -> User:
     """`seal_for_chap` stores the password itself, sealed, too: CHAP cannot do without it (RFC 1994 2.2);
     `seal_for_mschap` the NT hash that MS-CHAP needs, with which alone one can sign in (RFC 2759 8.3)."""
-    name = require_reachable("user", require_user_name(name))
+    name = require_not_reserved("user", require_user_name(name))
     require_password(password)
     if repository.get_by_name(session, tenant_id, name):
         raise AlreadyExists(f"There is a user {name!r} already.", place="name")
@@ -93,8 +93,8 @@ def store_user(
         name=name,
         disabled=disabled,
         password_hash=password_hash,
-        password_sealed=None if seal_for_chap is None else _sealed(user_id, password, seal_for_chap),
-        nt_hash_sealed=None if seal_for_mschap is None else _sealed_nt_hash(user_id, password, seal_for_mschap),
+        password_sealed=None if seal_for_chap is None else _seal_password(user_id, password, seal_for_chap),
+        nt_hash_sealed=None if seal_for_mschap is None else _seal_nt_hash(user_id, password, seal_for_mschap),
         valid_until=valid_until,
     )
     session.add(user)
@@ -112,20 +112,20 @@ def store_user(
     return user
 
 
-class Keep(Enum):
+class Unchanged(Enum):
     """Of an argument that may be None: leave what is stored."""
 
     AS_IT_IS = 0
 
 
-def change_user(
+def update_user(
     session: Session,
     *,
     actor: str,
     tenant_id: TenantId,
     name: str,
     groups: Iterable[str] | None = None,
-    valid_until: datetime | Keep | None = Keep.AS_IT_IS,
+    valid_until: datetime | Unchanged | None = Unchanged.AS_IT_IS,
     disabled: bool | None = None,
 ) -> User:
     """None leaves groups and `disabled` as they are; `valid_until` None takes the end away."""
@@ -133,7 +133,7 @@ def change_user(
     before = _describe(session, user)
     if groups is not None:
         USER_GROUPS.assign(session, tenant_id=tenant_id, member_id=user.id, names=groups)
-    if not isinstance(valid_until, Keep):
+    if not isinstance(valid_until, Unchanged):
         user.valid_until = require_future(valid_until)
     if disabled is not None:
         user.disabled = disabled
@@ -153,7 +153,7 @@ def _describe(session: Session, user: User) -> dict[str, object]:
     }
 
 
-def remove_user(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
+def delete_user(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
     """Raises InUse while certificates that were issued to the user are good."""
     user = require_by_name(session, tenant_id=tenant_id, name=name)
     hold(session, user)
@@ -183,7 +183,7 @@ def _set_disabled(session: Session, actor: str, tenant_id: TenantId, name: str, 
     return user
 
 
-def change_password(
+def update_password(
     session: Session,
     *,
     actor: str,
@@ -203,23 +203,23 @@ def change_password(
         "mschap": before["mschap"] if mschap is None else mschap,
     }
     user.password_hash = hash_password(password)
-    user.password_sealed = _sealed(user.id, password, seal) if after["chap"] else None
-    user.nt_hash_sealed = _sealed_nt_hash(user.id, password, seal) if after["mschap"] else None
+    user.password_sealed = _seal_password(user.id, password, seal) if after["chap"] else None
+    user.nt_hash_sealed = _seal_nt_hash(user.id, password, seal) if after["mschap"] else None
     session.flush()
     _audit(session, actor, user, "change-password", before=before, after=after)
     return user
 
 
 def list_users(session: Session, *, tenant_id: TenantId, span: Span | None = None) -> Sequence[User]:
-    return repository.search(session, tenant_id, Filter(), span=span or ORDERS.first()).rows
+    return repository.search_users(session, tenant_id, UserFilter(), span=span or ORDERS.first()).rows
 
 
-def search_users(session: Session, *, tenant_id: TenantId, wanted: Filter, span: Span) -> Sought[User]:
+def search_users(session: Session, *, tenant_id: TenantId, wanted: UserFilter, span: Span) -> Sought[User]:
     """For as long as one answer may take (nac.db.seeking)."""
-    return repository.search(session, tenant_id, wanted, span=span)
+    return repository.search_users(session, tenant_id, wanted, span=span)
 
 
-def require(session: Session, *, tenant_id: TenantId, key: str, lock: bool = False) -> User:
+def require_user(session: Session, *, tenant_id: TenantId, key: str, lock: bool = False) -> User:
     """By id, or else by name."""
     user_id = parse_id(key)
     user = repository.get_by_id(session, tenant_id, user_id, lock=lock) if user_id is not None else None
@@ -242,12 +242,12 @@ def fold_name(name: str) -> str:
     return name.casefold()
 
 
-def _sealed(user_id: UUID, password: str, seal: Seal) -> bytes:
+def _seal_password(user_id: UUID, password: str, seal: Seal) -> bytes:
     return seal(password.encode(), f"user:{user_id}")
 
 
-def _sealed_nt_hash(user_id: UUID, password: str, seal: Seal) -> bytes:
-    return seal(nt_hash(password).encode(), nt_hash_context(user_id))
+def _seal_nt_hash(user_id: UUID, password: str, seal: Seal) -> bytes:
+    return seal(compute_nt_hash(password).encode(), nt_hash_context(user_id))
 
 
 def require_user_name(text: str) -> str:

@@ -4,26 +4,34 @@
 more than the standard library: radiusd's module, the API and the worker share it through `nac.engine`.
 """
 
-from nac.vendors.catalogue import DEFAULT, all_vendors, find_vendor, known_vendor, vendor_name
-from nac.vendors.recipe import Recipe, Step
-from nac.vendors.results import KEYS, POOL_KEYS, DownloadableAcl, Pool, ReplyAttribute, ReplyPair, Results
-from nac.vendors.vendor import Refusal, Rendering, Template, Vendor
+from nac.vendors.catalogue import DEFAULT_VENDOR, all_vendors, find_vendor, known_vendor, vendor_name
+from nac.vendors.recipe import Recipe, RecipeStep
+from nac.vendors.results import (
+    NEUTRAL_KEYS,
+    POOL_KEYS,
+    DownloadableAcl,
+    PoolAssignment,
+    ReplyAttribute,
+    ReplyPair,
+    Results,
+)
+from nac.vendors.vendor import AttributeTemplate, Rendering, Vendor, VendorRefusal
 
 __all__ = [
-    "DEFAULT",
-    "KEYS",
+    "DEFAULT_VENDOR",
+    "NEUTRAL_KEYS",
     "POOL_KEYS",
+    "AttributeTemplate",
     "DownloadableAcl",
-    "Pool",
+    "PoolAssignment",
     "Recipe",
-    "Refusal",
+    "RecipeStep",
     "Rendering",
     "ReplyAttribute",
     "ReplyPair",
     "Results",
-    "Step",
-    "Template",
     "Vendor",
+    "VendorRefusal",
     "all_vendors",
     "find_vendor",
     "known_vendor",

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Send = Literal["disconnect", "coa"]
+RequestPacket = Literal["disconnect", "coa"]
 # What a step may end in that another one can still mend.
 Setback = Literal["refused", "unanswered"]
-KINDS = ("disconnect", "reauthenticate", "bounce", "change")
+REQUEST_KINDS = ("disconnect", "reauthenticate", "bounce", "change")
 SETBACKS: tuple[Setback, ...] = ("refused", "unanswered")
 # What may name the NAS and the session (RFC 5176 3), each sent where it is known. NAS-Port stands for NAS-Port-Id too,
 # whichever the NAS has told.
-IDENTIFYING = (
+IDENTIFYING_ATTRIBUTES = (
     "NAS-Identifier",
     "NAS-IP-Address",
     "NAS-Port",
@@ -21,13 +21,13 @@ IDENTIFYING = (
     "Framed-IP-Address",
 )
 # As the NAS itself writes the address of a station: of 12 hex digits.
-STATIONS = ("AA-BB-CC-DD-EE-FF", "aa-bb-cc-dd-ee-ff", "AA:BB:CC:DD:EE:FF", "aa:bb:cc:dd:ee:ff", "aabbccddeeff")
+STATION_FORMS = ("AA-BB-CC-DD-EE-FF", "aa-bb-cc-dd-ee-ff", "AA:BB:CC:DD:EE:FF", "aa:bb:cc:dd:ee:ff", "aabbccddeeff")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecipeStep:
     # A Disconnect-Request, or a CoA-Request with `attributes`.
-    send: Send
+    send: RequestPacket
     # Names and values, as `nac.dictionary` takes them.
     attributes: tuple[tuple[str, str], ...] = ()
     # On which of these the next step is tried.
@@ -38,11 +38,11 @@ class Step:
 class Recipe:
     port: int = 3799
     identify: tuple[str, ...] = ()
-    station: str = STATIONS[0]
+    station: str = STATION_FORMS[0]
     # By kind.
-    steps: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
+    steps: Mapping[str, tuple[RecipeStep, ...]] = field(default_factory=dict)
 
-    def written_station(self, mac: str) -> str:
+    def format_station(self, mac: str) -> str:
         """`mac` (12 lower-case hex digits) in the form of this vendor."""
         digits = mac.upper() if self.station.isupper() else mac
         separator = self.station[2] if self.station[2] in "-:" else ""

@@ -9,7 +9,7 @@ from typing import Literal
 ReplyPair = tuple[str, str, str]
 
 # The vendor-neutral keys of a result; each is a table in a vendor's file.
-KEYS = ("vlan", "acl", "downloadable_acl", "role", "session_timeout", "reauthenticate", "psk")
+NEUTRAL_KEYS = ("vlan", "acl", "downloadable_acl", "role", "session_timeout", "reauthenticate", "psk")
 
 # Keys that name pools, and the attribute that each fills (RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3).
 POOL_KEYS = {
@@ -18,7 +18,7 @@ POOL_KEYS = {
     "delegated_pool": "Delegated-IPv6-Prefix",
 }
 # Attribute, name of the pool.
-Pool = tuple[str, str]
+PoolAssignment = tuple[str, str]
 
 
 @lru_cache(maxsize=4_096)
@@ -74,7 +74,7 @@ class Results:
     delegated_pool: str = ""
     reply: tuple[ReplyAttribute, ...] = field(default=())
 
-    def pools(self) -> tuple[Pool, ...]:
+    def pools(self) -> tuple[PoolAssignment, ...]:
         """What is to be given out of pools: all but what `reply` sets itself."""
         given = {item.attribute.lower() for item in self.reply}
         return tuple(
@@ -85,4 +85,4 @@ class Results:
 
     def given(self) -> Iterator[str]:
         """The keys that say something, in the order in which they become attributes."""
-        return (key for key in KEYS if getattr(self, key))
+        return (key for key in NEUTRAL_KEYS if getattr(self, key))

@@ -12,7 +12,7 @@ from nac.vendors.results import ReplyAttribute, ReplyPair, Results
 
 Encoding = Literal["text", "hex", "pmk"]
 # IEEE 802.11 J.4.1: a passphrase has 8 to 63 printable ASCII characters; the key is PBKDF2 of it over the SSID.
-LONGEST_PASSPHRASE = 63
+MAX_PASSPHRASE_LENGTH = 63
 _PMK_ROUNDS, _PMK_OCTETS = 4096, 32
 _HIDDEN = "(hidden)"
 # ACE numbers, so that a person who looks at the NAS finds them spaced as usual.
@@ -26,7 +26,7 @@ def _pmk(passphrase: str, ssid: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class AttributeTemplate:
     """One attribute; `value` holds placeholders in braces."""
 
     attribute: str
@@ -53,10 +53,10 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ResultForm:
     """How a vendor takes one key of a result."""
 
-    attributes: tuple[Template, ...] = ()
+    attributes: tuple[AttributeTemplate, ...] = ()
     # Why it does not take the key at all.
     cannot: str = ""
     # What a value (of a downloadable ACL each entry) must look like, and that in words.
@@ -66,13 +66,13 @@ class Form:
     separator: str = ""
 
 
-class Rendered(NamedTuple):
+class RenderedAttribute(NamedTuple):
     # The key or, as "reply[2]", the entry of the result that it comes from.
     source: str
     attribute: ReplyAttribute
 
 
-class Refusal(NamedTuple):
+class VendorRefusal(NamedTuple):
     """What this vendor cannot do; `place` within the result, such as "acl" or "reply[2].attribute"."""
 
     place: str
@@ -84,10 +84,10 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    attributes: tuple[Rendered, ...] = ()
+    attributes: tuple[RenderedAttribute, ...] = ()
     # To be completed with the passphrase of the endpoint.
-    passphrase: tuple[Template, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    passphrase: tuple[AttributeTemplate, ...] = ()
+    refusals: tuple[VendorRefusal, ...] = ()
 
     def pairs(self) -> tuple[ReplyPair, ...]:
         return tuple(item.attribute.pair() for item in self.attributes)
@@ -99,29 +99,29 @@ class Vendor:
     name: str
     title: str
     aliases: tuple[str, ...]
-    forms: Mapping[str, Form]
+    forms: Mapping[str, ResultForm]
     recipe: Recipe = field(default_factory=Recipe)
 
     def render(self, results: Results) -> Rendering:
         """The attributes; where there are refusals they are not the whole result and must not be sent. Never raises."""
-        made: list[Rendered] = []
-        passphrase: tuple[Template, ...] = ()
-        refusals: list[Refusal] = []
+        made: list[RenderedAttribute] = []
+        passphrase: tuple[AttributeTemplate, ...] = ()
+        refusals: list[VendorRefusal] = []
         for key in results.given():
             form = self.forms[key]
             values = self._values(key, results)
             if why := self._refusal(form, key, values):
-                refusals.append(Refusal(key, why))
+                refusals.append(VendorRefusal(key, why))
             elif key == "psk":
                 passphrase = form.attributes
             else:
-                made += (Rendered(key, attribute) for attribute in _fill(form, key, values))
-        refusals += _collisions(made, passphrase)
-        made += _others(results, {item.attribute.attribute.lower() for item in made})
-        refusals += _set_twice(made, passphrase)
+                made += (RenderedAttribute(key, attribute) for attribute in _fill_templates(form, key, values))
+        refusals += _find_collisions(made, passphrase)
+        made += _render_reply_attributes(results, {item.attribute.attribute.lower() for item in made})
+        refusals += _find_set_twice(made, passphrase)
         return Rendering(tuple(made), passphrase, tuple(refusals))
 
-    def why_not_entries(self, entries: tuple[str, ...]) -> str:
+    def entries_refusal_reason(self, entries: tuple[str, ...]) -> str:
         """Why entries of a downloadable ACL that were written for this vendor cannot be sent to it, or ""."""
         return self._refusal(self.forms["downloadable_acl"], "downloadable_acl", entries)
 
@@ -131,7 +131,7 @@ class Vendor:
             return results.downloadable_acl.entries_for(self.name)
         return (str(getattr(results, key)),)
 
-    def _refusal(self, form: Form, key: str, values: tuple[str, ...]) -> str:
+    def _refusal(self, form: ResultForm, key: str, values: tuple[str, ...]) -> str:
         if form.cannot:
             return f"{self.title}: {form.cannot}"
         if not values:
@@ -143,7 +143,7 @@ class Vendor:
         return ""
 
 
-def _fill(form: Form, key: str, values: tuple[str, ...]) -> Iterator[ReplyAttribute]:
+def _fill_templates(form: ResultForm, key: str, values: tuple[str, ...]) -> Iterator[ReplyAttribute]:
     for template in form.attributes:
         if key != "downloadable_acl":
             yield template.fill(**{key: values[0]})
@@ -154,25 +154,32 @@ def _fill(form: Form, key: str, values: tuple[str, ...]) -> Iterator[ReplyAttrib
             yield template.fill(entries=form.separator.join(values))
 
 
-def _collisions(made: list[Rendered], passphrase: tuple[Template, ...]) -> Iterator[Refusal]:
+def _find_collisions(
+    made: list[RenderedAttribute], passphrase: tuple[AttributeTemplate, ...]
+) -> Iterator[VendorRefusal]:
     """Two keys that one and the same attribute would have to hold."""
     owners: dict[str, str] = {}
-    of_keys: list[tuple[str, ReplyAttribute | Template]] = [*made, *(("psk", template) for template in passphrase)]
+    of_keys: list[tuple[str, ReplyAttribute | AttributeTemplate]] = [
+        *made,
+        *(("psk", template) for template in passphrase),
+    ]
     for source, item in of_keys:
         owner = owners.setdefault(item.attribute.lower(), source) if item.operator == ":=" else source
         if owner != source:
-            yield Refusal(source, f"{owner} is in {item.attribute} already; use one of the two")
+            yield VendorRefusal(source, f"{owner} is in {item.attribute} already; use one of the two")
 
 
-def _others(results: Results, used: set[str]) -> Iterator[Rendered]:
+def _render_reply_attributes(results: Results, used: set[str]) -> Iterator[RenderedAttribute]:
     """The dictionary attributes of `reply`; a list that a key has begun is gone on with, not replaced."""
     for index, item in enumerate(results.reply):
         if item.operator == ":=" and item.attribute.lower() in used:
             item = ReplyAttribute(item.attribute, "+=", item.value, item.tag)
-        yield Rendered(f"reply[{index}]", item)
+        yield RenderedAttribute(f"reply[{index}]", item)
 
 
-def _set_twice(made: list[Rendered], passphrase: tuple[Template, ...]) -> Iterator[Refusal]:
+def _find_set_twice(
+    made: list[RenderedAttribute], passphrase: tuple[AttributeTemplate, ...]
+) -> Iterator[VendorRefusal]:
     """Attributes of `reply` that a key sets by itself."""
     owners = {item.attribute.lower(): "psk" for item in passphrase if item.operator == ":="}
     for source, item in made:
@@ -181,4 +188,6 @@ def _set_twice(made: list[Rendered], passphrase: tuple[Template, ...]) -> Iterat
             if item.operator == ":=":
                 owners[name] = source
         elif name in owners:
-            yield Refusal(f"{source}.attribute", f"{owners[name]} sets this attribute already; use one of the two")
+            yield VendorRefusal(
+                f"{source}.attribute", f"{owners[name]} sets this attribute already; use one of the two"
+            )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nac.clock import epoch_microseconds
-from nac.pools.claims import SUFFIX, Claim, made_at, make_room, read_claims, read_grants
+from nac.pools.claims import SUFFIX, Claim, allocate_entries, parse_created_at, read_claims, read_grants
 from radius.agent.files import write_small
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -49,17 +49,17 @@ class ClaimsDirectory:
     def make(self, pool_id: str, numbers: int) -> None:
         """A new file; what was ready until now must have been withdrawn. Raises OSError."""
         name = f"{pool_id}_{self._clock()}{SUFFIX}"
-        make_room(self._directory / name, numbers)
+        allocate_entries(self._directory / name, numbers)
         self._names[pool_id] = name
 
     def make_room(self, pool_id: str, numbers: int) -> None:
         """Raises OSError."""
-        make_room(self._directory / self._names[pool_id], numbers)
+        allocate_entries(self._directory / self._names[pool_id], numbers)
 
     def made_at(self, pool_id: str) -> int:
         """When the pool's file was made, epoch microseconds: of what was ready before it tells nothing. 0 for none."""
         name = self.name(pool_id)
-        return made_at(name) if name else 0
+        return parse_created_at(name) if name else 0
 
     def grants(self, pool_id: str, numbers: Iterable[int]) -> dict[int, int]:
         """Of these numbers of a pool, the grant under which each was taken last. Raises OSError."""

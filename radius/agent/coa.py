@@ -22,7 +22,7 @@ from nac.clock import epoch_seconds
 from nac.db import connect
 from nac.dictionary import Dictionary
 from nac.errors import AdmitError, Unavailable
-from nac.outbound.reach import USUAL, Reach
+from nac.outbound.reach import DEFAULT_REACH, OutboundReach
 from nac.vendors import find_vendor
 from radius import wire
 from radius.agent.alarms import Alarms
@@ -56,7 +56,7 @@ class CoaSender:
         listen_address: str,
         dictionary: Dictionary,
         alarms: Alarms,
-        reach: Reach = USUAL,
+        reach: OutboundReach = DEFAULT_REACH,
         pacing: Pacing | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()

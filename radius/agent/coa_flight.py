@@ -10,7 +10,7 @@ from typing import NamedTuple
 from nac.coa_requests.causes import SESSION_NOT_FOUND, explain
 from nac.dictionary import Dictionary
 from nac.models.coa_request import CoaState
-from nac.outbound.reach import REMEDY, Reach
+from nac.outbound.reach import PLATFORM_REMEDY, OutboundReach
 from nac.vendors import find_vendor
 from nac.vendors.recipe import Setback
 from radius.agent.coa_packet import Answer, Facts, request_attributes, request_packet
@@ -137,14 +137,14 @@ def ending(taken: Taken, step: int, state: CoaState, detail: str, answer: Answer
     return Ending(taken.row.id, taken.row.takings, step, state, answer.code if answer else None, cause or None, detail)
 
 
-def reach_of(listen_address: str, reach: Reach) -> Reach:
+def reach_of(listen_address: str, reach: OutboundReach) -> OutboundReach:
     """Where a cell's NASes may be: a cell that listens on loopback has them there."""
     if not ipaddress.ip_address(listen_address).is_loopback:
         return reach
     return replace(reach, allowed=(*reach.allowed, *_LOOPBACK))
 
 
-def peer_of(taken: Taken, families: frozenset[socket.AddressFamily], reach: Reach) -> Peer:
+def peer_of(taken: Taken, families: frozenset[socket.AddressFamily], reach: OutboundReach) -> Peer:
     """`families`: those that this cell speaks; `reach`: where NASes may be, since tenants say where they are.
 
     Raises CannotSend.
@@ -164,7 +164,7 @@ def peer_of(taken: Taken, families: frozenset[socket.AddressFamily], reach: Reac
     if family not in families:
         raise CannotSend(f"This cell has no IPv{address.version} address to send to {address} from.")
     if why := reach.why_not(str(address)):
-        raise CannotSend(f"{why}. {REMEDY}")
+        raise CannotSend(f"{why}. {PLATFORM_REMEDY}")
     if not taken.secret:
         raise CannotSend("The secret of the NAS cannot be opened: the master key is another than it was sealed with.")
     return Peer(family, str(address), find_vendor(row.vendor).recipe.port)

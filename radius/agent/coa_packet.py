@@ -9,7 +9,7 @@ from typing import Literal
 
 from nac.dictionary import Dictionary
 from nac.dictionary.encoding import encode
-from nac.vendors import Recipe, Step
+from nac.vendors import Recipe, RecipeStep
 from radius import wire
 
 DISCONNECT_REQUEST, COA_REQUEST = 40, 43
@@ -53,7 +53,11 @@ class Ignored(Exception):
 
 
 def request_attributes(
-    dictionary: Dictionary, recipe: Recipe, step: Step, facts: Facts, changes: Sequence[tuple[str, str, int | None]]
+    dictionary: Dictionary,
+    recipe: Recipe,
+    step: RecipeStep,
+    facts: Facts,
+    changes: Sequence[tuple[str, str, int | None]],
 ) -> bytes:
     """Without timestamp and signature. Raises ValueError where the dictionary does not take one of them."""
     named = [made for name in recipe.identify for made in _identifying(name, recipe, facts)]
@@ -62,7 +66,7 @@ def request_attributes(
     return b"".join((*named, *(encode(dictionary, name, value, tag) for name, value, tag in asked)))
 
 
-def request_packet(step: Step, identifier: int, attributes: bytes, *, at: int, secret: bytes) -> bytes:
+def request_packet(step: RecipeStep, identifier: int, attributes: bytes, *, at: int, secret: bytes) -> bytes:
     """Signed twice (RFC 5176 2.3, 3.4); `at` is epoch seconds. Raises ValueError for more than a packet holds."""
     body = wire.unsigned_message() + wire.attribute(_EVENT_TIMESTAMP, struct.pack("!I", at)) + attributes
     if wire.LEAST + len(body) > wire.MOST:
@@ -111,7 +115,7 @@ def _identifying(name: str, recipe: Recipe, facts: Facts) -> list[bytes]:
         case "Acct-Session-Id":
             return _text(_SESSION_ID, facts.session_id)
         case "Calling-Station-Id":
-            return _text(_STATION, recipe.written_station(facts.mac) if facts.mac else "")
+            return _text(_STATION, recipe.format_station(facts.mac) if facts.mac else "")
         case _:
             return _address(facts.framed_ip, _FRAMED_IP) if ":" not in facts.framed_ip else []
 

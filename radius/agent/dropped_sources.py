@@ -12,7 +12,7 @@ from nac.clock import utc_now
 from nac.db import CellScope, session_scope
 from nac.ids import CellId
 from nac.models import SelfTest, Slot, Tenant
-from nac.sources import OWN_TRIALS
+from nac.request_sources import DEMO_ADDRESS
 from radius.agent.alarms import Alarms
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class DroppedSources:
         """Raises AdmitError where the database does not answer."""
         now = self._clock()
         for slot, address in self._take():
-            if len(self._heard) < _MOST_WAITING and address != str(OWN_TRIALS):
+            if len(self._heard) < _MOST_WAITING and address != str(DEMO_ADDRESS):
                 self._heard.add((slot, address))
         tested = self._slots_under_test() if self._heard else set()
         # Kept until here: the database may not have answered.

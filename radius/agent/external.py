@@ -12,7 +12,7 @@ from nac.errors import InvalidInput
 from nac.escapes import escape_controls
 from nac.journal.records import AuthRecord
 from nac.validation import require_web_address
-from pki.errors import UNREADABLE
+from pki.errors import UNREADABLE_ERRORS
 from pki.serials import serial_bytes
 
 # Of one tenant; the worker makes room where it is all taken (nac/certificates/external_status.py).
@@ -59,7 +59,7 @@ class ExternalCertificates:
             return
         try:
             shown = _read(record)
-        except UNREADABLE:
+        except UNREADABLE_ERRORS:
             # Its authority signed it all the same; nobody can be asked about it.
             return
         self._shown[shown.authority_id, shown.serial] = shown

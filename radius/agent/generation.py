@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from nac.listening import bind, bound_addresses
+from nac.listen_addresses import bind_socket, bound_addresses
 from nac.settings import Settings
 from radius.agent import memory, process
 from radius.agent.directory import SlotRow
@@ -323,11 +323,11 @@ def free_ports(address: str, count: int) -> list[int]:
     found: list[int] = []
     with ExitStack() as held:
         while len(found) < count:
-            port = held.enter_context(bind(first, 0, socket.SOCK_DGRAM)).getsockname()[1]
+            port = held.enter_context(bind_socket(first, 0, socket.SOCK_DGRAM)).getsockname()[1]
             # Held meanwhile: the next one is another.
             with suppress(OSError):
                 for other in others:
-                    held.enter_context(bind(other, port, socket.SOCK_DGRAM))
+                    held.enter_context(bind_socket(other, port, socket.SOCK_DGRAM))
                 found.append(port)
     return found
 
@@ -337,7 +337,7 @@ def require_free_ports(facts: Facts) -> None:
     places = product(bound_addresses(facts.listen_address), facts.ports)
     for address, port in [*places, ("127.0.0.1", facts.status.port)]:
         try:
-            bind(address, port, socket.SOCK_DGRAM).close()
+            bind_socket(address, port, socket.SOCK_DGRAM).close()
         except OSError as exc:
             raise PortTaken(
                 f"UDP port {port} of {address} is taken ({exc.strerror}); free it, or choose others with --first-port"

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from nac import clock
-from pki.hashdir import write_authority
+from pki.hash_directory import write_authorities
 from radius.agent.paths import CellPaths
 
 
@@ -52,7 +52,7 @@ class Materials:
     def place(self, material: TenantMaterial) -> None:
         """Bring the files of a slot up to date; whole files appear by rename, so radiusd never reads half of one."""
         self.prepare_slot(material.slot)
-        write_authority(
+        write_authorities(
             self._paths.authorities(material.slot),
             [x509.load_der_x509_certificate(der) for der in material.authorities],
         )
@@ -64,7 +64,7 @@ class Materials:
     def clear(self, slot: int) -> None:
         """Nobody holds the slot any more: no authority is trusted, no session resumes, no key stays."""
         self.prepare_slot(slot)
-        write_authority(self._paths.authorities(slot), [])
+        write_authorities(self._paths.authorities(slot), [])
         for stale in (*self._paths.slot(slot).glob("server-*.pem"), *(self._paths.sessions / f"slot-{slot}").iterdir()):
             stale.unlink(missing_ok=True)
 

@@ -14,9 +14,9 @@ import psycopg
 from nac.engine import PolicyErrors, ReplyDictionary
 from nac.ids import CellId
 from nac.mac import display_mac
-from nac.replica import compile as compiling
 from nac.replica import keys
-from nac.replica.compile import Reseal
+from nac.replica import record_builder as compiling
+from nac.replica.record_builder import Reseal
 from nac.replica.records import SecretRecord, SlotRecord
 from nac.replica.writer import WriteBatch
 from nac.secrets import SecretsError
@@ -275,7 +275,10 @@ class Mirror:
         except PolicyErrors as exc:
             batch.keep_site(tenant, site_id)
             self._refuse(
-                tenant, "site", site_id, f"What changed at site {row[1]} is not used: {compiling.mistakes(exc)}"
+                tenant,
+                "site",
+                site_id,
+                f"What changed at site {row[1]} is not used: {compiling.summarise_mistakes(exc)}",
             )
         else:
             self._calm(tenant, "site", site_id)
@@ -291,7 +294,7 @@ class Mirror:
             batch.put_policy(tenant, compiling.policy_record(row, self.replies))
         except PolicyErrors as exc:
             batch.keep_policy(tenant, policy_id)
-            why = f"Version {row[2]} of policy {row[1]} is not used: {compiling.mistakes(exc)}"
+            why = f"Version {row[2]} of policy {row[1]} is not used: {compiling.summarise_mistakes(exc)}"
             self._refuse(tenant, "policy", policy_id, why)
         else:
             self._calm(tenant, "policy", policy_id)

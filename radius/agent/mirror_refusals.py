@@ -10,8 +10,8 @@ import lmdb
 import psycopg
 
 from nac.mac import display_mac
-from nac.replica.compile import denied_endpoint
 from nac.replica.files import ReplicaError
+from nac.replica.record_builder import blocked_endpoint_record
 from nac.replica.records import IdentitySourceRecord, UserRecord
 from nac.replica.writer import WriteBatch
 
@@ -37,7 +37,7 @@ def _keep_policy(batch: WriteBatch, tenant: int, row: Row) -> None:
 
 def _block_endpoint(batch: WriteBatch, tenant: int, row: Row) -> None:
     """The former record could admit what is blocked by now."""
-    batch.put_endpoint(tenant, row[0], denied_endpoint(row[1], row[2]))
+    batch.put_endpoint(tenant, row[0], blocked_endpoint_record(row[1], row[2]))
 
 
 def _disable_user(batch: WriteBatch, tenant: int, row: Row) -> None:

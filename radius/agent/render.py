@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from nac.listening import bound_addresses
+from nac.listen_addresses import bound_addresses
 from nac.methods import DEFAULT_TLS_VERSIONS
 from nac.validation import RADIUS_SECRET
 from radius.agent.libraries import DISTRIBUTION, write_corrected
@@ -21,7 +21,7 @@ from radius.module.settings import UNSIGNED, ModuleSettings
 RADDB = Path(__file__).resolve().parent.parent / "raddb"
 # Rendered at the top; what stands in templates/ is rendered once for each slot.
 _RENDERED = ("radiusd.conf",)
-# radiusd gives up waiting for the verifier then, whose own limit (nac.identities.settings.LOGIN_SECONDS) comes first.
+# radiusd waits so long for the verifier, whose own limit is nac.identities.settings.MAX_LOGIN_SECONDS.
 # No more is allowed for proxy_dedup_window.
 VERIFIER_WINDOW_SECONDS = 10
 # What was found holds for the rest of the second: radiusd knows no shorter time, and none per packet.

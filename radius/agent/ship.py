@@ -18,7 +18,7 @@ from nac.clock import epoch_microseconds
 from nac.db import CellScope, make_engine, session_scope
 from nac.errors import AdmitError, CellTaken
 from nac.ids import CellId
-from nac.journal.reader import Batch, JournalReader, Position
+from nac.journal.reader import JournalReader, RecordBatch, SegmentPosition
 from radius.agent.alarms import Alarms
 from radius.agent.driver import driver_connection, sentence
 from radius.agent.quarantine import SetAside, keep
@@ -120,7 +120,7 @@ class Shipper:
         self._clock = clock
         # Everything until then (epoch microseconds) is in the database; 0 where nothing is known yet.
         self.shipped_until = 0
-        self._position: Position | None = None
+        self._position: SegmentPosition | None = None
         # Epoch microseconds; 0 where no segments wait behind one whose writer lives.
         self._held_since = 0
         self._limit = MAX_RECORDS
@@ -177,7 +177,7 @@ class Shipper:
         return len(batch.payloads)
 
     def backlog_bytes(self) -> int:
-        return self._reader.backlog_bytes(self._position or Position())
+        return self._reader.backlog_bytes(self._position or SegmentPosition())
 
     def _adopt_stored_position(self) -> None:
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
@@ -187,14 +187,14 @@ class Shipper:
         self._stream.restore(open_conversations)
         self._position = position
 
-    def _lock(self, cursor: psycopg.Cursor) -> tuple[Position, str]:
+    def _lock(self, cursor: psycopg.Cursor) -> tuple[SegmentPosition, str]:
         row = cursor.execute(_POSITION_LOCK, (self._host, self._cell_id, self._stream.name)).fetchone()
         if row is None:
             # The position is that of another machine's journal: to go on from it would leave out what is in this one.
             raise CellTaken(f"The cell is served from another host than {self._host}.")
-        return Position(row[0], row[1]), row[2]
+        return SegmentPosition(row[0], row[1]), row[2]
 
-    def _store(self, batch: Batch, refused: tuple[SetAside, ...] = ()) -> int:
+    def _store(self, batch: RecordBatch, refused: tuple[SetAside, ...] = ()) -> int:
         """Returns the time of the last record, 0 where there is none. `refused` go into quarantine."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
@@ -211,7 +211,7 @@ class Shipper:
         self._tell_set_aside(set_aside, left_out)
         return last_at
 
-    def _prepare(self, cursor: psycopg.Cursor, batch: Batch) -> tuple[Work, int, list[SetAside]]:
+    def _prepare(self, cursor: psycopg.Cursor, batch: RecordBatch) -> tuple[Work, int, list[SetAside]]:
         work = self._stream.begin(tenants_of(cursor, self._cell_id))
         last_at = 0
         strange = []
@@ -226,7 +226,7 @@ class Shipper:
         work.finish(last_at if batch.more else self._clock())
         return work, last_at, strange
 
-    def _narrow(self, batch: Batch, exc: psycopg.Error) -> None:
+    def _narrow(self, batch: RecordBatch, exc: psycopg.Error) -> None:
         """The batch holds something that PostgreSQL refuses: find it by halves and set it aside."""
         if len(batch.payloads) > 1:
             self._limit = max(1, len(batch.payloads) // 2)
@@ -247,7 +247,7 @@ class Shipper:
                 f"{self.counters[kind]} journal records were set aside, the last because: {last}.{full}",
             )
 
-    def _advance(self, batch: Batch, last_at: int) -> None:
+    def _advance(self, batch: RecordBatch, last_at: int) -> None:
         assert self._position is not None
         moved_on = batch.position.segment != self._position.segment
         self._position = batch.position
@@ -265,7 +265,7 @@ class Shipper:
             self._reader.delete_before(batch.position)
         self._report(batch, last_at)
 
-    def _report(self, batch: Batch, last_at: int = 0) -> None:
+    def _report(self, batch: RecordBatch, last_at: int = 0) -> None:
         behind = batch.more and last_at
         self.counters["lag_seconds"] = max(0, self._clock() - last_at) // 1_000_000 if behind else 0
         alarm = f"journal-damaged-{self._stream.name}"
@@ -277,7 +277,7 @@ class Shipper:
             self._alarms.clear(alarm)
         self._report_held(batch)
 
-    def _report_held(self, batch: Batch) -> None:
+    def _report_held(self, batch: RecordBatch) -> None:
         """While one radiusd takes over from another there are two writers for seconds."""
         self._held_since = (self._held_since or self._clock()) if batch.held else 0
         alarm = f"journal-held-{self._stream.name}"

@@ -15,8 +15,8 @@ import psycopg
 from nac.endpoints.work import MOST_WAITING
 from nac.journal.records import AccountingRecord, AuthRecord
 from nac.mac import called_station_ssid
-from nac.packet_values import Pairs, values_of
-from nac.profiling.evidence import Evidence, interesting_pairs, read_evidence
+from nac.packet_values import Pairs, get_values
+from nac.profiling.evidence import Evidence, filter_evidence_pairs, read_evidence
 from radius.agent.rows import copy_line
 from radius.agent.usage import Usage
 
@@ -124,7 +124,7 @@ class SightingBatch:
     def add_authentication(self, record: AuthRecord) -> None:
         if not record.mac:
             return
-        said = interesting_pairs(record.pairs)
+        said = filter_evidence_pairs(record.pairs)
         told = hash(said) if said else 0
         if not self._known.is_due((record.tenant_id, record.mac), record.at, record.permitted, told):
             return
@@ -134,7 +134,7 @@ class SightingBatch:
     def add_accounting(self, record: AccountingRecord, usage: Usage) -> None:
         if not usage.mac:
             return
-        said = interesting_pairs(record.attributes)
+        said = filter_evidence_pairs(record.attributes)
         told = hash(said) if said else 0
         if not self._known.is_due((usage.tenant_id, usage.mac), usage.event_at, None, told):
             return
@@ -153,7 +153,7 @@ class SightingBatch:
         said: Pairs,
         told: int,
     ) -> Sighting:
-        called = values_of(pairs, "Called-Station-Id")
+        called = get_values(pairs, "Called-Station-Id")
         ssid = called_station_ssid(called[0]) if called else ""
         seen = Sighting(tenant_id, mac, at, record.site_id, record.nas_id, nas_port, ssid, told=told)
         before = self.seen.get((tenant_id, mac))

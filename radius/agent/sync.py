@@ -21,10 +21,10 @@ from nac.db import CellScope, connect, session_scope
 from nac.engine import ReplyDictionary
 from nac.errors import AdmitError, NotFound
 from nac.ids import CellId
+from nac.replica.change_feed import KEEP_DAYS
 from nac.replica.check import check_replica
-from nac.replica.compile import Reseal
-from nac.replica.feed import KEEP_DAYS
 from nac.replica.files import ReplicaDamaged, ReplicaError, ReplicaMissing
+from nac.replica.record_builder import Reseal
 from nac.replica.records import SlotRecord
 from nac.replica.writer import ReplicaWriter, WriteBatch
 from radius.agent.alarms import Alarms

@@ -10,7 +10,7 @@ from ipaddress import IPv6Network
 from nac.events.accounting import Record
 from nac.journal.records import AccountingRecord
 from nac.mac import station_mac
-from nac.session_class import decided_at
+from nac.session_class import parse_decided_at
 from radius.agent.rows import copy_line, host_address, json_text
 
 _SECOND = 1_000_000
@@ -103,7 +103,7 @@ def read_usage(record: AccountingRecord) -> Usage:
         ),
         framed_prefix=ipv6_prefix(get("Framed-IPv6-Prefix", "")),
         delegated_prefix=ipv6_prefix(get("Delegated-IPv6-Prefix", "")),
-        class_=next((value for name, value in record.attributes if name == "Class" and decided_at(value)), ""),
+        class_=next((value for name, value in record.attributes if name == "Class" and parse_decided_at(value)), ""),
         cui=_text_of(get("Chargeable-User-Identity", ""))[:MAX_KEY],
         event_at=event_at,
         session_seconds=session_seconds,

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
-from nac.outbound.reach import USUAL, Reach
+from nac.outbound.reach import DEFAULT_REACH, OutboundReach
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
@@ -42,7 +42,7 @@ class VerifierProcess:
         alarms: Alarms,
         *,
         reject_delay_seconds: float = 0,
-        reach: Reach = USUAL,
+        reach: OutboundReach = DEFAULT_REACH,
         is_left: Callable[[], bool] = lambda: False,
     ) -> None:
         """`is_left`: whether what we started is to serve on when we end, for the next agent to take over."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from nac import clock
 from nac.journal.records import AccountingRecord
 from nac.packet_values import is_recordable
-from nac.profiling.sensor import is_sensed
+from nac.profiling.sensor import is_sensor_pair
 from nac.self_tests.ticket import NAS_IDENTIFIER
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, the_cell
@@ -52,7 +52,7 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
             place.site_id,
             place.nas_id,
             request.nas_address,
-            tuple(pair for pair in request.pairs if is_recordable(pair[0]) and is_sensed(pair)),
+            tuple(pair for pair in request.pairs if is_recordable(pair[0]) and is_sensor_pair(pair)),
             request.is_filtered,
             request.proof,
         )

@@ -10,8 +10,8 @@ import secrets
 import time
 
 from nac import clock
-from nac.identities.answer import encode_pairs
-from nac.identities.names import without_realm
+from nac.identities.names import strip_realm
+from nac.identities.verifier_messages import encode_pairs
 from nac.journal.records import CertificateSentRecord
 from nac.mac import normalise_mac
 from nac.packet_values import is_visible
@@ -310,7 +310,7 @@ def _authorize_inside(tunnel: str, request: AccessRequest, tried: str) -> radius
 
 def _examine_inside(tunnel: str, case: Case, view: ReplicaView, slot: SlotRecord, tried: str) -> Credentials:
     request = case.request
-    identity = without_realm(case.identity, slot.realms)
+    identity = strip_realm(case.identity, slot.realms)
     refusal = _settler.refusal(request, slot, case.at, identity)
     if not refusal and tls_version_inside(request.attributes.get("TLS-Session-Version", "")) not in slot.tls_versions:
         refusal = "tls-version"
@@ -328,7 +328,7 @@ def _continue_inside(tunnel: str, request: AccessRequest) -> radiusd.Answer:
     case = Case(request, METHOD_OF_TYPE[tunnel])
     with _cell.replica.begin() as view:
         slot = view.slot(request.slot)
-    identity = without_realm(case.identity, slot.realms) if slot else ""
+    identity = strip_realm(case.identity, slot.realms) if slot else ""
     reason = _settler.late_refusal(request, slot, case.at, identity) if slot else "not-ready"
     return (radiusd.UPDATED, {"config": (("Admit-Reason", ":=", reason),)}) if reason else radiusd.NOOP
 

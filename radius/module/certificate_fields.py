@@ -97,7 +97,7 @@ def _of_extension(extension: x509.Extension[x509.ExtensionType]) -> Iterator[tup
         case x509.MSCertificateTemplate(template_id=oid):
             yield "template.oid", oid.dotted_string
         case x509.UnrecognizedExtension(oid=oid, value=value) if oid == _TEMPLATE_NAME:
-            text, _ = encoding.read(value)
+            text, _ = encoding.read_element(value)
             codec = _TEXT_CODECS.get(text.tag)
             if codec is not None:
                 yield "template.name", text.content.decode(codec)

@@ -8,12 +8,12 @@ the other.
 from pathlib import Path
 from typing import NamedTuple
 
-from nac.identities.names import without_realm
+from nac.identities.names import strip_realm
 from nac.mac import normalise_mac
 from nac.replica.records import ARGON2ID, NasRecord, SlotRecord, UserRecord, nt_hash_context
 from nac.replica.store import ReplicaView
 from nac.secrets import MasterKeyFile, Sealer
-from nac.users.earlier import is_earlier
+from nac.users.pbkdf2_hashes import is_pbkdf2_hash
 from radius.module.eap_types import eap_name_of, offer
 from radius.module.mab import challenged_by, expected_password, form_of, is_mac_password, is_text, password_detail
 from radius.module.radiusd_api import Update
@@ -151,7 +151,7 @@ def _stored_user(
 ) -> Credentials:
     if method not in slot.methods:
         return Credentials(method, reason="method-not-offered")
-    name = without_realm(request.user_name, slot.realms)
+    name = strip_realm(request.user_name, slot.realms)
     # A MAC address is a device, whose name is no secret.
     user = None if normalise_mac(name) else view.user(slot.tenant, name)
     if user is None:
@@ -160,13 +160,13 @@ def _stored_user(
                 return Credentials(method, ASK_VERIFIER)
             return Credentials(method, reason="directory-needs-pap")
         return Credentials(method, reason="unknown-user")
-    if user.is_out(now_seconds):
+    if user.is_disabled_or_expired(now_seconds):
         return Credentials(method, reason="user-disabled")
     if scheme == "pap":
         if user.password_hash.startswith(ARGON2ID):
             return Credentials(method, ASK_VERIFIER)
         # Whatever a row says: one of many rounds would hold a thread of radiusd for as long as it takes.
-        if not is_earlier(user.password_hash):
+        if not is_pbkdf2_hash(user.password_hash):
             return Credentials(method, reason="wrong-password")
         return Credentials(method, (("PBKDF2-Password", ":=", user.password_hash), ("Auth-Type", ":=", "PAP")))
     if scheme == "chap":

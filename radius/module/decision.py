@@ -5,11 +5,11 @@ from typing import NamedTuple
 from nac import clock
 from nac.endpoint_facts import endpoint_value
 from nac.engine import Request, decide
-from nac.identities.answer import Answer
-from nac.identities.names import without_realm
+from nac.identities.names import strip_realm
+from nac.identities.verifier_messages import VerificationResult
 from nac.mac import is_random_mac, normalise_mac
 from nac.methods import TLS_VERSIONS
-from nac.packet_values import Values, attribute_asked, packet_value
+from nac.packet_values import Values, packet_attribute_name, packet_value
 from nac.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
 from nac.self_tests import ticket as self_test
@@ -160,7 +160,7 @@ class Case:
         self.at = clock.epoch_microseconds()
         self.place = NOWHERE
         # Of the verifier, where it was asked.
-        self.answer: Answer | None = None
+        self.answer: VerificationResult | None = None
         self._certificate: Attributes | None = None
         # What the replica knows of the device, approved or not.
         self.endpoint: EndpointRecord | None = None
@@ -180,7 +180,7 @@ class Case:
         a user. With a certificate the name is no user's to be looked up."""
         self.place = place
         if place.slot is not None and place.slot.realms and self.method != "eap-tls":
-            self.identity = without_realm(self.identity, place.slot.realms)
+            self.identity = strip_realm(self.identity, place.slot.realms)
 
     @property
     def certificate(self) -> Attributes:
@@ -288,7 +288,7 @@ def _admit_user(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | No
     user = view.user(slot.tenant, case.identity)
     if user is None:
         return Outcome(False, "unknown-user")
-    return Outcome(False, "user-disabled") if user.is_out(case.at // 1_000_000) else None
+    return Outcome(False, "user-disabled") if user.is_disabled_or_expired(case.at // 1_000_000) else None
 
 
 def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
@@ -307,7 +307,7 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
     issuer = find_issuer(case.certificate, view, slot)
     reason = check_certificate(case.certificate, case.certificate_der, issuer, view, slot, facts, at=at)
     case.external_authority = external_sighting(slot.tenant, case.certificate_der, issuer, at=at)
-    if not reason and facts.get("certificate.profile") == (self_test.PROFILE,):
+    if not reason and facts.get("certificate.profile") == (self_test.SELF_TEST_PROFILE,):
         # It is nobody's; who has got hold of its key gets nowhere with it.
         reason = "" if case.ticket else "self-test-refused"
         facts["certificate.profile"] = (self_test.PLAYED_PROFILE,)
@@ -448,9 +448,9 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
         found = packet_value(request, name)
         if found:
             facts[name] = found
-        elif request.may_have_lost(attribute_asked(name)):
+        elif request.may_have_lost(packet_attribute_name(name)):
             # A rule that denies by it must not be missed.
-            return site_policy.unasked(case.vendor, "unreadable-text", attribute_asked(name))
+            return site_policy.unasked(case.vendor, "unreadable-text", packet_attribute_name(name))
     if site_policy.certificate_reads and case.method == "eap-tls":
         refused = _add_certificate_fields(case, site_policy.certificate_reads)
         if refused is not None:

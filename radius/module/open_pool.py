@@ -4,7 +4,7 @@ from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
-from nac.pools.claims import Claim, Claims, made_at
+from nac.pools.claims import Claim, ClaimsFile, parse_created_at
 from nac.replica.records import PoolLeaseRecord, PoolStockRecord
 
 
@@ -17,13 +17,13 @@ class Taken(NamedTuple):
 class OpenPool:
     """Not for several threads, nor for two processes at a time."""
 
-    def __init__(self, path: Path, claims: Claims) -> None:
+    def __init__(self, path: Path, claims: ClaimsFile) -> None:
         # Of the record in the replica whose stock it holds.
         self.stocked_at = 0
         self._claims = claims
         self._path = path
         # What was made ready before, others may have taken: this file does not tell.
-        self._made_at = made_at(path.name)
+        self._made_at = parse_created_at(path.name)
         # By number: what may be taken, under which grant.
         self._offered: dict[int, Taken] = {}
         self._ready: deque[int] = deque()
@@ -78,7 +78,7 @@ class OpenPool:
         if number < len(self._claims):
             return True
         # The pool has grown, and its file with it.
-        larger = Claims.open(self._path)
+        larger = ClaimsFile.open(self._path)
         if larger is None:
             return False
         self._claims.close()

@@ -8,9 +8,9 @@ from nac.endpoint_facts import is_of_endpoint
 from nac.engine import Decision, Policy, compile_policy
 from nac.engine.decision import Monitored
 from nac.engine.outcome import Verdict
-from nac.packet_values import Values, is_of_packet
+from nac.packet_values import Values, is_packet_attribute
 from nac.replica.records import PolicyRecord, SiteRecord
-from nac.vendors import Pool, ReplyPair, Template
+from nac.vendors import AttributeTemplate, PoolAssignment, ReplyPair
 from radius.module.certificate_fields import is_field
 
 # Compiled policies of the tenants of one cell; a site with a fallback or time zone of its own holds one more.
@@ -33,12 +33,12 @@ class Outcome(NamedTuple):
     verdict: Verdict = "deny"
     monitored: Monitored = ""
     # Of the reply, to be completed with the passphrase of the endpoint, without which the verdict may be a deny.
-    passphrase: tuple[Template, ...] = ()
+    passphrase: tuple[AttributeTemplate, ...] = ()
     needs_passphrase: bool = False
     # The reply with what the log must not show.
     sent: tuple[ReplyPair, ...] = ()
     # Of which it is to get addresses, and what it got: (pool id, number, grant).
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[PoolAssignment, ...] = ()
     addresses: tuple[tuple[str, int, int], ...] = ()
 
     def refused(self, reason: str, detail: str = "") -> "Outcome":
@@ -71,7 +71,7 @@ class SitePolicy:
         self.policy = policy.without_trace()
         # Attributes of the packet that its conditions ask for.
         reads = sorted(policy.reads)
-        self.packet_reads = tuple(filter(is_of_packet, reads))
+        self.packet_reads = tuple(filter(is_packet_attribute, reads))
         # Of what was found out about the device.
         self.endpoint_reads = tuple(filter(is_of_endpoint, reads))
         # Of the sessions that are live.

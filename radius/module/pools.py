@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 from typing import TextIO
 
-from nac.pools.claims import Claims
-from nac.pools.extent import ATTRIBUTE
+from nac.pools.claims import ClaimsFile
+from nac.pools.extent import ATTRIBUTE_BY_KIND
 from nac.replica.records import PoolRecord, SlotRecord
 from nac.replica.store import ReplicaView
 from nac.vendors import ReplyPair
@@ -87,7 +87,7 @@ class AddressGiver:
     def _take(self, case: Case, slot: SlotRecord, view: ReplicaView, attribute: str, name: str) -> tuple[str, Taken]:
         """Pool id, and what was taken of it. Raises NoAddress."""
         record = view.pool(slot.tenant, case.place.site_id, name)
-        if record is None or ATTRIBUTE.get(record.kind) != attribute:
+        if record is None or ATTRIBUTE_BY_KIND.get(record.kind) != attribute:
             raise NoAddress("no-address", f"pool {name!r} is not there")
         may_go_without = record.when_empty == "without"
         mac = case.request.mac
@@ -112,7 +112,7 @@ class AddressGiver:
             return pool
         if not record.claims or self._directory is None or not self._owns():
             return None
-        claims = Claims.open(self._directory / record.claims)
+        claims = ClaimsFile.open(self._directory / record.claims)
         if claims is None:
             return None
         while len(self._pools) >= MAX_OPEN_POOLS:

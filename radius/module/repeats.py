@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from nac.journal.reader import read_end
+from nac.journal.reader import read_tail
 from nac.journal.records import AccountingRecord
 
 # NASes give a request up after 30 s at the most (RFC 5080 2.2.1 asks for that duration).
@@ -69,7 +69,7 @@ def keys_of(record: AccountingRecord) -> tuple[int, ...]:
 def predecessors_records(directory: Path, *, now: int) -> list[AccountingRecord]:
     """Those of the last 30 s in the journal, before this process writes to it."""
     found = []
-    for payload in read_end(directory, max_bytes=MAX_BYTES):
+    for payload in read_tail(directory, max_bytes=MAX_BYTES):
         # What another version has written must not keep radiusd from starting.
         with suppress(msgspec.DecodeError):
             record = _decode(payload)

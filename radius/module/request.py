@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nac.mac import station_mac
-from nac.packet_values import Pairs, values_of
+from nac.packet_values import Pairs, get_values
 from nac.replica.records import NasRecord
 from nac.replica.store import ReplicaView
 from radius.module.addresses import packed_address
@@ -126,7 +126,7 @@ class AccessRequest:
 
     def values(self, name: str) -> tuple[str, ...]:
         """All values of the attribute, in order."""
-        return values_of(self.pairs, name)
+        return get_values(self.pairs, name)
 
     def nas_key(self) -> str:
         return self.nas_identifier or self.nas_address

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 
 from nac.replica.records import NasRecord, SlotRecord
-from nac.session_class import class_of
+from nac.session_class import encode_class
 from nac.vendors import ReplyPair
 from radius.module.radiusd_api import Update
 from radius.module.request import AccessRequest
@@ -14,7 +14,7 @@ _CUI_OCTETS = 16
 
 def returned(request: AccessRequest, at: int, identity: str, cui_key: bytes) -> tuple[Update, ...]:
     """Class always; Chargeable-User-Identity where the NAS asks for it with one of its own (RFC 4372 2.1)."""
-    given = ("Class", "+=", class_of(at))
+    given = ("Class", "+=", encode_class(at))
     if "Chargeable-User-Identity" not in request.attributes or not cui_key:
         return (given,)
     return given, ("Chargeable-User-Identity", ":=", f"0x{_cui(identity, cui_key).encode().hex()}")

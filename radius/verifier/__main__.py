@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from nac.identities.settings import LOGIN_SECONDS
-from nac.outbound.reach import Reach
+from nac.identities.settings import MAX_LOGIN_SECONDS
+from nac.outbound.reach import OutboundReach
 from nac.replica.store import ReplicaReader
 from nac.secrets import MasterKeyFile, Sealer
 from radius.verifier.forecast import Forecast
@@ -39,7 +39,7 @@ async def serve(orders: Orders) -> None:
     """Until standard input ends."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolver"))
-    sources = LiveSources(Sealer(MasterKeyFile(Path(orders.cell_key_file))), Reach.parse(orders.reach))
+    sources = LiveSources(Sealer(MasterKeyFile(Path(orders.cell_key_file))), OutboundReach.parse(orders.reach))
     replica = ReplicaReader(orders.replica_directory)
     verifier = Verifier(replica, sources)
     server = Server(
@@ -77,7 +77,7 @@ def _is_mine(pid_file: Path) -> bool:
 async def _retire(server: Server, sock: socket.socket) -> None:
     """Connected to nobody's port it is given nothing more; what it holds already is answered."""
     sock.connect((LOOPBACK, _DISCARD_PORT))
-    end = asyncio.get_running_loop().time() + LOGIN_SECONDS
+    end = asyncio.get_running_loop().time() + MAX_LOGIN_SECONDS
     await asyncio.sleep(_LOOK_SECONDS)
     while not server.is_idle and asyncio.get_running_loop().time() < end:
         await asyncio.sleep(_LOOK_SECONDS)

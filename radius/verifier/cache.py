@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from nac.identities.answer import Answer
+from nac.identities.verifier_messages import VerificationResult
 
 MOST_ENTRIES = 50_000
 
@@ -20,7 +20,7 @@ class _Entry(NamedTuple):
     digest: bytes
     # What it was found out from.
     origin: str
-    answer: Answer
+    answer: VerificationResult
     until: float
 
 
@@ -37,14 +37,16 @@ class PasswordCache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def find(self, tenant: int, name: str, password: bytes, origin: str) -> Answer | None:
+    def find(self, tenant: int, name: str, password: bytes, origin: str) -> VerificationResult | None:
         """What was found out about this very password, where that was from `origin` and is not too long ago."""
         entry = self._entries.get((tenant, name))
         if entry is None or entry.until <= self._clock() or entry.origin != origin:
             return None
         return entry.answer if hmac.compare_digest(entry.digest, self._digest(tenant, name, password)) else None
 
-    def keep(self, tenant: int, name: str, password: bytes, origin: str, answer: Answer, *, seconds: float) -> None:
+    def keep(
+        self, tenant: int, name: str, password: bytes, origin: str, answer: VerificationResult, *, seconds: float
+    ) -> None:
         if seconds <= 0:
             return
         key = (tenant, name)

@@ -12,7 +12,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from nac.identities.answer import Answer, decode_pairs
+from nac.identities.verifier_messages import VerificationResult, decode_pairs
 from nac.replica.store import ReplicaReader
 from radius.module.decision import Case, Places, decide_case
 from radius.module.keys import Key, guess_key, station_key
@@ -34,7 +34,7 @@ class Forecast:
         # When the answer to the last wrong password of a user name or station leaves.
         self._failures: OrderedDict[Key, float] = OrderedDict()
 
-    def is_reject(self, login: Login, answer: Answer, arrived_at: float, held_until: float) -> bool:
+    def is_reject(self, login: Login, answer: VerificationResult, arrived_at: float, held_until: float) -> bool:
         """Whether the NAS will get an Access-Reject; True where that cannot be known.
 
         The times are those of the event loop's clock, in seconds. A reject is held until `held_until`.
@@ -47,7 +47,7 @@ class Forecast:
             log.exception("the verdict on a login could not be predicted")
             return True
 
-    def _is_reject(self, login: Login, answer: Answer, arrived_at: float, held_until: float) -> bool:
+    def _is_reject(self, login: Login, answer: VerificationResult, arrived_at: float, held_until: float) -> bool:
         case = Case(AccessRequest(decode_pairs(login.pairs)), "pap")
         case.answer = answer
         with self._replica.begin() as view:

@@ -42,7 +42,7 @@ class Login(NamedTuple):
     password: bytes
     # Returned as they came, in order (RFC 2865 5.33).
     proxy_states: tuple[bytes, ...]
-    # The attributes of the NAS's request in pieces (nac.identities.answer); empty for what came inside a tunnel.
+    # Attributes of the NAS's request in pieces (nac.identities.verifier_messages); empty inside a tunnel.
     pairs: tuple[bytes, ...] = ()
 
 

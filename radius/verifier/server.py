@@ -6,8 +6,8 @@ import socket
 from collections import Counter, OrderedDict
 from typing import Protocol, cast
 
-from nac.identities.answer import Answer, AnswerTooLong, encode_answer
-from nac.identities.settings import LOGIN_SECONDS
+from nac.identities.settings import MAX_LOGIN_SECONDS
+from nac.identities.verifier_messages import ResultTooLong, VerificationResult, encode_result
 from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Login, Refused, Unreadable, answer_packet, parse_login
 
 log = logging.getLogger(__name__)
@@ -27,11 +27,11 @@ _Key = tuple[Address, int, bytes]
 
 
 class Verify(Protocol):
-    async def __call__(self, slot: int, name: bytes, password: bytes, /) -> Answer: ...
+    async def __call__(self, slot: int, name: bytes, password: bytes, /) -> VerificationResult: ...
 
 
 class ExpectReject(Protocol):
-    def __call__(self, login: Login, answer: Answer, arrived_at: float, held_until: float, /) -> bool: ...
+    def __call__(self, login: Login, answer: VerificationResult, arrived_at: float, held_until: float, /) -> bool: ...
 
 
 class Server(asyncio.DatagramProtocol):
@@ -51,7 +51,7 @@ class Server(asyncio.DatagramProtocol):
         self._secret = secret
         self._verify = verify
         self._expect_reject = expect_reject
-        self._reject_delay_seconds = min(reject_delay_seconds, LOGIN_SECONDS)
+        self._reject_delay_seconds = min(reject_delay_seconds, MAX_LOGIN_SECONDS)
         self._transport: asyncio.DatagramTransport | None = None
         self._under_way: dict[_Key, asyncio.Task[None]] = {}
         self._of_slot: Counter[int] = Counter()
@@ -70,7 +70,9 @@ class Server(asyncio.DatagramProtocol):
             login = parse_login(data, self._secret)
         except Unreadable as exc:
             asked = exc.asked
-            self._answer((addr, asked.identifier, asked.authenticator), asked, Answer("no-credentials", str(exc)))
+            self._answer(
+                (addr, asked.identifier, asked.authenticator), asked, VerificationResult("no-credentials", str(exc))
+            )
             return
         except Refused as exc:
             self.counters["dropped"] += 1
@@ -84,7 +86,7 @@ class Server(asyncio.DatagramProtocol):
             self._send(answered, addr)
             return
         if len(self._under_way) >= MOST_UNDER_WAY or self._of_slot[login.slot] >= MOST_OF_SLOT:
-            self._answer(key, login, Answer("verifier-busy"))
+            self._answer(key, login, VerificationResult("verifier-busy"))
             return
         task = asyncio.get_running_loop().create_task(self._serve(key, login))
         self._under_way[key] = task
@@ -98,7 +100,7 @@ class Server(asyncio.DatagramProtocol):
             answer = await self._verify(login.slot, login.name, login.password)
         except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
             log.exception("a login could not be verified")
-            answer = Answer("internal-error")
+            answer = VerificationResult("internal-error")
         finally:
             self._under_way.pop(key, None)
             self._of_slot[login.slot] -= 1
@@ -115,14 +117,14 @@ class Server(asyncio.DatagramProtocol):
         else:
             self._answer(key, login, answer)
 
-    def _let_go(self, key: _Key, login: Login, answer: Answer) -> None:
+    def _let_go(self, key: _Key, login: Login, answer: VerificationResult) -> None:
         self._held.discard(key)
         self._answer(key, login, answer)
 
-    def _answer(self, key: _Key, login: Login, answer: Answer) -> None:
+    def _answer(self, key: _Key, login: Login, answer: VerificationResult) -> None:
         self.counters["accepts" if answer.verified else f"rejects_{answer.reason}"] += 1
         code = ACCESS_ACCEPT if answer.verified else ACCESS_REJECT
-        packet = answer_packet(login, code, encode_answer(answer), self._secret)
+        packet = answer_packet(login, code, encode_result(answer), self._secret)
         self._answered[key] = packet
         if len(self._answered) > KEPT_ANSWERS:
             self._answered.popitem(last=False)
@@ -137,12 +139,12 @@ class Server(asyncio.DatagramProtocol):
         self.counters["unsent"] += 1
 
 
-def _fitting(answer: Answer) -> Answer:
+def _fitting(answer: VerificationResult) -> VerificationResult:
     """The answer, or a reject where it does not fit into one packet."""
     try:
-        encode_answer(answer)
-    except AnswerTooLong:
-        return Answer(
+        encode_result(answer)
+    except ResultTooLong:
+        return VerificationResult(
             "too-many-groups",
             f"{len(answer.groups)} groups and {len(answer.attributes)} attributes are too long for one packet",
             source=answer.source,

@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from nac.identities.answer import Answer
-from nac.identities.asking import FAULTS, ask, make_source
 from nac.identities.names import UserName
 from nac.identities.settings import LdapSettings, OidcSettings
-from nac.identities.source import Source
-from nac.outbound.reach import Reach
+from nac.identities.source_client import SourceClient
+from nac.identities.verification import SOURCE_FAULT_REASONS, build_source_client, verify_password
+from nac.identities.verifier_messages import VerificationResult
+from nac.outbound.reach import OutboundReach
 from nac.replica.records import IdentitySourceRecord
 from nac.replica.store import ReplicaView
 from nac.secrets import Sealer, SecretsError
@@ -26,7 +26,7 @@ _BUSY = "verifier-busy"
 
 
 class LiveSource:
-    def __init__(self, slug: str, record: IdentitySourceRecord, source: Source) -> None:
+    def __init__(self, slug: str, record: IdentitySourceRecord, source: SourceClient) -> None:
         self.record = record
         self.source = source
         # Of the tenant, for whoever operates the cell.
@@ -46,7 +46,7 @@ class LiveSource:
     def is_left_alone(self) -> bool:
         return self._breaker.is_open
 
-    async def ask(self, name: UserName, password: bytes) -> Answer:
+    async def ask(self, name: UserName, password: bytes) -> VerificationResult:
         """Waits for its turn as long as it may take, and no longer."""
         try:
             async with AsyncExitStack() as inside:
@@ -54,21 +54,21 @@ class LiveSource:
                     await inside.enter_async_context(self._gate.enter())
                 return await self._ask(name, password)
         except (Full, TimeoutError):
-            return Answer(_BUSY, f"too many logins wait for {self.record.name}", self.record.name)
+            return VerificationResult(_BUSY, f"too many logins wait for {self.record.name}", self.record.name)
 
-    async def _ask(self, name: UserName, password: bytes) -> Answer:
+    async def _ask(self, name: UserName, password: bytes) -> VerificationResult:
         breaker = self._breaker
         if not breaker.enter():
             detail = (
                 f"not asked, since it failed before ({self.last_fault}); next try in {breaker.seconds_left():.0f} s"
             )
-            return Answer("directory-unavailable", detail, self.record.name)
+            return VerificationResult("directory-unavailable", detail, self.record.name)
         try:
-            answer = await ask(self.source, name, password, source_name=self.record.name)
+            answer = await verify_password(self.source, name, password, source_name=self.record.name)
         except BaseException:
             breaker.gave_up()
             raise
-        if answer.reason in FAULTS:
+        if answer.reason in SOURCE_FAULT_REASONS:
             self.last_fault = f"{answer.reason}: {answer.detail}"
             breaker.failed()
             log.warning("tenant %s, source %s: %s", self.slug, self.record.name, self.last_fault)
@@ -77,19 +77,19 @@ class LiveSource:
         return answer
 
     @staticmethod
-    def was_asked_in_vain(answer: Answer) -> bool:
-        return answer.reason in FAULTS or answer.reason == _BUSY
+    def was_asked_in_vain(answer: VerificationResult) -> bool:
+        return answer.reason in SOURCE_FAULT_REASONS or answer.reason == _BUSY
 
 
 class LiveSources:
     """Made when they are first asked, made anew when they have changed."""
 
-    def __init__(self, sealer: Sealer, reach: Reach) -> None:
+    def __init__(self, sealer: Sealer, reach: OutboundReach) -> None:
         self._sealer = sealer
         self._reach = reach
         self._live: dict[tuple[int, str], LiveSource] = {}
 
-    async def live(self, tenant: int, slug: str, record: IdentitySourceRecord) -> LiveSource | Answer:
+    async def live(self, tenant: int, slug: str, record: IdentitySourceRecord) -> LiveSource | VerificationResult:
         """The source ready to be asked; an answer where what is stored of it is of no use."""
         key = (tenant, record.source_id)
         known = self._live.get(key)
@@ -99,11 +99,11 @@ class LiveSources:
             document = msgspec.json.decode(record.document, type=dict[str, object])
             context = f"identity-source:{record.source_id}"
             secret = self._sealer.open(record.sealed_secret, context) if record.sealed_secret else b""
-            source = make_source(record.name, record.kind, document, secret, self._reach)
+            source = build_source_client(record.name, record.kind, document, secret, self._reach)
         except (ValueError, SecretsError) as exc:
             log.error("tenant %s, source %s cannot be used: %s", slug, record.name, exc)
             await self._let_go(key, known)
-            return Answer("directory-refused", f"what is stored of it cannot be used: {exc}", record.name)
+            return VerificationResult("directory-refused", f"what is stored of it cannot be used: {exc}", record.name)
         # In its place before anything is waited for: of several logins at once, the first makes it for all.
         live = self._live[key] = LiveSource(slug, record, source)
         if known is not None:

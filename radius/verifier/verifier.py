@@ -8,12 +8,12 @@ import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-from nac.identities.answer import Answer
-from nac.identities.names import UserName, addressed_to, without_realm
-from nac.identities.settings import LOGIN_SECONDS
+from nac.identities.names import UserName, name_for_realms, strip_realm
+from nac.identities.settings import MAX_LOGIN_SECONDS
+from nac.identities.verifier_messages import VerificationResult
 from nac.replica.records import ARGON2ID, IdentitySourceRecord, SlotRecord, UserRecord
 from nac.replica.store import ReplicaReader
-from nac.users.passwords import is_password
+from nac.users.passwords import verify_password
 from radius.verifier.cache import PasswordCache
 from radius.verifier.gate import Full, Gate
 from radius.verifier.sources import LiveSource, LiveSources
@@ -40,62 +40,64 @@ class Verifier:
         self._held = PasswordCache()
         self._refused = PasswordCache()
 
-    async def verify(self, slot: int, raw_name: bytes, password: bytes) -> Answer:
+    async def verify(self, slot: int, raw_name: bytes, password: bytes) -> VerificationResult:
         try:
-            async with asyncio.timeout(LOGIN_SECONDS):
+            async with asyncio.timeout(MAX_LOGIN_SECONDS):
                 return await self._verify(slot, raw_name, password)
         except TimeoutError:
-            return Answer("verifier-busy", f"no verdict within {LOGIN_SECONDS:g} s")
+            return VerificationResult("verifier-busy", f"no verdict within {MAX_LOGIN_SECONDS:g} s")
 
     async def tidy(self) -> None:
         with self._replica.begin() as view:
             await self._sources.tidy(view)
 
-    async def _verify(self, slot_number: int, raw_name: bytes, password: bytes) -> Answer:
+    async def _verify(self, slot_number: int, raw_name: bytes, password: bytes) -> VerificationResult:
         try:
             name = raw_name.decode()
         except UnicodeDecodeError:
-            return Answer("unknown-user")
+            return VerificationResult("unknown-user")
         with self._replica.begin() as view:
             slot = view.slot(slot_number)
             if slot is None:
-                return Answer("not-ready")
-            user = view.user(slot.tenant, without_realm(name, slot.realms))
+                return VerificationResult("not-ready")
+            user = view.user(slot.tenant, strip_realm(name, slot.realms))
             sources = [] if user is not None else view.identity_sources(slot.tenant)
         if user is not None:
             return await self._verify_own(slot.tenant, user, password)
         return await self._ask_sources(slot, name, sources, password)
 
-    async def _verify_own(self, tenant: int, user: UserRecord, password: bytes) -> Answer:
+    async def _verify_own(self, tenant: int, user: UserRecord, password: bytes) -> VerificationResult:
         if not user.password_hash.startswith(ARGON2ID):
-            return Answer("internal-error", "not the verifier's to check")
+            return VerificationResult("internal-error", "not the verifier's to check")
         known = self._remembered(tenant, user.name, password, user.password_hash)
         if known is not None:
             return known
         try:
             async with self._gate(tenant).enter():
                 loop = asyncio.get_running_loop()
-                right = await loop.run_in_executor(self._hashing, is_password, password, user.password_hash)
+                right = await loop.run_in_executor(self._hashing, verify_password, password, user.password_hash)
         except Full:
-            return Answer("verifier-busy", "too many logins of this tenant at once")
-        answer = Answer() if right else Answer("wrong-password")
+            return VerificationResult("verifier-busy", "too many logins of this tenant at once")
+        answer = VerificationResult() if right else VerificationResult("wrong-password")
         cache, seconds = (self._held, OWN_CACHE_SECONDS) if right else (self._refused, OWN_REFUSED_SECONDS)
         cache.keep(tenant, user.name, password, user.password_hash, answer, seconds=seconds)
         return answer
 
     async def _ask_sources(
         self, slot: SlotRecord, name: str, records: list[IdentitySourceRecord], password: bytes
-    ) -> Answer:
+    ) -> VerificationResult:
         """The first source that knows the user decides; one that cannot say ends it, for the next may know another
         person of that name."""
         if not name.isprintable():
-            return Answer("unknown-user")
-        answer = Answer("unknown-user", "no identity source answers for this name's realm" if records else "")
+            return VerificationResult("unknown-user")
+        answer = VerificationResult(
+            "unknown-user", "no identity source answers for this name's realm" if records else ""
+        )
         for record in records:
             source = await self._sources.live(slot.tenant, slot.slug, record)
-            if isinstance(source, Answer):
+            if isinstance(source, VerificationResult):
                 return source
-            addressed = addressed_to(name, source.settings.realms, slot.realms)
+            addressed = name_for_realms(name, source.settings.realms, slot.realms)
             if addressed is None:
                 continue
             answer = await self._ask_source(slot.tenant, source, addressed, password)
@@ -103,7 +105,7 @@ class Verifier:
                 break
         return answer
 
-    async def _ask_source(self, tenant: int, source: LiveSource, name: UserName, password: bytes) -> Answer:
+    async def _ask_source(self, tenant: int, source: LiveSource, name: UserName, password: bytes) -> VerificationResult:
         key = f"{source.record.source_id} {name.name.casefold()}"
         known = self._remembered(tenant, key, password, source.origin)
         if known is not None:
@@ -118,7 +120,7 @@ class Verifier:
             self._refused.keep(tenant, key, password, source.origin, answer, seconds=source.settings.refused_seconds)
         return answer
 
-    def _remembered(self, tenant: int, name: str, password: bytes, origin: str) -> Answer | None:
+    def _remembered(self, tenant: int, name: str, password: bytes, origin: str) -> VerificationResult | None:
         return self._held.find(tenant, name, password, origin) or self._refused.find(tenant, name, password, origin)
 
     def _gate(self, tenant: int) -> Gate:

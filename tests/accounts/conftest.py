@@ -66,7 +66,7 @@ def come_in(app_engine: Engine, member: Member) -> None:
     """With a password, and by this membership."""
     with session_scope(PersonScope(member.person.id), engine=app_engine) as session:
         people.set_password(session, actor=ACTOR, person_id=member.person.id, password="correct horse battery")
-        members_repository.accept(session, [member.membership.id])
+        members_repository.accept_memberships(session, [member.membership.id])
 
 
 def whole(owner: Owner) -> dict[str, object]:

@@ -8,7 +8,7 @@ from cli.openapi import application
 from cli.permissions import declared
 from nac.accounts.effects import GUARDS, Declared, Effect, pairs, reach
 from nac.accounts.permissions import Permission
-from nac.tenant_files import rights, tables
+from nac.tenant_files import file_permissions, tables
 
 _STRONG = (Effect.RULES, Effect.AUTHORIZATION, Effect.SECRETS, Effect.RIGHTS, Effect.SIGN_IN, Effect.DISCLOSURE)
 
@@ -65,11 +65,11 @@ def _reaches(found: list[Declared], permission: Permission, effect: Effect) -> b
 def test_pairs_that_lead_to_more_are_found() -> None:
     found = {(pair.first, pair.second): pair for pair in pairs(declared())}
     both = found[Permission.SITE_MANAGE, Permission.POLICY_PUBLISH]
-    assert {tuple(each) for each in both.reached} == {("changeSite", Effect.RULES)}
+    assert {tuple(each) for each in both.reached} == {("updateSite", Effect.RULES)}
     assert found[Permission.POLICY_MANAGE, Permission.POLICY_PUBLISH].chains
     assert (Permission.SITE_READ, Permission.SITE_MANAGE) not in found
 
 
 def test_rights_of_tenant_files_name_all_their_tables() -> None:
-    assert rights.CONTENTS.keys() == tables.CONTENTS
-    assert rights.LOGS.keys() == set(tables.LOGS)
+    assert file_permissions.CONTENT_PERMISSIONS.keys() == tables.CONTENT_TABLES
+    assert file_permissions.LOG_PERMISSIONS.keys() == set(tables.LOG_TABLES)

@@ -22,16 +22,18 @@ ANN = "Ann@Example.com"
 
 def principal(app_engine: Engine, person_id) -> Principal:
     with session_scope(PersonScope(person_id), engine=app_engine) as session:
-        return Principal("person", members.grants_of(session, person_id=person_id))
+        return Principal("person", members.list_grants(session, person_id=person_id))
 
 
 def test_one_person_has_roles_in_many_places(app_engine: Engine, within: Within, field: Field) -> None:
     with within(field.acme) as session:
-        member = members.add_member(session, **whole(field.acme), email=ANN, role="msp-technician", tenants=["alpha"])
+        member = members.create_member(
+            session, **whole(field.acme), email=ANN, role="msp-technician", tenants=["alpha"]
+        )
         assert (member.person.email, member.role) == ("ann@example.com", "msp-technician")
         assert member.chosen == {field.alpha.tenant_id}
     with within(field.foreign) as session:
-        again = members.add_member(session, **whole(field.foreign), email="ann@example.com", role="auditor")
+        again = members.create_member(session, **whole(field.foreign), email="ann@example.com", role="auditor")
         assert again.person.id == member.person.id
     ann = principal(app_engine, member.person.id)
     alpha, bravo = (TenantPlace(owner.tenant_id, field.acme.msp_id) for owner in (field.alpha, field.bravo))
@@ -48,20 +50,22 @@ def test_members_are_listed_for_their_owner_alone(within: Within, field: Field) 
     added = {}
     for number, owner in enumerate(field.all()):
         with within(owner) as session:
-            added[owner] = members.add_member(session, **whole(owner), email=f"p{number}@example.com", role="auditor")
+            added[owner] = members.create_member(
+                session, **whole(owner), email=f"p{number}@example.com", role="auditor"
+            )
     for owner in field.all():
         with within(owner) as session:
             (only,) = members.list_members(session, owner=owner)
             assert only.person.email == added[owner].person.email
             for other in set(added) - {owner}:
                 with pytest.raises(members.MemberNotFound):
-                    members.remove_member(session, **whole(owner), membership_id=added[other].membership.id)
+                    members.delete_member(session, **whole(owner), membership_id=added[other].membership.id)
 
 
 def test_pages_go_on_with_the_last_id(within: Within, field: Field) -> None:
     with within(field.acme) as session:
         for number in range(5):
-            members.add_member(session, **whole(field.acme), email=f"p{number}@example.com", role="auditor")
+            members.create_member(session, **whole(field.acme), email=f"p{number}@example.com", role="auditor")
         first = members.list_members(session, owner=field.acme, span=members.ORDERS.first(3))
         rest = members.list_members(session, owner=field.acme, span=members.ORDERS.behind(first[-1].membership.id))
         assert len({each.person.email for each in (*first, *rest)}) == 5
@@ -85,36 +89,36 @@ def test_mistakes_are_refused_with_their_place(within: Within, field: Field, giv
     given = {"email": ANN} | given
     with within(field.acme) as session:
         if error is None:
-            assert members.add_member(session, **whole(field.acme), **given).person.email == "ann@example.com"
+            assert members.create_member(session, **whole(field.acme), **given).person.email == "ann@example.com"
             return
         with pytest.raises(error) as caught:
-            members.add_member(session, **whole(field.acme), **given)
+            members.create_member(session, **whole(field.acme), **given)
         assert caught.value.place
         assert not members.list_members(session, owner=field.acme)
 
 
 def test_tenant_has_no_tenants_to_choose(within: Within, field: Field) -> None:
     with within(field.alpha) as session, pytest.raises(InvalidInput, match="Only an MSP"):
-        members.add_member(session, **whole(field.alpha), email=ANN, role="auditor", tenants=["alpha"])
+        members.create_member(session, **whole(field.alpha), email=ANN, role="auditor", tenants=["alpha"])
 
 
 def test_member_is_added_once(within: Within, field: Field) -> None:
     with within(field.acme) as session:
-        members.add_member(session, **whole(field.acme), email=ANN, role="auditor")
+        members.create_member(session, **whole(field.acme), email=ANN, role="auditor")
         with pytest.raises(AlreadyExists):
-            members.add_member(session, **whole(field.acme), email=ANN.upper(), role="msp-admin")
+            members.create_member(session, **whole(field.acme), email=ANN.upper(), role="msp-admin")
         assert [each.role for each in members.list_members(session, owner=field.acme)] == ["auditor"]
 
 
 def test_nobody_gives_takes_or_changes_more_than_he_has(within: Within, field: Field) -> None:
     less = {"actor": ACTOR, "owner": field.acme, "held": ROLES["msp-technician"].permissions}
     with within(field.acme) as session:
-        admin = members.add_member(session, **whole(field.acme), email=ANN, role="msp-admin")
-        other = members.add_member(session, **whole(field.acme), email="bob@example.com", role="msp-admin")
+        admin = members.create_member(session, **whole(field.acme), email=ANN, role="msp-admin")
+        other = members.create_member(session, **whole(field.acme), email="bob@example.com", role="msp-admin")
         for call in (
-            lambda: members.add_member(session, **less, email="eve@example.com", role="msp-admin"),
-            lambda: members.change_member(session, **less, membership_id=admin.membership.id, role="msp-technician"),
-            lambda: members.remove_member(session, **less, membership_id=other.membership.id),
+            lambda: members.create_member(session, **less, email="eve@example.com", role="msp-admin"),
+            lambda: members.update_member(session, **less, membership_id=admin.membership.id, role="msp-technician"),
+            lambda: members.delete_member(session, **less, membership_id=other.membership.id),
         ):
             with pytest.raises(PermissionMissing):
                 call()
@@ -124,34 +128,34 @@ def test_nobody_gives_takes_or_changes_more_than_he_has(within: Within, field: F
 
 def test_last_who_manages_members_stays(app_engine: Engine, within: Within, field: Field) -> None:
     with within(field.acme) as session:
-        added = members.add_member(session, **whole(field.acme), email=ANN, role="msp-admin")
-        other = members.add_member(session, **whole(field.acme), email="bob@example.com", role="auditor")
-        members.add_member(session, **whole(field.acme), email="nobody@example.com", role="msp-admin")
+        added = members.create_member(session, **whole(field.acme), email=ANN, role="msp-admin")
+        other = members.create_member(session, **whole(field.acme), email="bob@example.com", role="auditor")
+        members.create_member(session, **whole(field.acme), email="nobody@example.com", role="msp-admin")
         ann, bob = added.membership.id, other.membership.id
     come_in(app_engine, added)
     with within(field.acme) as session:
         for call in (
-            lambda: members.remove_member(session, **whole(field.acme), membership_id=ann),
-            lambda: members.change_member(session, **whole(field.acme), membership_id=ann, role="auditor"),
-            lambda: members.change_member(
+            lambda: members.delete_member(session, **whole(field.acme), membership_id=ann),
+            lambda: members.update_member(session, **whole(field.acme), membership_id=ann, role="auditor"),
+            lambda: members.update_member(
                 session, **whole(field.acme), membership_id=ann, role="msp-admin", tenants=["alpha"]
             ),
         ):
             with pytest.raises(members.LastManager):
                 call()
-        members.change_member(session, **whole(field.acme), membership_id=bob, role="msp-admin")
+        members.update_member(session, **whole(field.acme), membership_id=bob, role="msp-admin")
         # Only added: perhaps nobody.
         with pytest.raises(members.LastManager):
-            members.remove_member(session, **whole(field.acme), membership_id=ann)
+            members.delete_member(session, **whole(field.acme), membership_id=ann)
     come_in(app_engine, other)
     with within(PLATFORM) as session:
         people.set_disabled(session, actor=ACTOR, person_id=other.person.id, disabled=True)
     with within(field.acme) as session, pytest.raises(members.LastManager):
-        members.remove_member(session, **whole(field.acme), membership_id=ann)
+        members.delete_member(session, **whole(field.acme), membership_id=ann)
     with within(PLATFORM) as session:
         people.set_disabled(session, actor=ACTOR, person_id=other.person.id, disabled=False)
     with within(field.acme) as session:
-        members.remove_member(session, **whole(field.acme), membership_id=ann)
+        members.delete_member(session, **whole(field.acme), membership_id=ann)
         left = {each.person.email for each in members.list_members(session, owner=field.acme)}
     assert left == {"bob@example.com", "nobody@example.com"}
 
@@ -160,13 +164,13 @@ def test_role_of_the_last_manager_keeps_what_makes_it_one(app_engine: Engine, wi
     own = {"owner": field.acme, "slug": "boss"}
     with within(field.acme) as session:
         custom_roles.create_role(session, **whole(field.acme), slug="boss", name="Boss", permissions=["member.manage"])
-        ann = members.add_member(session, **whole(field.acme), email=ANN, role="boss")
+        ann = members.create_member(session, **whole(field.acme), email=ANN, role="boss")
     come_in(app_engine, ann)
     with within(field.acme) as session:
         with pytest.raises(members.LastManager):
             custom_roles.change_role(session, **whole(field.acme) | own, permissions=["member.read"])
         custom_roles.change_role(session, **whole(field.acme) | own, permissions=["member.manage", "member.read"])
-        bob = members.add_member(session, **whole(field.acme), email="bob@example.com", role="msp-admin")
+        bob = members.create_member(session, **whole(field.acme), email="bob@example.com", role="msp-admin")
     come_in(app_engine, bob)
     with within(field.acme) as session:
         custom_roles.change_role(session, **whole(field.acme) | own, permissions=["member.read"])
@@ -192,21 +196,21 @@ def test_role_goes_only_by_who_has_it_and_where_nobody_would_get_it(within: With
 
 def test_whoever_is_added_is_told_of_once_it_has_come_in(app_engine: Engine, within: Within, field: Field) -> None:
     with within(PLATFORM) as session:
-        known = people.ensure_person(session, email=ANN, name="Ann")
+        known = people.get_or_create_person(session, email=ANN, name="Ann")
         people.set_disabled(session, actor=ACTOR, person_id=known, disabled=True)
     with within(field.alpha) as session:
         added = [
-            members.add_member(session, **whole(field.alpha), email=email, role="auditor")
+            members.create_member(session, **whole(field.alpha), email=email, role="auditor")
             for email in (ANN, "nobody@example.com")
         ]
-        told = {(each.told_name, each.told_status) for each in added}
+        told = {(each.visible_name, each.visible_status) for each in added}
         assert told == {("", "invited")}
         listed = members.list_members(session, owner=field.alpha)
-        assert {(each.told_name, each.told_status) for each in listed} == told
+        assert {(each.visible_name, each.visible_status) for each in listed} == told
     come_in(app_engine, added[0])
     with within(field.alpha) as session:
         listed = members.list_members(session, owner=field.alpha)
-        assert {(each.told_name, each.told_status) for each in listed} == {("Ann", "disabled"), ("", "invited")}
+        assert {(each.visible_name, each.visible_status) for each in listed} == {("Ann", "disabled"), ("", "invited")}
 
 
 def test_role_of_ones_own(app_engine: Engine, within: Within, field: Field) -> None:
@@ -215,19 +219,19 @@ def test_role_of_ones_own(app_engine: Engine, within: Within, field: Field) -> N
         custom_roles.create_role(
             session, **whole(field.acme), slug="kicker", name="Kicker", permissions=[*wanted, "msp.read"]
         )
-        member = members.add_member(session, **whole(field.acme), email=ANN, role="kicker")
+        member = members.create_member(session, **whole(field.acme), email=ANN, role="kicker")
         assert member.role == "kicker"
         with pytest.raises(InUse):
             custom_roles.remove_role(session, **whole(field.acme), slug="kicker")
     with within(field.alpha) as session, pytest.raises(InvalidInput, match="no role"):
-        members.add_member(session, **whole(field.alpha), email=ANN, role="kicker")
+        members.create_member(session, **whole(field.alpha), email=ANN, role="kicker")
     alpha = TenantPlace(field.alpha.tenant_id, field.acme.msp_id)
     assert principal(app_engine, member.person.id).on_tenant(alpha) >= set(wanted)
     with within(field.acme) as session:
         custom_roles.change_role(session, **whole(field.acme), slug="kicker", permissions=["session.read"])
     assert principal(app_engine, member.person.id).on_tenant(alpha) == {Permission.SESSION_READ}
     with within(field.acme) as session:
-        members.remove_member(session, **whole(field.acme), membership_id=member.membership.id)
+        members.delete_member(session, **whole(field.acme), membership_id=member.membership.id)
         custom_roles.remove_role(session, **whole(field.acme), slug="kicker")
         assert not custom_roles.list_roles(session, owner=field.acme)
     assert principal(app_engine, member.person.id).grants == ()
@@ -265,13 +269,13 @@ def test_role_is_made_and_changed_within_what_one_has(within: Within, field: Fie
 
 def test_account_belongs_to_the_person(app_engine: Engine, within: Within, field: Field) -> None:
     with within(field.acme) as session:
-        person = members.add_member(session, **whole(field.acme), email=ANN, role="auditor").person
+        person = members.create_member(session, **whole(field.acme), email=ANN, role="auditor").person
         # The MSP sees who it is and changes nothing of it.
         with pytest.raises(people.PersonNotFound):
-            people.require(session, person_id=uuid4())
+            people.require_person(session, person_id=uuid4())
     with session_scope(PersonScope(person.id), engine=app_engine) as session:
         people.set_password(session, actor="person:ann", person_id=person.id, password="correct horse battery")
-        people.rename(session, actor="person:ann", person_id=person.id, name="Ann")
+        people.rename_person(session, actor="person:ann", person_id=person.id, name="Ann")
         for mistake in ("short", "ann@example.com", "aaaaaaaaaaaaaa", "x" * 201):
             with pytest.raises(InvalidInput):
                 people.set_password(session, actor="person:ann", person_id=person.id, password=mistake)

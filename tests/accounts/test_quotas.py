@@ -21,7 +21,7 @@ from nac.exports import service as exports
 from nac.identities import service as identities
 from nac.jobs import service as jobs
 from nac.models import Job, Person
-from nac.outbound.reach import Reach
+from nac.outbound.reach import OutboundReach
 from nac.self_tests import service as self_tests
 from nac.sign_in import passkeys
 from nac.sign_in.passkeys import RelyingParty
@@ -47,11 +47,11 @@ def role(session: Session, owner: Owner, number: int) -> object:
 
 
 def job(session: Session, owner: Owner, number: int) -> object:
-    return jobs.start(session, actor=ACTOR, owner=owner, kind="x", title="x", input={}, needs=(), seal=seal)
+    return jobs.start_job(session, actor=ACTOR, owner=owner, kind="x", title="x", input={}, needs=(), seal=seal)
 
 
 def self_test(session: Session, owner: Owner, number: int) -> object:
-    return self_tests.start(session, actor=ACTOR, tenant_id=owner.tenant_id)
+    return self_tests.start_self_test(session, actor=ACTOR, tenant_id=owner.tenant_id)
 
 
 def export(session: Session, owner: Owner, number: int) -> object:
@@ -67,7 +67,9 @@ def identity_source(session: Session, owner: Owner, number: int) -> object:
         "settings": {"urls": ["ldaps://ldap.example.com"], "base_dn": "dc=example,dc=com"},
         "secret": None,
     }
-    return identities.add_source(session, actor=ACTOR, tenant_id=owner.tenant_id, seal=seal, reach=Reach(()), **given)
+    return identities.create_source(
+        session, actor=ACTOR, tenant_id=owner.tenant_id, seal=seal, reach=OutboundReach(()), **given
+    )
 
 
 def template(session: Session, owner: Owner, number: int) -> object:
@@ -84,14 +86,14 @@ def user_groups(session: Session, owner: Owner, number: int) -> object:
 
 
 _KINDS = (
-    (groups, "MOST_GROUPS", endpoint_group, "alpha"),
-    (groups, "MOST_GROUPS", user_groups, "alpha"),
+    (groups, "MAX_GROUPS", endpoint_group, "alpha"),
+    (groups, "MAX_GROUPS", user_groups, "alpha"),
     (tokens, "MOST_OF_AN_OWNER", token, "acme"),
     (roles, "MOST_OF_AN_OWNER", role, "alpha"),
-    (jobs, "MOST_WAITING", job, "alpha"),
-    (self_tests, "MOST_UNDER_WAY", self_test, "alpha"),
+    (jobs, "MAX_WAITING", job, "alpha"),
+    (self_tests, "MAX_OPEN", self_test, "alpha"),
     (exports, "MOST_WAITING", export, "alpha"),
-    (identities, "MOST_SOURCES", identity_source, "alpha"),
+    (identities, "MAX_SOURCES", identity_source, "alpha"),
     (templates, "MOST_TEMPLATES", template, "acme"),
 )
 
@@ -133,15 +135,17 @@ def test_passkeys_of_a_person_are_counted_one_after_the_other(
     ann: Person,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(passkeys, "MOST", 2)
+    monkeypatch.setattr(passkeys, "MAX_PASSKEYS", 2)
     party = RelyingParty(ORIGIN)
 
     def add(number: int) -> None:
         nonce = passkeys.make_nonce()
-        credential = Authenticator().create(passkeys.offer(party, person=ann, present=(), nonce=nonce))
+        credential = Authenticator().create(
+            passkeys.build_registration_options(party, person=ann, present=(), nonce=nonce)
+        )
         with session_scope(PersonScope(ann.id), engine=app_engine) as session:
             given = {"person": ann, "party": party, "nonce": nonce, "credential": credential}
-            passkeys.add(session, actor=ACTOR, name=f"key {number}", **given)
+            passkeys.create_passkey(session, actor=ACTOR, name=f"key {number}", **given)
 
     assert made_at_once(add) == 2
 
@@ -149,7 +153,7 @@ def test_passkeys_of_a_person_are_counted_one_after_the_other(
 def test_jobs_that_are_tried_again_take_room_as_new_ones(
     within: Within, field: Field, owner_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "MOST_WAITING", 2)
+    monkeypatch.setattr(jobs, "MAX_WAITING", 2)
     with within(field.alpha) as session:
         failed = [job(session, field.alpha, number).id for number in range(2)]
     with owner_engine.begin() as connection:
@@ -159,7 +163,7 @@ def test_jobs_that_are_tried_again_take_room_as_new_ones(
     for job_id, is_refused in zip(failed, (False, True), strict=True):
         try:
             with within(field.alpha) as session:
-                jobs.retry(session, actor=ACTOR, owner=field.alpha, job_id=job_id)
+                jobs.retry_job(session, actor=ACTOR, owner=field.alpha, job_id=job_id)
         except Conflict:
             assert is_refused
         else:

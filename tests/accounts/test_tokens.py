@@ -81,7 +81,7 @@ def test_wrong_revoked_and_expired_tokens_are_told_apart_in_the_log_alone(
 def made_by_ann(app_engine: Engine, within: Within, field: Field) -> tuple[Member, tokens.Made]:
     """She is an administrator of acme, the token is of its tenant alpha."""
     with within(field.acme) as session:
-        ann = members.add_member(session, **whole(field.acme), email="ann@example.com", role="msp-admin")
+        ann = members.create_member(session, **whole(field.acme), email="ann@example.com", role="msp-admin")
     with within(field.alpha) as session:
         maker = Maker(ann.person.id, "person:ann@example.com")
         wanted = {"permissions": ["endpoint.read", "token.manage"], "expires_at": utc_now() + DAY}
@@ -95,7 +95,7 @@ def test_token_is_good_while_its_maker_has_what_it_may_do(app_engine: Engine, wi
 
     def change(**given) -> None:
         with within(field.acme) as session:
-            members.change_member(session, **whole(field.acme), **member, **given)
+            members.update_member(session, **whole(field.acme), **member, **given)
 
     def held() -> frozenset[Permission] | str:
         try:
@@ -116,9 +116,9 @@ def test_token_is_good_while_its_maker_has_what_it_may_do(app_engine: Engine, wi
             people.set_disabled(session, actor=ACTOR, person_id=ann.person.id, disabled=disabled)
         assert held() == ("maker-gone" if disabled else both)
     with within(field.foreign) as session:
-        members.add_member(session, **whole(field.foreign), email="ann@example.com", role="tenant-admin")
+        members.create_member(session, **whole(field.foreign), email="ann@example.com", role="tenant-admin")
     with within(field.acme) as session:
-        members.remove_member(session, **whole(field.acme), **member)
+        members.delete_member(session, **whole(field.acme), **member)
     assert held() == "maker-gone"
 
 
@@ -134,7 +134,7 @@ def test_token_that_a_provider_vouched_for_needs_what_its_owner_gave(
     with pytest.raises(tokens.TokenRefused):
         show(app_engine, made.text)
     with within(field.alpha) as session:
-        members.add_member(session, **whole(field.alpha), email="ann@example.com", role="auditor")
+        members.create_member(session, **whole(field.alpha), email="ann@example.com", role="auditor")
     assert show(app_engine, made.text).maker == maker
 
 

@@ -27,7 +27,7 @@ def filled(app_engine: Engine, within: Within, field: Field) -> dict[Owner, memb
     for number, owner in enumerate(field.all()):
         with within(owner) as session:
             chosen = ["alpha"] if owner == field.acme else None
-            found[owner] = members.add_member(
+            found[owner] = members.create_member(
                 session, **whole(owner), email=f"p{number}@example.com", role="auditor", tenants=chosen
             )
             ends = utc_now() + timedelta(days=1)

@@ -9,7 +9,7 @@ import threading
 from contextlib import contextmanager
 from hashlib import md5
 
-from nac.outbound.reach import USUAL
+from nac.outbound.reach import DEFAULT_REACH
 from radius.agent.alarms import Alarms
 from radius.agent.coa import CoaSender
 from radius.agent.coa_flight import Pacing
@@ -137,7 +137,7 @@ def outcome(owner, request, *columns):
     return row if len(row) > 1 else row[0]
 
 
-def make_sender(engine, cell_id, *, queue=None, pacing=QUICK, source=SOURCE, reach=USUAL) -> CoaSender:
+def make_sender(engine, cell_id, *, queue=None, pacing=QUICK, source=SOURCE, reach=DEFAULT_REACH) -> CoaSender:
     return CoaSender(
         queue or CoaQueue(engine, cell_id, OpenSealer()),
         engine,

@@ -3,8 +3,8 @@ NASes whose packets and whose journal arrive when the test says so."""
 
 from nac.clock import epoch_microseconds
 from nac.db import CellScope, session_scope
-from nac.pools.claims import Claims
-from nac.pools.service import Options, add_pool
+from nac.pools.claims import ClaimsFile
+from nac.pools.service import PoolOptions, create_pool
 from radius.agent import pool_leases, pool_sessions
 from radius.agent.alarms import Alarms
 from radius.agent.claims_directory import ClaimsDirectory
@@ -118,7 +118,7 @@ class World:
 
     def _open(self, record):
         if record.claims not in self.opened:
-            claims = Claims.open(self._directory / record.claims)
+            claims = ClaimsFile.open(self._directory / record.claims)
             if claims is None:
                 return None
             self.opened[record.claims] = OpenPool(self._directory / record.claims, claims)
@@ -159,7 +159,9 @@ class World:
 
     def add_pool(self, name=POOL, ranges=("10.0.0.1-10.0.0.4",), **more):
         options = {"stock": 64, "grace_seconds": 60, "quarantine_seconds": 60} | more.pop("options", {})
-        return self.as_tenant(add_pool, actor="test", name=name, ranges=ranges, options=Options(**options), **more)
+        return self.as_tenant(
+            create_pool, actor="test", name=name, ranges=ranges, options=PoolOptions(**options), **more
+        )
 
     def rows(self, what="host(address), state"):
         return dict(self.owner.execute(f"SELECT {what} FROM pool_addresses ORDER BY number").fetchall())

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nac.db import TenantScope, session_scope
-from nac.sessions.usage import DIMENSIONS, list_usage
+from nac.sessions.usage import USAGE_DIMENSIONS, list_usage
 from radius.agent import stays
 from radius.agent.usage import read_usage
 from tests.agent.journal import AT, SECOND, accounting
@@ -274,7 +274,7 @@ def test_counters_at_their_largest_overflow_no_sum(owner, alpha, journal, app_en
         )
     )
     since = datetime.fromtimestamp(AT // SECOND, UTC)
-    for by in DIMENSIONS:
+    for by in USAGE_DIMENSIONS:
         with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
             [use] = list_usage(session, tenant_id=alpha.id, by=by, since=since, until=datetime.max.replace(tzinfo=UTC))
         assert (use.input_octets, use.output_octets) == (3 * (2**63 - 1),) * 2

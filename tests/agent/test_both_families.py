@@ -6,7 +6,7 @@ import time
 import pytest
 
 from cli.demo.tools import Server
-from nac.listening import bind
+from nac.listen_addresses import bind_socket
 from radius.agent.generation import PortTaken, free_ports, require_free_ports
 from tests.agent.conftest import adopted_radiusd
 from tests.agent.steady import PATIENCE_SECONDS, Load
@@ -40,7 +40,7 @@ def test_exchange_under_load_of_both_families_drops_nothing(radiusd):
     for port in facts.ports:
         for address in ("0.0.0.0", "::"):  # noqa: S104
             with pytest.raises(OSError, match="in use"):
-                bind(address, port, socket.SOCK_DGRAM, reuses=True)
+                bind_socket(address, port, socket.SOCK_DGRAM, reuses=True)
 
 
 def test_port_that_is_taken_for_ipv4_is_named(radiusd):
@@ -49,7 +49,7 @@ def test_port_that_is_taken_for_ipv4_is_named(radiusd):
     require_free_ports(facts)
     port = facts.ports[1]
     with (
-        bind("127.0.0.1", port, socket.SOCK_DGRAM),
+        bind_socket("127.0.0.1", port, socket.SOCK_DGRAM),
         pytest.raises(PortTaken, match=rf"UDP port {port} of 0\.0\.0\.0 is taken"),
     ):
         require_free_ports(facts)
@@ -60,4 +60,4 @@ def test_free_ports_are_free_in_both_families():
     assert len(set(ports)) == 20
     for port in ports:
         for address in ADDRESSES:
-            bind(address, port, socket.SOCK_DGRAM).close()
+            bind_socket(address, port, socket.SOCK_DGRAM).close()

@@ -10,8 +10,8 @@ from hashlib import md5
 import psycopg
 import pytest
 
-from nac.outbound.reach import Reach
-from nac.vendors import Step, find_vendor
+from nac.outbound.reach import OutboundReach
+from nac.vendors import RecipeStep, find_vendor
 from radius.agent import coa_flight
 from radius.agent.coa_queue import MOST_TAKINGS
 from tests.agent.coa import (
@@ -247,11 +247,11 @@ def test_nas_is_where_the_platform_may_connect_to(owner, alpha, nas, cell_engine
             assert detail.startswith(f"{nas.address} is a loopback address")
             assert "ADMIT_OUTBOUND_NETWORKS" in detail
     request = ask(owner, add_session(owner, alpha, nas.address))
-    with running(make_sender(cell_engine, platform.cell_id, source="::", reach=Reach.parse("127.0.0.0/8"))):
+    with running(make_sender(cell_engine, platform.cell_id, source="::", reach=OutboundReach.parse("127.0.0.0/8"))):
         nas.send(answer(nas.request(), DISCONNECT_ACK))
         assert ends(owner, request) == "acknowledged"
     request = ask(owner, add_session(owner, alpha, nas.address))
-    with running(make_sender(cell_engine, platform.cell_id, reach=Reach.parse("!127.0.0.0/8"))):
+    with running(make_sender(cell_engine, platform.cell_id, reach=OutboundReach.parse("!127.0.0.0/8"))):
         assert ends(owner, request) == "unreachable"
     assert nas.is_silent()
 
@@ -383,7 +383,7 @@ def test_request_waits_where_all_identifiers_are_on_their_way_to_its_address(own
 
 
 def test_recipe_goes_on_where_the_first_step_is_not_answered(owner, alpha, nas, sender, monkeypatch):
-    steps = (Step("disconnect", (), ("unanswered",)), Step("coa", (("Session-Timeout", "1"),)))
+    steps = (RecipeStep("disconnect", (), ("unanswered",)), RecipeStep("coa", (("Session-Timeout", "1"),)))
     recipe = replace(find_vendor("").recipe, steps={"disconnect": steps})
     monkeypatch.setattr(coa_flight, "find_vendor", lambda _: replace(find_vendor(""), recipe=recipe))
     request = ask(owner, add_session(owner, alpha, nas.address))

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.vendors import Step, find_vendor
+from nac.vendors import RecipeStep, find_vendor
 from radius import wire
 from radius.agent.coa_packet import Answer, Facts, Ignored, read_answer, request_attributes, request_packet
 from tests.agent.coa import DISCONNECT_ACK, DISCONNECT_NAK, SECRET, answer, attributes_of
 from tests.factories.dictionary import installed_dictionary
 
-REQUEST = request_packet(Step("disconnect"), 7, b"", at=1_800_000_000, secret=SECRET)
+REQUEST = request_packet(RecipeStep("disconnect"), 7, b"", at=1_800_000_000, secret=SECRET)
 GOOD = answer(REQUEST, DISCONNECT_NAK, cause=503)
 
 
@@ -71,7 +71,7 @@ def facts(**values):
 
 def named(vendor="", **values):
     recipe = find_vendor(vendor).recipe
-    packed = request_attributes(installed_dictionary(), recipe, Step("disconnect"), facts(**values), ())
+    packed = request_attributes(installed_dictionary(), recipe, RecipeStep("disconnect"), facts(**values), ())
     return attributes_of(bytes(20) + packed)
 
 
@@ -91,4 +91,4 @@ def test_name_that_the_nas_would_not_know_again_is_left_out(user):
 
 def test_more_than_a_packet_holds_is_refused():
     with pytest.raises(ValueError, match="more than a packet holds"):
-        request_packet(Step("coa"), 1, bytes((26, 255)) * 17 + bytes(253 * 17), at=1, secret=SECRET)
+        request_packet(RecipeStep("coa"), 1, bytes((26, 255)) * 17 + bytes(253 * 17), at=1, secret=SECRET)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nac.outbound.reach import Reach
+from nac.outbound.reach import OutboundReach
 from radius.agent.coa_queue import CoaQueue
 from tests.agent.coa import SECRET, SOURCE, add_session, add_vendor_nas, ask, make_sender, outcome, own_address, running
 from tests.waiting import until
@@ -161,7 +161,7 @@ def test_nas_with_an_ipv6_address_is_asked_over_ipv6(listens, owner, alpha, cell
     folder = tmp_path_factory.mktemp("six")
     with (
         Freeradius(folder, 3799, address="::1", source="::1") as nas,
-        running(make_sender(cell_engine, platform.cell_id, source=listens, reach=Reach.parse("::1"))) as sender,
+        running(make_sender(cell_engine, platform.cell_id, source=listens, reach=OutboundReach.parse("::1"))) as sender,
     ):
         known = ask(owner, add_session(owner, alpha, "::1"))
         unknown = ask(owner, add_session(owner, alpha, "::1", identity="bert"))

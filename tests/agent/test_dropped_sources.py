@@ -6,7 +6,7 @@ import pytest
 
 from nac.clock import utc_now
 from nac.errors import DatabaseUnavailable
-from nac.sources import OWN_TRIALS
+from nac.request_sources import DEMO_ADDRESS
 from radius.agent.alarms import Alarms
 from radius.agent.dropped_sources import LOG_SECONDS, STANDS_SECONDS, UNSIGNED, WRONG_SECRET, DroppedSources
 from radius.agent.rotation_alarms import tell_of_rotations
@@ -66,7 +66,7 @@ def test_wrong_secret_of_a_self_test_is_no_alarm(owner, cell_engine, platform, a
 
 def test_wrong_secret_that_we_try_ourselves_is_no_alarm_and_hides_none(cell_engine, platform, alpha, bravo):
     alarms = Alarms()
-    heard = {(0, str(OWN_TRIALS)), (1, str(OWN_TRIALS)), (1, "127.0.0.1")}
+    heard = {(0, str(DEMO_ADDRESS)), (1, str(DEMO_ADDRESS)), (1, "127.0.0.1")}
     DroppedSources(cell_engine, platform.cell_id, alarms, WRONG_SECRET, lambda: heard).tell()
     [alarm] = alarms.standing()
     assert (alarm.code, alarm.detail.split(" to tenant")[0]) == ("wrong-secret:bravo", "Packets from 127.0.0.1")
@@ -101,7 +101,7 @@ def test_what_was_heard_while_the_database_was_away_is_told_afterwards(cell_engi
 
 def test_unsigned_requests_raise_an_alarm_with_the_remedy(cell_engine, platform, alpha, bravo):
     alarms = Alarms()
-    heard = {(0, "192.0.2.1"), (0, str(OWN_TRIALS)), (1, str(OWN_TRIALS)), (7, "192.0.2.9")}
+    heard = {(0, "192.0.2.1"), (0, str(DEMO_ADDRESS)), (1, str(DEMO_ADDRESS)), (7, "192.0.2.9")}
     DroppedSources(cell_engine, platform.cell_id, alarms, UNSIGNED, lambda: heard).tell()
     [alarm] = alarms.standing()
     assert (alarm.code, alarm.tenant) == ("unsigned-requests:alpha", alpha.number)

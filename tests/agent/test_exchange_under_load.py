@@ -43,14 +43,14 @@ def test_rotation_drops_no_request_of_anybody(database, app_engine, tmp_path):
 
             time.sleep(2)
             moments["before"] = (time.monotonic() - 2, time.monotonic())
-            step("begin", rotations.begin, sealer=subject.sealer, secret=NEW)
+            step("begin", rotations.start_rotation, sealer=subject.sealer, secret=NEW)
             next_second()
             load.change_over(alpha.server, NEW)
             until(lambda: subject.counts().get("new"), "they were heard with the new one", seconds=30)
             time.sleep(3)
-            step("finish", rotations.finish, sealer=subject.sealer, leave_behind=True)
-            step("begin again", rotations.begin, sealer=subject.sealer)
-            step("cancel", rotations.cancel, leave_behind=True)
+            step("finish", rotations.finish_rotation, sealer=subject.sealer, leave_behind=True)
+            step("begin again", rotations.start_rotation, sealer=subject.sealer)
+            step("cancel", rotations.cancel_rotation, leave_behind=True)
             time.sleep(PATIENCE_SECONDS + 0.5)
         for name, (since, to) in moments.items():
             for whose, tenant in (("alpha", alpha), ("bravo", bravo)):

@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from nac.db import CellScope, TenantScope, session_scope
 from nac.identities import service as sources
-from nac.outbound.reach import USUAL
+from nac.outbound.reach import DEFAULT_REACH
 from tests.factories.tenancy import ACTOR, make_cell, make_platform, make_tenant, seal
 
 SETTINGS = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=example,dc=net", "bind_dn": "cn=admit"}
@@ -24,7 +24,15 @@ def act(app_engine, alpha):
 
 @pytest.fixture
 def corp(act):
-    return act(sources.add_source, name="corp", kind="ldap", settings=SETTINGS, secret="hidden", seal=seal, reach=USUAL)
+    return act(
+        sources.create_source,
+        name="corp",
+        kind="ldap",
+        settings=SETTINGS,
+        secret="hidden",
+        seal=seal,
+        reach=DEFAULT_REACH,
+    )
 
 
 def mirrored(replica, tenant):
@@ -45,28 +53,28 @@ def test_source_is_mirrored_with_its_secret_sealed_for_the_cell(replica, alpha, 
 
 def test_change_switch_and_removal_arrive(replica, alpha, act, corp):
     (before,), _ = mirrored(replica, alpha)
-    act(sources.change_source, name="corp", seal=seal, reach=USUAL, secret="another")
+    act(sources.update_source, name="corp", seal=seal, reach=DEFAULT_REACH, secret="another")
     (after,), _ = mirrored(replica, alpha)
     assert after.changed_at > before.changed_at
     assert after.sealed_secret != before.sealed_secret
-    act(sources.change_source, name="corp", seal=seal, reach=USUAL, enabled=False)
+    act(sources.update_source, name="corp", seal=seal, reach=DEFAULT_REACH, enabled=False)
     assert mirrored(replica, alpha) == ([], False)
-    act(sources.change_source, name="corp", seal=seal, reach=USUAL, enabled=True, position=7)
+    act(sources.update_source, name="corp", seal=seal, reach=DEFAULT_REACH, enabled=True, position=7)
     assert mirrored(replica, alpha)[0][0].position == 7
-    act(sources.remove_source, name="corp")
+    act(sources.delete_source, name="corp")
     assert mirrored(replica, alpha) == ([], False)
 
 
 def test_sources_come_in_the_order_in_which_they_are_asked(replica, alpha, act, corp):
     for name, position in (("zeta", 5), ("beta", 100)):
         act(
-            sources.add_source,
+            sources.create_source,
             name=name,
             kind="ldap",
             settings=SETTINGS,
             secret="x",
             seal=seal,
-            reach=USUAL,
+            reach=DEFAULT_REACH,
             position=position,
         )
     assert [record.name for record in mirrored(replica, alpha)[0]] == ["zeta", "beta", "corp"]
@@ -78,10 +86,10 @@ def test_source_of_another_tenant_is_not_among_them(replica, make, alpha, corp):
 
 def test_log_of_changes_tells_no_secret(act, corp, owner):
     act(
-        sources.change_source,
+        sources.update_source,
         name="corp",
         seal=seal,
-        reach=USUAL,
+        reach=DEFAULT_REACH,
         secret="another hidden one",
         settings={"connections": 3},
     )
@@ -99,7 +107,7 @@ def test_cell_reads_the_sources_of_its_own_tenants_alone(app_engine, cell_engine
     bravo = make_tenant(app_engine, platform, "bravo")
     for tenant in (alpha, bravo):
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-            sources.add_source(
+            sources.create_source(
                 session,
                 actor=ACTOR,
                 tenant_id=tenant.id,
@@ -108,7 +116,7 @@ def test_cell_reads_the_sources_of_its_own_tenants_alone(app_engine, cell_engine
                 settings=SETTINGS,
                 secret="x",
                 seal=seal,
-                reach=USUAL,
+                reach=DEFAULT_REACH,
             )
     for cell_id, tenant in ((platform.cell_id, alpha), (other, bravo)):
         with session_scope(CellScope(cell_id), engine=cell_engine) as session:

@@ -38,7 +38,7 @@ def mirrored(app_engine: Engine, cell_engine: Engine, platform, alpha, tmp_path)
         def open_sealed(sealed, context):
             return cell.open(sealed, context).decode()
 
-        def mirrored(service=nases.set_nas, *, seal=master.seal, **given):
+        def mirrored(service=nases.update_nas, *, seal=master.seal, **given):
             with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
                 service(session, actor=ACTOR, tenant_id=alpha.id, seal=seal, **given)
             while sync.catch_up():
@@ -53,7 +53,7 @@ def mirrored(app_engine: Engine, cell_engine: Engine, platform, alpha, tmp_path)
 @pytest.fixture
 def added(mirrored, owner, alpha):
     change, alarms = mirrored
-    change(nases.add_nas, site_id=add_site(owner, alpha), name="Switch", identifier="sw", address="192.0.2.7")
+    change(nases.create_nas, site_id=add_site(owner, alpha), name="Switch", identifier="sw", address="192.0.2.7")
     return lambda **given: change(reference="sw", **given), alarms
 
 

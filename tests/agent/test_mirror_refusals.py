@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nac.replica import compile as compiling
+from nac.replica import record_builder as compiling
 from radius.agent import mirror_pools
 from tests.agent.rows import add_authority, add_certificate, add_endpoint, add_nas, add_policy, add_site, add_user
 
@@ -89,7 +89,7 @@ def test_whatever_row_it_is_the_feed_goes_on(owner, alpha, replica, monkeypatch,
         assert view.policy(alpha.number, str(policy_id)) is None
         assert view.site(alpha.number, str(site_id)) is None
         assert view.nas_by_identifier(alpha.number, "switch-1") is None
-        assert view.user(alpha.number, "anna").is_out(0)
+        assert view.user(alpha.number, "anna").is_disabled_or_expired(0)
         assert view.certificate(alpha.number, "0f") is None
         (source,) = view.identity_sources(alpha.number)
         assert (source.name, source.document) == ("corp", b"")

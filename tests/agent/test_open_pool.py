@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.pools.claims import ENTRY_BYTES, Claim, Claims, made_at, make_room, read_claims, read_grants
+from nac.pools.claims import (
+    ENTRY_BYTES,
+    Claim,
+    ClaimsFile,
+    allocate_entries,
+    parse_created_at,
+    read_claims,
+    read_grants,
+)
 from nac.replica.records import PoolLeaseRecord, PoolStockRecord
 from radius.module.open_pool import OpenPool, Taken
 
@@ -20,13 +28,13 @@ ANNA, BEN = "02a0c0000001", "02a0c0000002"
 @pytest.fixture
 def path(tmp_path):
     path = tmp_path / f"pool_{MADE}.claims"
-    make_room(path, 8)
+    allocate_entries(path, 8)
     return path
 
 
 @pytest.fixture
 def pool(path):
-    pool = OpenPool(path, Claims(path))
+    pool = OpenPool(path, ClaimsFile(path))
     yield pool
     pool.close()
 
@@ -72,7 +80,7 @@ def test_device_takes_the_same_again_until_the_replica_knows_of_it(pool):
 def test_process_that_comes_next_finds_what_was_taken(path, pool):
     pool.restock(1, stock(1, 2, 3))
     first = pool.take(ANNA, None, now=NOW)
-    following = OpenPool(path, Claims(path))
+    following = OpenPool(path, ClaimsFile(path))
     following.restock(1, stock(1, 2, 3))
     assert following.take(BEN, None, now=NOW).number == 2
     assert following.take(ANNA, None, now=NOW) == first
@@ -82,7 +90,7 @@ def test_process_that_comes_next_finds_what_was_taken(path, pool):
 def test_pool_that_has_grown_is_read_from_its_larger_file(path, pool):
     pool.restock(1, stock(100))
     assert pool.take(ANNA, None, now=NOW) is None
-    make_room(path, 101)
+    allocate_entries(path, 101)
     pool.restock(2, stock(100))
     assert pool.take(ANNA, None, now=NOW).number == 100
 
@@ -95,7 +103,7 @@ def test_memory_of_devices_is_bounded_by_the_numbers(pool):
 
 
 def test_claims_are_read_as_they_were_written(path):
-    claims = Claims(path)
+    claims = ClaimsFile(path)
     claims.put(3, Claim(2**62, "ffeeddccbbaa", 1_795_000_000))
     claims.put(0, Claim(7, ANNA, 5))
     assert len(claims) == 8
@@ -106,20 +114,20 @@ def test_claims_are_read_as_they_were_written(path):
 
 
 def test_file_takes_its_room_at_once_and_keeps_what_is_in_it(path):
-    claims = Claims(path)
+    claims = ClaimsFile(path)
     claims.put(1, Claim(7, ANNA, 5))
     claims.close()
-    make_room(path, 1_000)
+    allocate_entries(path, 1_000)
     found = os.stat(path)
     assert (found.st_size, found.st_blocks * 512 >= found.st_size) == (1_000 * ENTRY_BYTES, True)
     assert read_claims(path) == [(1, Claim(7, ANNA, 5))]
-    assert made_at(path.name) == MADE
+    assert parse_created_at(path.name) == MADE
 
 
 def test_file_that_is_not_there_or_empty_opens_not(tmp_path):
     (tmp_path / "empty").touch()
-    assert Claims.open(tmp_path / "empty") is None
-    assert Claims.open(tmp_path / "missing") is None
+    assert ClaimsFile.open(tmp_path / "empty") is None
+    assert ClaimsFile.open(tmp_path / "missing") is None
 
 
 @given(content=st.binary(max_size=5 * ENTRY_BYTES))
@@ -129,7 +137,7 @@ def test_damage_is_read_as_far_as_it_can_have_been_written(tmp_path_factory, con
     for number, claim in read_claims(path):
         assert (0 < claim.grant < 2**63, len(claim.mac), claim.at * SECOND < 2**63) == (True, 12, True)
         assert number < len(content) // ENTRY_BYTES
-    claims = Claims.open(path)
+    claims = ClaimsFile.open(path)
     assert (claims is None) == (not content)
     if claims is not None:
         pool = OpenPool(path, claims)

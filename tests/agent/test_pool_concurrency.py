@@ -13,7 +13,7 @@ from nac.clock import epoch_microseconds
 from nac.db import TenantScope, session_scope
 from nac.errors import InvalidInput
 from nac.pools.extent import MAX_ADDRESSES
-from nac.pools.service import Options, add_pool, set_pool
+from nac.pools.service import PoolOptions, create_pool, update_pool
 from radius.agent import pool_leases, pool_sessions
 from radius.agent.usage import read_usage
 from tests.agent.journal import accounting
@@ -36,7 +36,7 @@ WHERE a.state = 'stock' AND s.stopped_at IS NULL
 @pytest.fixture
 def pool(app_engine, alpha):
     with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
-        return add_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", ranges=["10.9.0.0/23"]).id
+        return create_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", ranges=["10.9.0.0/23"]).id
 
 
 @pytest.fixture
@@ -115,7 +115,9 @@ def test_blocks_are_leased_given_and_reaped_by_many_at_once(database, app_engine
             for turn in range(6):
                 ranges = ["10.9.0.0/23"] if turn % 2 else ["10.9.0.0/24"]
                 with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
-                    set_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", ranges=ranges, options=Options())
+                    update_pool(
+                        session, actor=ACTOR, tenant_id=alpha.id, name="guests", ranges=ranges, options=PoolOptions()
+                    )
         except Exception as exc:
             failures.append(exc)
 
@@ -157,7 +159,7 @@ def test_change_of_a_pool_touches_no_row_that_stays_as_it_is(database, app_engin
     def change(**what):
         with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
             session.execute(text("SET LOCAL lock_timeout = '5s'"))
-            set_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", options=Options(), **what)
+            update_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", options=PoolOptions(), **what)
 
     with psycopg.connect(database.owner_url) as other:
         other.execute("SELECT FROM pool_addresses WHERE number < 500 FOR UPDATE")
@@ -178,11 +180,11 @@ def test_largest_pool_is_made_and_changed(app_engine, alpha, owner):
         counted = sql.SQL("SELECT count(*) FROM pool_addresses WHERE {}").format(sql.SQL(where))
         return owner.execute(counted).fetchone()[0]
 
-    call(add_pool, kind="delegated", ranges=["2001:db8::/40"])
+    call(create_pool, kind="delegated", ranges=["2001:db8::/40"])
     assert count() == MAX_ADDRESSES
     # Those that somebody has leave the pool, the others go.
     owner.execute("UPDATE pool_addresses SET state = 'quarantined', mac = '02:00:00:00:00:01' WHERE number % 2 = 0")
-    call(set_pool, ranges=["2001:db9::/48"])
+    call(update_pool, ranges=["2001:db9::/48"])
     assert (count("leaving"), count("NOT leaving")) == (MAX_ADDRESSES // 2, 256)
     with pytest.raises(InvalidInput, match="1,048,576 addresses"):
-        call(add_pool, kind="delegated", ranges=["2001:db8::/36"])
+        call(create_pool, kind="delegated", ranges=["2001:db8::/36"])

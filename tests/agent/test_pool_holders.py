@@ -4,7 +4,7 @@ import pytest
 
 from nac.errors import InUse
 from nac.pools import extent
-from nac.pools.service import release
+from nac.pools.service import release_address
 from radius.agent.pool_leases import LOOK_SECONDS
 from tests.agent.journal import accounting
 from tests.agent.pool_world import ANNA, BEN, CLEO, DORA, EVE, later
@@ -15,10 +15,10 @@ def test_released_address_goes_through_its_quarantine_unless_a_session_holds_it(
     world.starts(ANNA, address)
     world.settle()
     with pytest.raises(InUse, match="A session holds"):
-        as_tenant(release, actor="test", address=address)
+        as_tenant(release_address, actor="test", address=address)
     other = world.asks(BEN)
     world.settle()
-    row = as_tenant(release, actor="test", address=other)
+    row = as_tenant(release_address, actor="test", address=other)
     assert (row.state, row.released) == ("quarantined", True)
     world.settle()
     assert world.asks(BEN) not in (other, None)
@@ -29,14 +29,14 @@ def test_address_is_not_released_under_a_session_that_tells_none(world, as_tenan
     world.starts(ANNA, None)
     world.settle()
     with pytest.raises(InUse, match="A session holds"):
-        as_tenant(release, actor="test", address=address)
+        as_tenant(release_address, actor="test", address=address)
 
 
 @pytest.mark.parametrize("told", ["own", None])
 def test_released_address_of_which_a_start_was_on_its_way_stays_its_devices(world, as_tenant, told):
     address = world.asks(ANNA)
     world.settle()
-    as_tenant(release, actor="test", address=address)
+    as_tenant(release_address, actor="test", address=address)
     world.sync()
     assert world.asks(ANNA) == "10.0.0.2"
     world.start_radiusd()

@@ -13,7 +13,7 @@ from hypothesis.stateful import (
 )
 
 from nac.errors import AdmitError
-from nac.pools.service import release, set_pool
+from nac.pools.service import release_address, update_pool
 from tests.agent.pool_world import POOL, SECOND
 
 DEVICES = tuple(f"02a0c000000{number}" for number in range(1, 5))
@@ -178,7 +178,7 @@ class Addresses(RuleBasedStateMachine):
     @rule(ranges=st.sampled_from([SMALL, LARGE, OTHER]), in_time=st.booleans(), told=st.sampled_from(TOLD))
     def pool_is_changed(self, ranges, in_time, told):
         """Of which the cell hears at once, or so late that its devices have come back to it before."""
-        self.as_tenant(set_pool, actor="test", name=POOL, ranges=ranges)
+        self.as_tenant(update_pool, actor="test", name=POOL, ranges=ranges)
         # Of a session that tells no address, only the row knows which it has; that may go before it is heard.
         self.unheard = {mac: kept for mac, kept in self.unheard.items() if kept[1] == OWN}
         if not in_time:
@@ -192,7 +192,7 @@ class Addresses(RuleBasedStateMachine):
         if shipped:
             self.world.ship()
         try:
-            self.as_tenant(release, actor="test", address=self.using.get(mac) or min(self.using.values()))
+            self.as_tenant(release_address, actor="test", address=self.using.get(mac) or min(self.using.values()))
         except AdmitError:
             return
 

@@ -2,7 +2,7 @@
 
 from sqlalchemy import event
 
-from nac.pools.service import release, remove_pool, rename_pool, set_pool
+from nac.pools.service import delete_pool, release_address, rename_pool, update_pool
 from radius.agent.pool_leases import LOOK_SECONDS
 from tests.agent.pool_world import ANNA, BEN, CLEO, DORA, EVE, POOL, SECOND, later
 
@@ -205,7 +205,7 @@ def test_start_that_comes_late_takes_its_address_out_of_quarantine(world):
 
 
 def test_reserved_address_is_its_devices_alone(world, as_tenant):
-    as_tenant(set_pool, actor="test", name=POOL, reserved={EVE: "10.0.0.1", BEN: "10.0.0.2"})
+    as_tenant(update_pool, actor="test", name=POOL, reserved={EVE: "10.0.0.1", BEN: "10.0.0.2"})
     world.settle()
     assert world.asks(ANNA) == "10.0.0.3"
     later(world, 60)
@@ -214,7 +214,7 @@ def test_reserved_address_is_its_devices_alone(world, as_tenant):
     later(world, 60)
     later(world, 60)
     assert [world.asks(mac) for mac in (EVE, BEN)] == ["10.0.0.1", "10.0.0.2"]
-    as_tenant(set_pool, actor="test", name=POOL, reserved={EVE: ""})
+    as_tenant(update_pool, actor="test", name=POOL, reserved={EVE: ""})
     for _ in range(4):
         later(world, 60)
     assert world.rows()["10.0.0.1"] == "stock"
@@ -224,7 +224,7 @@ def test_pool_that_shrinks_keeps_addresses_until_their_devices_leave(world, as_t
     address = world.asks(ANNA)
     world.starts(ANNA, address)
     world.settle()
-    as_tenant(set_pool, actor="test", name=POOL, ranges=["10.0.0.3-10.0.0.6"])
+    as_tenant(update_pool, actor="test", name=POOL, ranges=["10.0.0.3-10.0.0.6"])
     world.settle()
     assert world.rows()[address] == "leased"
     assert [world.asks(mac) for mac in (BEN, CLEO, DORA, EVE)] == ["10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"]
@@ -252,7 +252,7 @@ def test_pool_that_is_removed_goes_with_its_last_device(world, as_tenant):
     address = world.asks(ANNA)
     world.starts(ANNA, address)
     world.settle()
-    assert as_tenant(remove_pool, actor="test", name=POOL) is False
+    assert as_tenant(delete_pool, actor="test", name=POOL) is False
     world.settle()
     assert world.asks(BEN) is None
     for _ in range(3):
@@ -270,7 +270,7 @@ def test_address_that_has_left_its_pool_goes_only_once_the_cell_has_heard_of_it(
     address = world.asks(ANNA)
     for _ in range(4):
         later(world, 60)
-    as_tenant(set_pool, actor="test", name=POOL, ranges=["10.0.0.2-10.0.0.4"])
+    as_tenant(update_pool, actor="test", name=POOL, ranges=["10.0.0.2-10.0.0.4"])
     for _ in range(8):
         world.ship()
         world.step()
@@ -278,7 +278,7 @@ def test_address_that_has_left_its_pool_goes_only_once_the_cell_has_heard_of_it(
     assert world.asks(ANNA) == address
     world.starts(ANNA, None)
     world.settle()
-    as_tenant(set_pool, actor="test", name=POOL, ranges=["10.0.0.1-10.0.0.4"])
+    as_tenant(update_pool, actor="test", name=POOL, ranges=["10.0.0.1-10.0.0.4"])
     for _ in range(4):
         later(world, 60)
     assert world.rows()[address] == "leased"
@@ -307,7 +307,7 @@ def test_clock_that_is_set_back_keeps_no_address_from_being_given(world, as_tena
     given = [world.asks(mac) for mac in (ANNA, BEN, CLEO, DORA)]
     world.ship()
     world.step()
-    as_tenant(release, actor="test", address=given[0])
+    as_tenant(release_address, actor="test", address=given[0])
     world.settle()
     assert world.asks(EVE) == given[0]
 
@@ -346,7 +346,7 @@ def test_released_prefix_that_a_session_turns_out_to_hold_is_its_devices_again(w
     world.settle()
     prefix = world.asks(ANNA, pool="wan")
     world.settle()
-    as_tenant(release, actor="test", address=prefix)
+    as_tenant(release_address, actor="test", address=prefix)
     world.starts(ANNA, None)
     world.settle()
     world.owner.execute("UPDATE sessions SET delegated_prefix = %s", (prefix,))
@@ -359,7 +359,7 @@ def test_pool_that_grows_gives_its_new_addresses_at_once(world, as_tenant):
     for mac in (ANNA, BEN, CLEO, DORA):
         world.asks(mac)
     world.settle()
-    as_tenant(set_pool, actor="test", name=POOL, ranges=["10.0.0.1-10.0.0.4", "10.7.0.0/24"])
+    as_tenant(update_pool, actor="test", name=POOL, ranges=["10.0.0.1-10.0.0.4", "10.7.0.0/24"])
     world.settle()
     assert world.asks(EVE) == "10.7.0.1"
 
@@ -370,7 +370,7 @@ def test_pools_that_are_made_without_end_hold_up_no_other_pool(world, as_tenant)
     for number in range(31):
         world.add_pool(f"more-{number}", ranges=[f"10.1.0.{number + 1}"])
         if number:
-            as_tenant(remove_pool, actor="test", name=f"more-{number - 1}")
+            as_tenant(delete_pool, actor="test", name=f"more-{number - 1}")
         world.step()
         world.now += 2 * SECOND
     # Its grace is over, and nobody came.
@@ -380,7 +380,7 @@ def test_pools_that_are_made_without_end_hold_up_no_other_pool(world, as_tenant)
 def test_address_that_a_session_has_from_elsewhere_is_not_made_ready(world, as_tenant):
     world.starts(ANNA, "10.7.0.1")
     world.settle()
-    as_tenant(set_pool, actor="test", name=POOL, ranges=["10.0.0.1-10.0.0.4", "10.7.0.0/30"])
+    as_tenant(update_pool, actor="test", name=POOL, ranges=["10.0.0.1-10.0.0.4", "10.7.0.0/30"])
     later(world, 1)
     world.asks(ANNA), world.asks(BEN), world.asks(CLEO)
     later(world, 1)

@@ -4,7 +4,7 @@ import pytest
 
 from nac.clock import epoch_microseconds
 from nac.db import TenantScope, session_scope
-from nac.policies.replaying import replay_policy
+from nac.policies.replays import replay_policy
 from nac.sites import service as sites
 from tests.agent.journal import auth
 from tests.factories.dictionary import give_dictionary

@@ -3,7 +3,7 @@
 import pytest
 
 from nac.clock import epoch_microseconds
-from nac.session_class import class_of
+from nac.session_class import encode_class
 from tests.agent.journal import AT, SECOND, accounting, auth
 from tests.agent.rows import add_authority, add_certificate, add_endpoint
 from tests.agent.test_session_keeping import interim, later
@@ -66,7 +66,7 @@ def test_start_of_a_certificate_that_was_revoked_meanwhile(owner, alpha, journal
     journal.ship(auth(alpha, at=AT - SECOND, certificate_serial="000a0b"))
     journal.ship(accounting(alpha, "Start", session="before", station="00-A0-C0-00-00-01"))
     owner.execute("UPDATE certificates SET status = %s, revoked_at = now()", (status,))
-    journal.ship(accounting(alpha, "Start", Class=class_of(AT - SECOND)))
+    journal.ship(accounting(alpha, "Start", Class=encode_class(AT - SECOND)))
     assert asked(owner) == [(f"certificate-{status}", "disconnect", "000a0b", "queued")]
 
 
@@ -76,7 +76,7 @@ def test_certificate_that_was_revoked_long_before_its_session_is_heard_of(owner,
     add_certificate(owner, alpha, add_authority(owner, alpha), bytes.fromhex(SERIAL), status="valid")
     journal.ship(auth(alpha, at=then, certificate_serial="0a0b"))
     owner.execute("UPDATE certificates SET status = 'revoked', revoked_at = now() - interval '2 days'")
-    journal.ship(accounting(alpha, "Start", at=then + SECOND, Class=class_of(then)))
+    journal.ship(accounting(alpha, "Start", at=then + SECOND, Class=encode_class(then)))
     assert asked(owner) == [("certificate-revoked", "disconnect", "0a0b", "queued")]
 
 
@@ -84,7 +84,9 @@ def test_words_of_a_device_are_no_serial_number_and_no_class(owner, alpha, journ
     add_certificate(owner, alpha, add_authority(owner, alpha), bytes.fromhex(SERIAL), status="valid")
     owner.execute("UPDATE certificates SET status = 'revoked', revoked_at = now()")
     journal.ship(auth(alpha, at=AT - SECOND, certificate_serial="zz"))
-    for number, told in enumerate(("", "0x41", "0x41zzzzzzzzzzzzzzzz", class_of(AT - SECOND), class_of((1 << 62) - 1))):
+    for number, told in enumerate(
+        ("", "0x41", "0x41zzzzzzzzzzzzzzzz", encode_class(AT - SECOND), encode_class((1 << 62) - 1))
+    ):
         journal.ship(accounting(alpha, "Start", session=f"s{number}", Class=told))
     assert asked(owner) == []
 

@@ -12,7 +12,7 @@ import pytest
 
 from nac.clock import utc_now
 from nac.errors import CellTaken, Unavailable
-from nac.journal.reader import JournalReader, Position
+from nac.journal.reader import JournalReader, SegmentPosition
 from nac.journal.segment import JournalWriter, list_segments, segment_path
 from radius.agent.streams import AccountingStream, AuthStream
 from tests.agent.journal import AT, SECOND, accounting, auth, certificate_sent, drain
@@ -377,7 +377,9 @@ def test_lag_and_backlog_are_counted(alpha, journal, monkeypatch):
     journal.auth._limit = 1
     journal.clock.now = AT + 10 * SECOND
     journal.write(auth(alpha), auth(alpha, at=AT + 1))
-    assert journal.auth.backlog_bytes() == JournalReader(journal.directory / "auth").backlog_bytes(Position()) > 0
+    assert (
+        journal.auth.backlog_bytes() == JournalReader(journal.directory / "auth").backlog_bytes(SegmentPosition()) > 0
+    )
     assert journal.auth.step() == 1
     assert journal.auth.counters["lag_seconds"] == 10
     drain(journal.auth)

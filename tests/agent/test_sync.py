@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from nac.db import PlatformScope, session_scope
-from nac.replica.feed import prune_changes
+from nac.replica.change_feed import prune_changes
 from nac.replica.records import AuthorityRecord
 from tests.agent.conftest import Replica
 from tests.agent.rows import (

@@ -15,7 +15,7 @@ OTHERWISE = {
     "listPolicyAttributes": "a fixed set: what policies can ask for",
     "listRetention": "a fixed set: the logs",
     "listRetentionLimits": "a fixed set: the logs",
-    "listRotatingNases": "in one order, that of its key: worked out of three tables",
+    "listSecretRotationNases": "in one order, that of its key: worked out of three tables",
     "listSnippets": "a fixed set: the templates that Admit comes with",
     "listUsage": "sums, the largest first: no rows to go on behind",
     "listVendors": "a fixed set: the vendors that Admit knows",

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from api.access import Anyone
-from api.described import names
 from api.described.routes import routes_of
 from cli import openapi
 
@@ -65,9 +64,6 @@ def test_operations_have_names_and_one_tag_each(described: dict[str, Any]) -> No
 def test_no_schema_is_named_by_a_makeshift(described: dict[str, Any]) -> None:
     odd = [name for name in described["components"]["schemas"] if re.search(r"\d$|Output$|^Api", name)]
     assert set(odd) <= {"Pkcs12"}
-    made = openapi.application()
-    plain = set(made.openapi()["components"]["schemas"])
-    assert set(names._NAMES.values()) <= plain, "names.py names what is no schema"
 
 
 def test_numbers_tell_their_size(described: dict[str, Any]) -> None:

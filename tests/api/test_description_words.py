@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from api.described.sets import SETS
 from cli import openapi, permissions
 
-_REMEDY = "add a description to the field, or to a file of api/described/"
+_REMEDY = "add a description to the field"
 
 
 @pytest.fixture(scope="module")

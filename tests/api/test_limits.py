@@ -15,8 +15,8 @@ from api.bodies import BodyTooLarge, BodyTooSlow, read_body
 from api.limits import TokenBuckets
 from api.public import ocsp
 from api.public.main import create_app
+from nac.request_sources import get_source
 from nac.settings import Settings
-from nac.sources import source_of
 from tests.api.served import served, served_on_port
 from tests.effort import examples
 from tests.factories.certificates import Certified
@@ -60,7 +60,7 @@ def test_sources_are_bounded_and_the_silent_ones_are_forgotten() -> None:
     ],
 )
 def test_network_of_a_household_is_one_source(address: str, source: str) -> None:
-    assert source_of(address) == source
+    assert get_source(address) == source
 
 
 @pytest.fixture

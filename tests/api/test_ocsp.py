@@ -37,7 +37,7 @@ from nac.models import AuthorityIntent, CertificateAuthority, OcspSignerRow
 from nac.settings import Settings
 from nac.tenants import service as tenants
 from pki import der
-from pki.ocsp import CERTIFICATES_MOST, REQUEST_BYTES_MOST
+from pki.ocsp import MAX_CERTIFICATES, MAX_REQUEST_BYTES
 from tests.api.served import served
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
@@ -296,9 +296,9 @@ def _several(*requests: bytes) -> bytes:
     """One request for what several asked."""
     singles = b""
     for request in requests:
-        outer = next(der.children(request)).content
-        tbs = next(der.children(outer)).content
-        singles += next(der.children(tbs)).content
+        outer = next(der.iter_children(request)).content
+        tbs = next(der.iter_children(outer)).content
+        singles += next(der.iter_children(tbs)).content
     return der.sequence(der.sequence(der.encode(der.SEQUENCE, singles)))
 
 
@@ -329,7 +329,7 @@ def test_one_foreign_certificate_among_several_makes_all_unauthorized(
 
 @pytest.mark.parametrize(
     "request_bytes",
-    [b"", b"0", b"\x30\x00", b"not DER at all", bytes(REQUEST_BYTES_MOST)],
+    [b"", b"0", b"\x30\x00", b"not DER at all", bytes(MAX_REQUEST_BYTES)],
     ids=["nothing", "half", "empty", "text", "zeroes"],
 )
 def test_what_is_no_request_is_malformed(asking: Asking, serial: int, request_bytes: bytes):
@@ -347,13 +347,13 @@ def test_nonce_beyond_the_bounds_is_malformed(asking: Asking, alpha: Certified, 
 
 def test_more_certificates_than_the_bound_are_malformed(asking: Asking, alpha: Certified, serial: int):
     one = question(alpha.authorities.issuing, serial)
-    for count, status in ((CERTIFICATES_MOST, "SUCCESSFUL"), (CERTIFICATES_MOST + 1, "MALFORMED_REQUEST")):
+    for count, status in ((MAX_CERTIFICATES, "SUCCESSFUL"), (MAX_CERTIFICATES + 1, "MALFORMED_REQUEST")):
         answer = load_der_ocsp_response(asking.post(_several(*[one] * count)).content)
         assert answer.response_status.name == status
 
 
 def test_larger_body_is_not_read(asking: Asking, client: httpx.Client):
-    reply = asking.post(bytes(REQUEST_BYTES_MOST + 1))
+    reply = asking.post(bytes(MAX_REQUEST_BYTES + 1))
     assert (reply.status_code, reply.headers["connection"]) == (413, "close")
     assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.MALFORMED_REQUEST
     chunked = client.post(asking.path, content=iter([bytes(1000)] * 8))

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from api.connections import BoundedHttp
 from api.limits import RateLimit
 from api.places import Places
-from nac.sources import Networks
+from nac.request_sources import NetworkSet
 from tests.api.served import served_on_port
 from tests.waiting import until
 
@@ -67,7 +67,7 @@ def test_refusals_are_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> N
     ],
 )
 def test_networks_hold_their_addresses(text: str, inside: list[str], outside: list[str]) -> None:
-    networks = Networks(text)
+    networks = NetworkSet(text)
     assert all(address in networks for address in inside)
     assert not any(address in networks for address in outside)
 
@@ -110,7 +110,7 @@ def held() -> Iterator[Held]:
 
 
 def test_one_address_has_so_many_connections_and_others_are_served_meanwhile(held: Held) -> None:
-    http = BoundedHttp.sharing(Places(3, what="connections"), proxies=Networks(""))
+    http = BoundedHttp.sharing(Places(3, what="connections"), proxies=NetworkSet(""))
     with served_on_port(held.app, http=http) as url, ExitStack() as stack:
         address = url.removeprefix("http://").split(":")
         for _ in range(3):
@@ -127,7 +127,7 @@ def test_one_address_has_so_many_connections_and_others_are_served_meanwhile(hel
 
 def test_requests_under_way_are_counted_by_the_client_that_a_proxy_names(held: Held) -> None:
     held.app.add_middleware(RateLimit, per_second=0, at_once=2)
-    http = BoundedHttp.sharing(Places(2, what="connections"), proxies=Networks("127.0.0.1"))
+    http = BoundedHttp.sharing(Places(2, what="connections"), proxies=NetworkSet("127.0.0.1"))
     with (
         served_on_port(held.app, http=http, proxy_headers=True, forwarded_allow_ips="127.0.0.1") as url,
         ExitStack() as stack,

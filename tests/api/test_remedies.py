@@ -18,9 +18,9 @@ _OF_THE_INSTALLATION = {"api", "up"}
     ("told", "wanted"),
     [
         ("They are listed by: ./admit endpoint list", "They are listed by: listEndpoints"),
-        ("If it should come in: ./admit endpoint set MAC --until DATE.", "If it should come in: changeEndpoint."),
+        ("If it should come in: ./admit endpoint set MAC --until DATE.", "If it should come in: updateEndpoint."),
         ("./admit ca list and ./admit cert list.", "listAuthorities and listCertificates."),
-        ("then assign one (./admit policy assign) or", "then assign one (changeSite) or"),
+        ("then assign one (./admit policy assign) or", "then assign one (updateSite) or"),
         ("./admit ca import-root-key. If", "importRootKey. If"),
         ("Start it: ./admit up", "Start it: ./admit up"),
         ("Or say make_groups (--make-groups), which makes it.", "Or say make_groups, which makes it."),

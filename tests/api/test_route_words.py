@@ -5,7 +5,7 @@ from collections import defaultdict
 from fastapi.routing import APIRoute
 
 from api.v1.routers import ROUTES
-from nac.route_words import TAKEN
+from nac.reserved_names import RESERVED_NAMES
 
 # Parameters beside which words stand, and that no name of somebody's choice can be.
 NO_NAMES = {
@@ -24,8 +24,8 @@ def test_words_beside_names_are_taken() -> None:
     words: defaultdict[str, set[str]] = defaultdict(set)
     for parameter, beside in _beside_parameters():
         words[parameter] |= beside
-    assert words.keys() - NO_NAMES.keys() == TAKEN.keys()
-    assert {name: words[name] for name in TAKEN} == TAKEN
+    assert words.keys() - NO_NAMES.keys() == RESERVED_NAMES.keys()
+    assert {name: words[name] for name in RESERVED_NAMES} == RESERVED_NAMES
     assert NO_NAMES.keys() <= words.keys()
 
 

@@ -160,7 +160,7 @@ def _report_position(cell_engine: Engine, platform: Platform) -> None:
 
 def _change(app_engine: Engine, tenant_id: TenantId, slug: str) -> str:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        sites.add_site(session, actor=ACTOR, tenant_id=tenant_id, slug=slug)
+        sites.create_site(session, actor=ACTOR, tenant_id=tenant_id, slug=slug)
         return cells.current_xact(session)
 
 

@@ -18,7 +18,7 @@ from nac.certificates.signing import AuthorityKey, Signing
 from nac.db import make_engine
 from nac.models import CertificateAuthority
 from pki.keys import KeyKind, PrivateKey
-from pki.tokens import Token, TokenEcKey
+from pki.pkcs11_tokens import Pkcs11Token, TokenEcKey
 from tests.factories.certificates import SIGNING
 from tests.postgres import Database
 from tests.waiting import until
@@ -61,7 +61,7 @@ class TellingSigning(Signing):
 
     def _telling(self, key: PrivateKey) -> PrivateKey:
         assert isinstance(key, ec.EllipticCurvePrivateKey)
-        return TokenEcKey(cast(Token, SigningToken(key, self.signed)), b"", key.public_key())
+        return TokenEcKey(cast(Pkcs11Token, SigningToken(key, self.signed)), b"", key.public_key())
 
 
 def telling(signed: Callable[[], None]) -> TellingSigning:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from cryptography import x509
 
-from pki.issuing import Issuer
+from pki.issuance import Issuer
 from pki.keys import key_pem
 from tests.certificates.uploads import pem
 

@@ -11,7 +11,7 @@ from nac.db import AuthorityScope, CellScope, PlatformScope, TenantScope, sessio
 from nac.errors import AlreadyExists, ScopeViolation
 from nac.models import AuditEntry, Certificate, CertificateAuthority
 from nac.tenants.service import create_tenant
-from pki.names import sans_of
+from pki.names import read_sans
 from pki.openssl_names import issuer_line
 from tests.factories.certificates import SEALER, SIGNING, Certified, certify
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
@@ -31,7 +31,7 @@ def test_tenant_gets_root_issuing_authority_and_server_certificate(
         actions = session.scalars(select(AuditEntry.action).order_by(AuditEntry.id)).all()
     assert actions[-4:] == ["authority.create", "authority.create", "certificate.intend", "certificate.issue"]
     assert issuer_line(issued.certificate) == issuing.subject
-    assert [str(name) for name in sans_of(issued.certificate)] == ["dns:radius.alpha.admit.example"]
+    assert [str(name) for name in read_sans(issued.certificate)] == ["dns:radius.alpha.admit.example"]
     for kind, content in pem_files(issued).items():
         (tmp_path / kind).write_bytes(content)
     good = verify("sslserver", tmp_path / "ca", tmp_path / "chain", tmp_path / "cert")

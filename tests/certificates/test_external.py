@@ -16,7 +16,7 @@ from nac.db import TenantScope, session_scope
 from nac.errors import InvalidInput
 from nac.models import AuditEntry, CertificateAuthority, StatusSource, Tenant
 from pki.bundles import certificates_pem
-from pki.issuing import Issuer
+from pki.issuance import Issuer
 from pki.keys import key_pem
 from tests.certificates.uploads import DAY, authority, pem, weak_key
 from tests.factories.certificates import Certified

@@ -15,9 +15,9 @@ from nac.certificates.external import import_authorities
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.models import CoaRequest, ExternalCertificate, ExternalStatus, StatusSource
-from nac.outbound.reach import Reach
-from nac.outbound.transport import Transport
-from nac.outbound.web import Web
+from nac.outbound.http_client import HttpClient
+from nac.outbound.reach import OutboundReach
+from nac.outbound.transport import OutboundTransport
 from tests.certificates.publisher import publishing
 from tests.certificates.uploads import authority, pem
 from tests.factories.tenancy import ACTOR
@@ -91,8 +91,10 @@ def serial_of(leaf):
 def refresh(worker_engine, alpha):
     def refresh(*, at=None, reach=LOOPBACK):
         async def run():
-            async with Transport(Reach.parse(reach), tls=ssl.create_default_context(), connections=4) as transport:
-                web = Web(transport)
+            async with OutboundTransport(
+                OutboundReach.parse(reach), tls=ssl.create_default_context(), connections=4
+            ) as transport:
+                web = HttpClient(transport)
                 await external_status.refresh(alpha.tenant_id, web, now=at or utc_now(), engine=worker_engine)
 
         asyncio.run(run())

@@ -33,7 +33,7 @@ from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuth
 from nac.models import RevocationList as ListRow
 from nac.secrets import SealedValueMalformed
 from pki.keys import generate_key, key_bits
-from pki.requests import SigningRequest
+from pki.signing_requests import SigningRequest
 from tests.certificates.dying import cut_connections, dies_signing, kill_postgres, lasting, telling
 from tests.enrolment.conftest import make_secret, request
 from tests.factories.certificates import SEALER, SIGNING, Certified

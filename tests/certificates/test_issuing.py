@@ -17,8 +17,8 @@ from nac.endpoints import service as endpoints
 from nac.errors import Conflict
 from nac.models import AuditEntry, Certificate
 from nac.secrets import RawKey, SealedForAnotherKey, Sealer
-from pki.keys import generate_key, same_public_key
-from pki.names import San, sans_of
+from pki.keys import generate_key, is_same_public_key
+from pki.names import San, read_sans
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.pki.openssl import openssl, verify
@@ -62,7 +62,7 @@ def test_key_of_a_request_is_certified_and_no_key_comes_back(app_engine: Engine,
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session, public_key=key.public_key(), profile="eap-client-user", common_name="eve")
     assert issued.key is None
-    assert same_public_key(issued.certificate.public_key(), key.public_key())
+    assert is_same_public_key(issued.certificate.public_key(), key.public_key())
     assert "key" not in pem_files(issued)
     with pytest.raises(CertificateRefused, match="signing request"):
         pkcs12_file(issued, password="correct horse")
@@ -89,7 +89,7 @@ def test_reservation_outlives_its_transaction_and_is_signed_once(app_engine: Eng
         row = sign(session, reserved, actor=ACTOR, public_key=key.public_key(), signing=SIGNING, now=alpha.now)
         assert row.certificate_der is not None
         certificate = x509.load_der_x509_certificate(row.certificate_der)
-        assert sans_of(certificate) == (San("uri", "urn:x:1"),)
+        assert read_sans(certificate) == (San("uri", "urn:x:1"),)
         assert (certificate.not_valid_before_utc, certificate.not_valid_after_utc) == (row.not_before, row.not_after)
     with (
         session_scope(scope, engine=app_engine) as session,

@@ -11,7 +11,7 @@ from nac.certificates.signing import Signing
 from nac.models import CertificateAuthority
 from nac.secrets import MasterKeyFile
 from nac.settings import Settings, load_settings
-from pki.keys import same_public_key
+from pki.keys import is_same_public_key
 from tests.factories.certificates import SIGNING
 from tests.pki.softhsm import LABEL, MODULE, PIN, make_softhsm
 
@@ -41,11 +41,11 @@ def test_key_is_made_in_the_token_and_found_by_its_row(settings: Settings) -> No
     row = CertificateAuthority(id=authority_id, name="CA", key_sealed=made.sealed)
     found = Signing.from_settings(settings).authority_key(row)
     assert made.store == "pkcs11"
-    assert same_public_key(found.public_key(), made.key.public_key())
+    assert is_same_public_key(found.public_key(), made.key.public_key())
     sealed = keys.new_authority_key("ecdsa-p256", authority_id=authority_id, store="sealed")
     assert sealed.store == "sealed"
     row.key_sealed = sealed.sealed
-    assert same_public_key(keys.authority_key(row).public_key(), sealed.key.public_key())
+    assert is_same_public_key(keys.authority_key(row).public_key(), sealed.key.public_key())
 
 
 @pytest.mark.parametrize(

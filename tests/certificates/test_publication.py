@@ -21,7 +21,7 @@ from nac.db import AuthorityScope, CredentialScope, MspScope, PlatformScope, Sco
 from nac.errors import AdmitError
 from nac.models import AuditEntry, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
 from nac.secrets import RawKey, Sealer
-from pki.revocation import Revoked
+from pki.revocation import Revocation
 from pki.serials import serial_bytes
 from tests.factories.certificates import SIGNING, Certified, certify
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
@@ -284,7 +284,7 @@ def test_cross_certificate_of_a_revoked_root_is_revoked_by_the_root_that_signed_
         )
     with session_scope(AuthorityScope(alpha.authorities.root.id), engine=app_engine) as session:
         told = publication.authorities_below(session, alpha.authorities.root.id)[serial_bytes(cross.serial_number)]
-    assert told == Revoked(alpha.now, "cACompromise")
+    assert told == Revocation(alpha.now, "cACompromise")
     publisher.turn(alpha.now + _SECONDS)
     (entry,) = publisher.crl(alpha.authorities.root)
     assert entry.serial_number == cross.serial_number

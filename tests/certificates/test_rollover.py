@@ -20,7 +20,7 @@ from nac.db import TenantScope, session_scope
 from nac.errors import Conflict
 from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuthority
 from pki.bundles import certificates_pem
-from pki.names import sans_of
+from pki.names import read_sans
 from tests.factories.certificates import SEALER, SIGNING, Certified, certify
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.pki.openssl import openssl, verify
@@ -81,7 +81,7 @@ def test_new_root_is_certified_by_the_old_one(app_engine: Engine, alpha: Certifi
     assert _verifies(tmp_path, with_cross, old.root)
     assert done.server is not None
     assert done.server.certificate_der is not None
-    assert [str(name) for name in sans_of(x509.load_der_x509_certificate(done.server.certificate_der))] == [
+    assert [str(name) for name in read_sans(x509.load_der_x509_certificate(done.server.certificate_der))] == [
         "dns:radius.alpha.admit.example"
     ]
 

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from pki.issuing import Issuer
+from pki.issuance import Issuer
 from pki.keys import PrivateKey, generate_key
 from pki.serials import random_serial
 

@@ -65,8 +65,8 @@ def told(result: Result) -> dict[str, object]:
 def test_help_names_every_operation_and_its_options(api: Api) -> None:
     listed = api("--help").output
     assert "list-endpoints" in listed
-    assert "make-tenant-token" in listed
-    options = api("add-endpoint", "--help").output
+    assert "create-tenant-token" in listed
+    options = api("create-endpoint", "--help").output
     for name in ("TENANT", "--mac", "--valid-until", "--groups", "--idempotency-key", "--wait [live]", "--body"):
         assert name in options
     assert "TENANT MAC" in api("get-endpoint", "--help").output.replace("[OPTIONS] ", "")
@@ -76,9 +76,9 @@ def test_options_become_path_query_and_body(api: Api) -> None:
     for number in range(3):
         mac = f"00:00:5e:00:53:0{number}"
         options = ("--name", "Printer", "--attributes", '{"floor": "2"}', "--valid-until", "2099-01-01T00:00:00Z")
-        made = told(api("add-endpoint", "alpha", "--mac", mac, *options, "--json"))
+        made = told(api("create-endpoint", "alpha", "--mac", mac, *options, "--json"))
         assert (made["mac"], made["name"], made["attributes"]) == (mac, "Printer", {"floor": "2"})
-    changed = told(api("change-endpoint", "alpha", "00:00:5e:00:53:00", "--valid-until", "null", "--json"))
+    changed = told(api("update-endpoint", "alpha", "00:00:5e:00:53:00", "--valid-until", "null", "--json"))
     assert changed["valid_until"] is None
     page = told(api("list-endpoints", "alpha", "--limit", "2", "--status", "active", "--status", "blocked", "--json"))
     assert len(page["items"]) == 2  # type: ignore[arg-type]
@@ -87,17 +87,17 @@ def test_options_become_path_query_and_body(api: Api) -> None:
     table = api("list-endpoints", "alpha", "--limit", "2")
     assert "00:00:5e:00:53:01" in table.stdout
     assert "--after" in table.stderr
-    assert api("remove-endpoint", "alpha", "00:00:5e:00:53:00").exit_code == 0
+    assert api("delete-endpoint", "alpha", "00:00:5e:00:53:00").exit_code == 0
 
 
 def test_body_from_a_file_and_states(api: Api) -> None:
     body = json.dumps({"mac": "00:00:5e:00:53:09", "name": "x"})
-    made = told(api("add-endpoint", "alpha", "--body", "-", "--name", "y", "--json", text=body))
+    made = told(api("create-endpoint", "alpha", "--body", "-", "--name", "y", "--json", text=body))
     assert made["name"] == "y"
     shown = api("get-endpoint", "alpha", "00:00:5e:00:53:09")
     tag = shown.stderr.split("ETag: ")[1].strip()
     assert api("block-endpoint", "alpha", "00:00:5e:00:53:09").exit_code == 0
-    late = api("change-endpoint", "alpha", "00:00:5e:00:53:09", "--if-match", tag, "--name", "z", "--json")
+    late = api("update-endpoint", "alpha", "00:00:5e:00:53:09", "--if-match", tag, "--name", "z", "--json")
     assert (late.exit_code, json.loads(late.stdout)["error"]) == (1, "has-changed")
 
 
@@ -106,9 +106,9 @@ def test_body_from_a_file_and_states(api: Api) -> None:
     [
         (("get-endpoint", "alpha", "00:00:5e:00:53:01"), 2, "endpoint-not-found"),
         (("get-endpoint", "other", "00:00:5e:00:53:01"), 2, "tenant-not-found"),
-        (("add-endpoint", "alpha", "--mac", "no"), 2, "invalid-input"),
-        (("add-endpoint", "alpha", "--mac", "00:00:5e:00:53:01", "--attributes", "{"), 2, "invalid-input"),
-        (("add-endpoint", "alpha"), 2, "invalid-input"),
+        (("create-endpoint", "alpha", "--mac", "no"), 2, "invalid-input"),
+        (("create-endpoint", "alpha", "--mac", "00:00:5e:00:53:01", "--attributes", "{"), 2, "invalid-input"),
+        (("create-endpoint", "alpha"), 2, "invalid-input"),
         (("get-endpoint", "../../x", "00:00:5e:00:53:01"), 2, "text-refused"),
     ],
 )
@@ -124,12 +124,12 @@ def test_each_of_several_mistakes_is_an_object_of_its_own(api: Api, tmp_path: Pa
     body.write_text(
         json.dumps({"operation": "put", "items": [{"mac": "xyz"}, {"mac": "00005e005301", "groups": ["no"]}]})
     )
-    refused = api("change-endpoints-in-bulk", "alpha", "--body", str(body), "--json")
+    refused = api("update-endpoints-in-bulk", "alpha", "--body", str(body), "--json")
     told = json.loads(refused.stdout)
     assert (refused.exit_code, told["error"], told["message"]) == (2, "rows-refused", "2 mistakes.")
     assert [each["place"] for each in told["mistakes"]] == ["items[0].mac", "items[1].groups"]
     assert told["mistakes"][1]["message"] == "There is no group 'no'."
-    assert "addEndpointGroup" in told["mistakes"][1]["remedy"]
+    assert "createEndpointGroup" in told["mistakes"][1]["remedy"]
     # A person has them all, a line each.
     assert "items[1].groups: There is no group 'no'." in refused.stderr
 

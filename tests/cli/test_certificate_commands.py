@@ -11,7 +11,7 @@ from sqlalchemy import Engine, select
 from nac.db import PlatformScope, session_scope
 from nac.models import AuditEntry
 from pki.keys import load_key
-from pki.names import sans_of
+from pki.names import read_sans
 from tests.cli.conftest import Admit
 from tests.enrolment.conftest import request_der
 from tests.pki.openssl import openssl, verify
@@ -251,7 +251,7 @@ def test_radsec_server_gets_its_key_or_keeps_it_and_its_name_is_among_the_altern
     assert verify("sslserver", files["ca"], files["chain"], files["cert"]).returncode == 0
     assert verify("sslclient", files["ca"], files["chain"], files["cert"]).returncode != 0
     certificate = x509.load_pem_x509_certificate(files["cert"].read_bytes())
-    assert [str(item) for item in sans_of(certificate)] == ["dns:radsec.alpha.example"]
+    assert [str(item) for item in read_sans(certificate)] == ["dns:radsec.alpha.example"]
     assert load_key(files["key"].read_bytes()).public_key() == certificate.public_key()
     (tmp_path / "own.csr").write_bytes(request_der("radsec.alpha.example"))
     more = ("--csr", str(tmp_path / "own.csr"), "--san", "dns:radsec.alpha.example", "--san", "dns:r2.alpha.example")

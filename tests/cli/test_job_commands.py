@@ -20,7 +20,7 @@ def test_job_is_listed_shown_and_cancelled(alpha, app_engine, of):
     scope = TenantScope(tenant_id) if of else PlatformScope()
     with session_scope(scope, engine=app_engine) as session:
         given = {"kind": "test.wait", "title": "Waits", "input": {}, "needs": (), "total": 3}
-        job_id = str(service.start(session, actor=ACTOR, owner=owner, seal=lambda plain, _: plain, **given).id)
+        job_id = str(service.start_job(session, actor=ACTOR, owner=owner, seal=lambda plain, _: plain, **given).id)
     [listed] = alpha.json("job", "list", *of)
     assert (listed["id"], listed["state"], listed["title"]) == (job_id, "queued", "Waits")
     assert alpha.json("job", "show", job_id, *of).items() >= listed.items()

@@ -1,6 +1,6 @@
 """`./admit person` and `./admit member`: the first people of an installation."""
 
-from nac.sign_in.text import LinkText
+from nac.sign_in.secret_texts import LinkText
 
 
 def test_first_person_is_made_with_a_link_and_a_role(alpha):

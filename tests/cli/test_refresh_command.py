@@ -18,10 +18,10 @@ from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.ids import TenantId
 from nac.models import ExternalCertificate, Tenant
-from nac.outbound.reach import Reach
-from nac.outbound.transport import Transport
-from nac.outbound.web import Web
-from pki.issuing import Issuer
+from nac.outbound.http_client import HttpClient
+from nac.outbound.reach import OutboundReach
+from nac.outbound.transport import OutboundTransport
+from pki.issuance import Issuer
 from tests.certificates.publisher import Publisher, publishing
 from tests.certificates.test_external_status import make_crl, serial_of
 from tests.certificates.uploads import authority, pem
@@ -52,9 +52,9 @@ def turning(worker_engine: Engine, tenant_id: TenantId) -> Iterator[None]:
     ending = threading.Event()
 
     async def turn() -> None:
-        reach = Reach.parse("127.0.0.0/8")
-        async with Transport(reach, tls=ssl.create_default_context(), connections=4) as transport:
-            await external_status.refresh(tenant_id, Web(transport), now=utc_now(), engine=worker_engine)
+        reach = OutboundReach.parse("127.0.0.0/8")
+        async with OutboundTransport(reach, tls=ssl.create_default_context(), connections=4) as transport:
+            await external_status.refresh(tenant_id, HttpClient(transport), now=utc_now(), engine=worker_engine)
 
     def run() -> None:
         while not ending.wait(0.05):

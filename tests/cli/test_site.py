@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.layout import CHECKOUT
-from cli.site.hooks import separate_blocks
+from cli.site.hooks import name_outer_files, separate_blocks
 
 MKDOCS = Path(sys.executable).with_name("mkdocs")
 # The first build installs the packages of the lock file.
@@ -67,3 +67,15 @@ def test_diagrams_use_the_local_mermaid(site):
 )
 def test_blocks_are_separated_as_github_reads_them(markdown, separated):
     assert "\n".join(separate_blocks(markdown.split("\n"))) == separated
+
+
+@pytest.mark.parametrize(
+    ("link", "named"),
+    [
+        ("[results](../../loadtest/results/a.md#b)", "results (`loadtest/results/a.md`)"),
+        ("[policies](../reference/policy.md#tests)", "[policies](../reference/policy.md#tests)"),
+        ("[web](https://example.com/../a)", "[web](https://example.com/../a)"),
+    ],
+)
+def test_links_out_of_docs_become_paths(link, named):
+    assert name_outer_files(link, "internals/benchmarks.md") == named

@@ -8,8 +8,8 @@ import admit_client
 from admit_client import AuthenticatedClient
 from admit_client.api.cells import list_cells
 from admit_client.api.secret import reveal_radius_secret
-from admit_client.api.sites import add_site, change_site, get_site, remove_site
-from admit_client.models import CellPage, CellStatus, Problem, RadiusSecretRequest, RadiusServer, SiteChange, SiteInput
+from admit_client.api.sites import create_site, delete_site, get_site, update_site
+from admit_client.models import CellPage, CellStatus, Problem, RadiusSecretRequest, RadiusServer, SiteInput, SiteUpdate
 
 
 def main(url: str, token: str, platform_token: str) -> None:
@@ -30,21 +30,21 @@ def main(url: str, token: str, platform_token: str) -> None:
 
 def _sites(api: AuthenticatedClient) -> None:
     # What was made is where Location says.
-    made = add_site.sync_detailed("alpha", client=api, body=SiteInput(slug="north", name="North"))
+    made = create_site.sync_detailed("alpha", client=api, body=SiteInput(slug="north", name="North"))
     assert made.status_code == 201, made
     assert made.headers["location"] == "/v1/tenants/alpha/sites/north"
     read = get_site.sync_detailed("alpha", "north", client=api)
     assert read.parsed == made.parsed, read
     # What is left out of a change stays.
-    change = SiteChange(time_zone="Europe/Berlin")
-    changed = change_site.sync("alpha", "north", client=api, body=change, if_match=read.headers["etag"])
+    change = SiteUpdate(time_zone="Europe/Berlin")
+    changed = update_site.sync("alpha", "north", client=api, body=change, if_match=read.headers["etag"])
     assert (changed.name, changed.time_zone) == ("North", "Europe/Berlin"), changed
     # A body that names something unknown is a problem with the field as place.
-    refused = change_site.sync_detailed("alpha", "north", client=api, body=SiteChange(policy="unknown"))
+    refused = update_site.sync_detailed("alpha", "north", client=api, body=SiteUpdate(policy="unknown"))
     assert refused.status_code == 422, refused
     assert isinstance(refused.parsed, Problem)
     assert (refused.parsed.code, refused.parsed.place) == ("policy-not-found", "policy")
-    assert remove_site.sync_detailed("alpha", "north", client=api).status_code == 204
+    assert delete_site.sync_detailed("alpha", "north", client=api).status_code == 204
 
 
 if __name__ == "__main__":

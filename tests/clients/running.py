@@ -8,12 +8,20 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from cli.openapi import PROMISED
+from cli import openapi
+from cli.layout import CHECKOUT
 
-CHECKOUT = PROMISED.parent.parent
+SETTINGS = CHECKOUT / "docs" / "reference" / "openapi-python-client.yaml"
 TYPESCRIPT = Path(__file__).with_name("typescript")
 _NPM_FILES = ("package.json", "package-lock.json", ".npmrc")
 _SECONDS = 300
+
+
+def write_description(folder: Path) -> Path:
+    """The OpenAPI document as a file."""
+    file = folder / "openapi.json"
+    file.write_text(openapi.text(), encoding="utf-8")
+    return file
 
 
 def run(*command: str | Path, folder: Path) -> str:

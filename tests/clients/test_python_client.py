@@ -4,11 +4,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from cli.openapi import PROMISED
 from tests.clients.conftest import Api
-from tests.clients.running import run
+from tests.clients.running import SETTINGS, run, write_description
 
-_SETTINGS = PROMISED.with_name("openapi-python-client.yaml")
 _ROUND_TRIP = Path(__file__).with_name("round_trip.py")
 
 
@@ -16,6 +14,7 @@ def test_generated_python_client_talks_to_the_api(api: Api, tmp_path: Path) -> N
     to = tmp_path / "admit_client"
     # A warning means that an operation, an answer or a schema is left out.
     made = ("--meta", "none", "--fail-on-warning", "--output-path", to)
-    run("openapi-python-client", "generate", "--path", PROMISED, "--config", _SETTINGS, *made, folder=tmp_path)
+    path = write_description(tmp_path)
+    run("openapi-python-client", "generate", "--path", path, "--config", SETTINGS, *made, folder=tmp_path)
     shutil.copy(_ROUND_TRIP, tmp_path)
     run(sys.executable, "-W", "error", "round_trip.py", *api, folder=tmp_path)

@@ -209,7 +209,7 @@ def test_renaming_of_a_group_tells_its_members(app_engine: Engine, tenant_id: Te
             endpoints.add_endpoint(session, **who, mac=f"00112233445{number}")
             users.create_user(session, **who, name=f"ann-{number}", password="correct horse")
         endpoints.set_groups(session, **who, mac="001122334455", groups=["staff"])
-        users.change_user(session, **who, name="ann-5", groups=["staff"])
+        users.update_user(session, **who, name="ann-5", groups=["staff"])
     follower.read()
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         for groups in (ENDPOINT_GROUPS, USER_GROUPS):

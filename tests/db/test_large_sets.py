@@ -24,7 +24,7 @@ MANY = 70_000
         lambda session, tenant_id: len(
             tenants.list_page(session, span=tenants.ORDERS.first(9), only=IDS, text="", statuses=())
         ),
-        lambda session, tenant_id: sum(map(len, members.chosen(session, IDS).values())),
+        lambda session, tenant_id: sum(map(len, members.list_chosen_tenants(session, IDS).values())),
         lambda session, tenant_id: len(ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=IDS)),
     ],
     ids=["endpoints", "authorities", "tenants", "members", "groups"],

@@ -17,7 +17,7 @@ from nac.decisions import service as decisions
 from nac.endpoints import service as endpoints
 from nac.members import repository as members
 from nac.sessions import service as sessions
-from nac.sessions.repository import Key
+from nac.sessions.repository import SessionKey
 from nac.users import service as users
 from tests.factories.certificates import Certified
 
@@ -162,7 +162,7 @@ def test_logs_and_sessions_are_read_from_either_end(explained, alpha: Certified)
         assert "at_id on audit_log" in plan, plan
         assert "Sort" not in plan, plan
     for oldest_first in (False, True):
-        for after in (None, Key("live", MIDDLE, 1)):
+        for after in (None, SessionKey("live", MIDDLE, 1)):
             given = {"tenant_id": alpha.tenant_id, "after": after, "oldest_first": oldest_first}
             for site, index in (("", "ix_sessions_live"), ("main", "ix_sessions_live_site")):
                 plan = explained(sessions.list_sessions, **given, site=site)

@@ -23,7 +23,7 @@ from nac.groups import ENDPOINT_GROUPS
 from nac.jobs.repository import ORDERS as JOBS
 from nac.nases.repository import ORDERS as NASES
 from nac.policies.repository import ORDERS as POLICIES
-from nac.pools.repository import LEASES
+from nac.pools.repository import LEASE_ORDERS
 from nac.redecisions.repository import ORDERS as REDECISIONS
 from nac.self_tests.repository import ORDERS as SELF_TESTS
 from nac.users.repository import ORDERS as USERS
@@ -38,7 +38,7 @@ LISTS: dict[str, Orders] = {
     "exports": EXPORTS,
     "groups": ENDPOINT_GROUPS.orders,
     "jobs": JOBS,
-    "leases": LEASES,
+    "leases": LEASE_ORDERS,
     "nases": NASES,
     "policies": POLICIES,
     "redecisions": REDECISIONS,

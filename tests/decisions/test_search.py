@@ -75,8 +75,8 @@ def test_going_on_finds_every_row_once_in_order(search, monkeypatch, hurried: bo
     """With partitions of a year, or of what the tests have."""
     if hurried:
         monkeypatch.setattr(log_search, "BUDGET_SECONDS", 0)
-        monkeypatch.setattr(log_search, "_FIRST_DAYS", 8)
-        monkeypatch.setattr(log_search, "_first_day", lambda session, log: NOW - timedelta(days=365))
+        monkeypatch.setattr(log_search, "_INITIAL_DAYS", 8)
+        monkeypatch.setattr(log_search, "_oldest_partition_day", lambda session, log: NOW - timedelta(days=365))
     monkeypatch.setattr(log_search, "SLICE_ROWS", 3)
     for limit, (wanted, found) in product((2, 100), CASES):
         period = {name: wanted[name] for name in wanted.keys() & {"since", "before"}}

@@ -144,7 +144,7 @@ def test_rows_of_another_tenant_are_not_found(write, read) -> None:
 def test_nas_and_site_are_named_and_what_is_gone_or_unknown_names_itself(app_engine, tenant, write, read) -> None:
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         site = sites.require_by_slug(session, tenant_id=tenant.id, slug="main")
-        nas = nases.add_nas(
+        nas = nases.create_nas(
             session,
             actor=ACTOR,
             tenant_id=tenant.id,

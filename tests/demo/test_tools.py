@@ -19,7 +19,7 @@ from cli.demo.tools import (
     tls_supplicant,
 )
 from loadtest import packet
-from nac.sources import OWN_TRIALS
+from nac.request_sources import DEMO_ADDRESS
 
 SECRET = "a secret of the test"
 
@@ -69,7 +69,7 @@ def test_radclient_without_answer_is_none(listener: Listener) -> None:
 def test_wrong_secret_is_tried_from_an_address_of_our_own(listener: Listener) -> None:
     request = {"User-Name": "x", "User-Password": "y"} | from_own_address(listener.server)
     assert radclient(listener.server, "auth", request.items(), timeout_seconds=1) is None
-    assert listener.senders == {str(OWN_TRIALS)}
+    assert listener.senders == {str(DEMO_ADDRESS)}
     # From where nothing would come back.
     for host in ("::1", "192.0.2.1"):
         assert from_own_address(replace(listener.server, host=host)) == {}
@@ -104,7 +104,7 @@ def test_old_nas_sends_a_valid_request_but_for_message_authenticator(listener: L
         )
 
     assert not ask()
-    assert listener.senders == {str(OWN_TRIALS)}
+    assert listener.senders == {str(DEMO_ADDRESS)}
     (request,) = listener.requests
     sent = dict(packet.attributes_of(request))
     assert int.from_bytes(request[2:4]) == len(request)

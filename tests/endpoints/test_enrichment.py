@@ -282,7 +282,7 @@ def test_endpoint_removed_while_it_is_worked_on_holds_up_nothing(session, change
     see(AXIS)
     work()
     classifier, person = (
-        enrichment.packaged_profiles,
+        enrichment.load_packaged_profiles,
         Thread(target=change, args=(endpoints.remove_endpoint,), kwargs={"mac": BROTHER}),
     )
 
@@ -291,7 +291,7 @@ def test_endpoint_removed_while_it_is_worked_on_holds_up_nothing(session, change
         person.join(1)
         return classifier()
 
-    monkeypatch.setattr(enrichment, "packaged_profiles", look_late)
+    monkeypatch.setattr(enrichment, "load_packaged_profiles", look_late)
     see(BROTHER, HOSTNAME)
     assert work() == 1
     person.join()

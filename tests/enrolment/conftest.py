@@ -13,7 +13,7 @@ from nac.db import TenantScope, session_scope
 from nac.enrolment import service as enrolment
 from nac.enrolment.service import MadeSecret
 from pki.keys import PrivateKey
-from pki.requests import SigningRequest, read_signing_request
+from pki.signing_requests import SigningRequest, read_signing_request
 from tests.enrolment.serving import Est, make_settings, serving
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR

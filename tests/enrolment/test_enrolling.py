@@ -19,8 +19,8 @@ from nac.enrolment.service import MadeSecret
 from nac.errors import AdmitError
 from nac.models import Certificate, Tenant
 from pki.errors import KeyNotAllowed, RequestNotAllowed
-from pki.names import sans_of
-from pki.requests import SigningRequest, read_signing_request
+from pki.names import read_sans
+from pki.signing_requests import SigningRequest, read_signing_request
 from tests.enrolment.conftest import make_secret, request, request_der
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
@@ -46,7 +46,7 @@ def count(app_engine: Engine, of: Certified) -> int:
 
 
 def names(issued: IssuedCertificate) -> tuple[str, list[str]]:
-    return issued.common_name, [str(item) for item in sans_of(issued.certificate)]
+    return issued.common_name, [str(item) for item in read_sans(issued.certificate)]
 
 
 def dns(*values: str) -> list[x509.GeneralName]:

@@ -28,9 +28,9 @@ from nac.supplicants.service import describe_network
 from nac.tenants import service as tenants
 from pki.bundles import certificates_pem
 from pki.errors import KeyNotAllowed, RequestNotAllowed
-from pki.est import key_attributes, read_body
+from pki.est import encode_key_attributes, read_body
 from pki.keys import KeyKind, PrivateKey, key_pem
-from pki.requests import read_signing_request
+from pki.signing_requests import read_signing_request
 from tests.enrolment.conftest import make_secret, request_der
 from tests.enrolment.serving import Est, Reply
 from tests.factories.certificates import SIGNING, Certified, certify
@@ -340,7 +340,7 @@ def test_any_authorization_is_credentials_or_refused(header: str) -> None:
     ],
 )
 def test_attributes_name_every_kind_of_key(kind: KeyKind, names: list[str]) -> None:
-    shown = filtered(["openssl", "asn1parse", "-inform", "DER"], key_attributes(kind)).decode()
+    shown = filtered(["openssl", "asn1parse", "-inform", "DER"], encode_key_attributes(kind)).decode()
     assert [line.split(":")[-1] for line in shown.splitlines() if "OBJECT" in line] == names
     assert ("INTEGER           :0C00" in shown) == (kind == "rsa-3072")
 

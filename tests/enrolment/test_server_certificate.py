@@ -11,7 +11,7 @@ from api.enrolment.certificate import RENEWED_BEFORE, Caretaker, authority_file,
 from cli import diagnosis
 from nac.settings import Settings, load_settings
 from pki.bundles import certificates_pem
-from pki.names import sans_of
+from pki.names import read_sans
 
 
 def settings_of(folder: Path, **more: str) -> Settings:
@@ -31,7 +31,7 @@ def shown(settings: Settings) -> x509.Certificate:
 def test_certificate_names_what_is_reached_and_convinces_openssl(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, ADMIT_ENROLMENT_URL="https://est.alpha.example")
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
-    names = {str(item) for item in sans_of(shown(settings))}
+    names = {str(item) for item in read_sans(shown(settings))}
     assert names == {"dns:est.alpha.example", "ip:127.0.0.1", "dns:localhost"}
     command = ["openssl", "verify", "-purpose", "sslserver", "-verify_hostname", "est.alpha.example"]
     subprocess.run(

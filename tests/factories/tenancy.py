@@ -52,4 +52,4 @@ def make_tenant(app_engine: Engine, platform: Platform, slug: str) -> Tenant:
 
 def make_site(app_engine: Engine, tenant_id: TenantId, slug: str) -> None:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        sites.add_site(session, actor=ACTOR, tenant_id=tenant_id, slug=slug)
+        sites.create_site(session, actor=ACTOR, tenant_id=tenant_id, slug=slug)

@@ -19,13 +19,13 @@ from nac.feeds.service import Added
 from nac.feeds.settings import Settings, SyslogSettings, WebhookSettings
 from nac.ids import TenantId
 from nac.models import Feed
-from nac.outbound.reach import Reach
+from nac.outbound.reach import OutboundReach
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
 from tests.standing import laid_again
 
-LOOPBACK = Reach.parse("127.0.0.0/8")
+LOOPBACK = OutboundReach.parse("127.0.0.0/8")
 # What a feed is added with where no connection is made.
 NOWHERE = SyslogSettings(host="192.0.2.1")
 _LOG = """
@@ -105,7 +105,8 @@ def dotted_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names that end with a dot are found, as by a DNS server."""
     look_up = socket.getaddrinfo
     monkeypatch.setattr(
-        "nac.outbound.names.socket.getaddrinfo", lambda host, *args, **named: look_up(host.rstrip("."), *args, **named)
+        "nac.outbound.resolver.socket.getaddrinfo",
+        lambda host, *args, **named: look_up(host.rstrip("."), *args, **named),
     )
 
 

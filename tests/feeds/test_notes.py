@@ -28,7 +28,7 @@ from nac.feeds.syslog_message import SyslogForm
 from nac.models import Certificate, EventNote
 from nac.models import Tenant as TenantRow
 from nac.tenants import service as tenants
-from nac.tenants.purge import delete_logs
+from nac.tenants.log_purge import delete_logs
 from radius.agent.alarms import Alarms
 from tests.agent.journal import AT, SECOND, Journal, accounting, later
 from tests.factories.certificates import certify

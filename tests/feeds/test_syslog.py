@@ -7,7 +7,7 @@ import pytest
 from nac.feeds import service
 from nac.feeds.errors import FeedUnreachable
 from nac.feeds.settings import SyslogSettings
-from nac.outbound.reach import USUAL
+from nac.outbound.reach import DEFAULT_REACH
 from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed
 from tests.feeds.conftest import LOOPBACK, Tenancy
@@ -180,7 +180,7 @@ def test_platforms_own_addresses_are_not_connected_to(acme: Tenancy, receiver: S
     acme.add(settings=settings(receiver))
     acme.add("within", settings(receiver, networks=("10.0.0.0/8",)))
     acme.log("a")
-    acme.deliver(reach=USUAL)
+    acme.deliver(reach=DEFAULT_REACH)
     assert "loopback" in acme.feed().failure
     acme.deliver("within", reach=LOOPBACK)
     assert "none of the networks" in acme.feed("within").failure
@@ -194,4 +194,4 @@ def test_test_event_goes_the_same_way_at_once(acme: Tenancy, receiver: SyslogRec
     [message] = receiver.messages
     assert (message.message_id, message.parameters["id"]) == ("feed-tested", sent)
     with pytest.raises(FeedUnreachable, match="loopback"):
-        acme.test(**given | {"reach": USUAL})
+        acme.test(**given | {"reach": DEFAULT_REACH})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nac.clock import utc_now
 from nac.feeds import service, webhook_sender
 from nac.feeds.delivering import SEARCH_AFTER
-from nac.outbound.reach import USUAL
+from nac.outbound.reach import DEFAULT_REACH
 from nac.secrets import RawKey, Sealer
 from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed
@@ -340,7 +340,7 @@ def test_redirects_are_not_followed(acme: Tenancy, receiver: WebhookReceiver, se
 
 def test_platforms_own_addresses_are_not_connected_to(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     acme.log("a")
-    acme.deliver(reach=USUAL)
+    acme.deliver(reach=DEFAULT_REACH)
     assert "loopback" in acme.feed().failure
     assert receiver.requests == []
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from nac.outbound.reach import Reach
+from nac.outbound.reach import OutboundReach
 from tests.identities.slapd import BASE, SERVICE_DN, Slapd, dn_of, group, person, tree
 
 # The tests' servers are on loopback, where sources may usually not be.
-HERE = Reach.parse("127.0.0.0/8")
+HERE = OutboundReach.parse("127.0.0.0/8")
 ANNA, ANNAS_PASSWORD = "anna", "anna's own password"
 
 

@@ -30,7 +30,7 @@ def ldap_server(respond: Respond) -> Iterator[str]:
         try:
             while received := connection.recv(65536):
                 data += received
-                while (lengths := ber.head_length(data)) is not None and len(data) >= sum(lengths):
+                while (lengths := ber.parse_lengths(data)) is not None and len(data) >= sum(lengths):
                     message, data = data[: sum(lengths)], data[sum(lengths) :]
                     answer = respond(message)
                     if answer is None:

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from nac.outbound.reach import USUAL
+from nac.outbound.reach import DEFAULT_REACH
 from tests.identities.conftest import ANNA, ANNAS_PASSWORD
-from tests.identities.test_directory import answered, asked_of, make_source
+from tests.identities.test_directory import answered, asked_of, build_source_client
 from tests.outbound.listening import came, listening
 
 
@@ -20,7 +20,7 @@ def listener():
 def test_directory_on_a_refused_address_is_never_connected_to(listener, host):
     url = f"ldap://{host}:{listener.getsockname()[1]}"
     document = {"urls": [url], "allow_unencrypted": True, "base_dn": "dc=corp"}
-    (answer,) = asked_of(lambda: make_source("corp", "ldap", document, b"", USUAL), "anna", "secret")
+    (answer,) = asked_of(lambda: build_source_client("corp", "ldap", document, b"", DEFAULT_REACH), "anna", "secret")
     assert answer.reason == "directory-refused"
     assert "a loopback address, to which the platform does not connect" in answer.detail
     assert "ADMIT_OUTBOUND_NETWORKS" in answer.detail
@@ -51,7 +51,7 @@ def test_second_server_answers_where_the_first_is_refused(document, directory):
 def test_provider_on_a_refused_address_is_never_connected_to(listener):
     here = f"https://localhost:{listener.getsockname()[1]}/"
     settings = {"issuer": "https://login.example", "client_id": "admit", "token_endpoint": here, "jwks_uri": here}
-    (answer,) = asked_of(lambda: make_source("idp", "oidc", settings, b"x", USUAL), "anna", "secret")
+    (answer,) = asked_of(lambda: build_source_client("idp", "oidc", settings, b"x", DEFAULT_REACH), "anna", "secret")
     assert answer.reason == "directory-refused"
     assert "a loopback address" in answer.detail
     assert not came(listener)

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from nac.identities.answer import Answer
-from nac.identities.asking import ask
 from nac.identities.faults import DirectoryRefused
 from nac.identities.names import UserName
 from nac.identities.settings import OidcSettings
+from nac.identities.verification import verify_password
+from nac.identities.verifier_messages import VerificationResult
 
 FORGED = "no\nWARNING tenant bravo, source corp: broken\x1b[2J\0"
 
@@ -22,11 +22,11 @@ class Telling:
     async def verify(self, name, password, tell):
         if self.fails:
             raise DirectoryRefused(FORGED)
-        return Answer("wrong-password", FORGED, "corp")
+        return VerificationResult("wrong-password", FORGED, "corp")
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_words_of_a_server_are_one_line_of_printable_text(fails):
-    answer = asyncio.run(ask(Telling(fails), UserName("anna", "anna"), b"x", source_name="corp"))
+    answer = asyncio.run(verify_password(Telling(fails), UserName("anna", "anna"), b"x", source_name="corp"))
     assert answer.reason == ("directory-refused" if fails else "wrong-password")
     assert answer.detail == "no WARNING tenant bravo, source corp: broken [2J "

@@ -6,31 +6,31 @@ import signal
 
 import pytest
 
-from nac.identities.answer import Answer
-from nac.identities.asking import ask, make_source
-from nac.identities.names import addressed_to
+from nac.identities.names import name_for_realms
+from nac.identities.verification import build_source_client, verify_password
+from nac.identities.verifier_messages import VerificationResult
 from tests.identities.conftest import ANNA, ANNAS_PASSWORD, HERE
 from tests.identities.slapd import BASE, SERVICE_PASSWORD
 
 
-def asked_of(make, name, password, *, times=1) -> list[Answer]:
+def asked_of(make, name, password, *, times=1) -> list[VerificationResult]:
     """Answers of one source that is asked one time after the other."""
 
     async def run():
         source = make()
         try:
-            addressed = addressed_to(name, source.settings.realms)
+            addressed = name_for_realms(name, source.settings.realms)
             assert addressed is not None
             raw = password if isinstance(password, bytes) else password.encode()
-            return [await ask(source, addressed, raw, source_name="corp") for _ in range(times)]
+            return [await verify_password(source, addressed, raw, source_name="corp") for _ in range(times)]
         finally:
             await source.close()
 
     return asyncio.run(run())
 
 
-def answered(document, name, password, *, secret=SERVICE_PASSWORD) -> Answer:
-    return asked_of(lambda: make_source("corp", "ldap", document, secret.encode(), HERE), name, password)[0]
+def answered(document, name, password, *, secret=SERVICE_PASSWORD) -> VerificationResult:
+    return asked_of(lambda: build_source_client("corp", "ldap", document, secret.encode(), HERE), name, password)[0]
 
 
 def reason(document, name, password, **options) -> str:
@@ -56,10 +56,14 @@ class TestRightPassword:
         steps = []
 
         async def run():
-            source = make_source("corp", "ldap", document | {"groups": "nested"}, SERVICE_PASSWORD.encode(), HERE)
+            source = build_source_client(
+                "corp", "ldap", document | {"groups": "nested"}, SERVICE_PASSWORD.encode(), HERE
+            )
             try:
-                name = addressed_to(ANNA, source.settings.realms)
-                return await ask(source, name, ANNAS_PASSWORD.encode(), source_name="corp", tell=steps.append)
+                name = name_for_realms(ANNA, source.settings.realms)
+                return await verify_password(
+                    source, name, ANNAS_PASSWORD.encode(), source_name="corp", tell=steps.append
+                )
             finally:
                 await source.close()
 
@@ -87,12 +91,12 @@ class TestRightPassword:
 
     def test_connections_are_used_again_and_replaced_when_the_server_was_restarted(self, document, directory):
         async def run():
-            source = make_source("corp", "ldap", document, SERVICE_PASSWORD.encode(), HERE)
-            name = addressed_to(ANNA, ())
-            answers = [await ask(source, name, ANNAS_PASSWORD.encode(), source_name="corp")]
+            source = build_source_client("corp", "ldap", document, SERVICE_PASSWORD.encode(), HERE)
+            name = name_for_realms(ANNA, ())
+            answers = [await verify_password(source, name, ANNAS_PASSWORD.encode(), source_name="corp")]
             directory.stop()
             directory.start()
-            answers.append(await ask(source, name, ANNAS_PASSWORD.encode(), source_name="corp"))
+            answers.append(await verify_password(source, name, ANNAS_PASSWORD.encode(), source_name="corp"))
             await source.close()
             return answers
 
@@ -150,14 +154,14 @@ class TestDirectoryAtFault:
         hurried = document | {"time_limit_seconds": 0.5}
 
         async def run():
-            source = make_source("corp", "ldap", hurried, SERVICE_PASSWORD.encode(), HERE)
-            name = addressed_to(ANNA, ())
+            source = build_source_client("corp", "ldap", hurried, SERVICE_PASSWORD.encode(), HERE)
+            name = name_for_realms(ANNA, ())
             os.kill(directory.pid, signal.SIGSTOP)
             try:
-                stopped = await ask(source, name, ANNAS_PASSWORD.encode(), source_name="corp")
+                stopped = await verify_password(source, name, ANNAS_PASSWORD.encode(), source_name="corp")
             finally:
                 os.kill(directory.pid, signal.SIGCONT)
-            later = await ask(source, name, ANNAS_PASSWORD.encode(), source_name="corp")
+            later = await verify_password(source, name, ANNAS_PASSWORD.encode(), source_name="corp")
             await source.close()
             return stopped, later
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nac.identities.directory import first_value
+from nac.identities.directory import first_rdn_value
 from nac.identities.ldap import ber, messages
 from nac.identities.ldap.messages import (
     BIND_RESPONSE,
@@ -242,7 +242,7 @@ def test_any_octets_are_a_message_or_malformed(data):
     for parse in (parse_message, parse_entry, parse_result):
         try:
             parse(data)
-        except ber.Malformed:
+        except ber.MalformedBer:
             continue
 
 
@@ -253,15 +253,15 @@ def test_real_messages_with_one_octet_changed_are_read_or_malformed(seed, place,
     try:
         message = parse_message(bytes(data))
         parse_entry(message.content)
-    except ber.Malformed:
+    except ber.MalformedBer:
         return
 
 
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 255, 256, 65535, 70000])
 def test_lengths_of_every_form_are_read_back(length):
     encoded = ber.octets(os.urandom(length))
-    assert ber.head_length(encoded) == (len(encoded) - length, length)
-    assert len(ber.Reader(encoded).of(ber.OCTET_STRING)) == length
+    assert ber.parse_lengths(encoded) == (len(encoded) - length, length)
+    assert len(ber.BerReader(encoded).of(ber.OCTET_STRING)) == length
 
 
 @pytest.mark.parametrize("password", [b"", b"\0", b"a\0b"])
@@ -285,4 +285,4 @@ def test_bind_without_a_password_is_never_sent(password):
     ],
 )
 def test_group_is_called_by_the_first_value_of_its_name(dn, value):
-    assert first_value(dn) == value
+    assert first_rdn_value(dn) == value

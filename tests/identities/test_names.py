@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.identities.names import UserName, addressed_to, without_realm
+from nac.identities.names import UserName, name_for_realms, strip_realm
 
 REALMS = ("corp", "corp.example")
 
@@ -27,14 +27,14 @@ REALMS = ("corp", "corp.example")
     ],
 )
 def test_own_realms_go_and_others_stay(name, left):
-    assert without_realm(name, REALMS) == left
-    assert without_realm(name, ()) == name
+    assert strip_realm(name, REALMS) == left
+    assert strip_realm(name, ()) == name
 
 
 @given(st.lists(st.sampled_from(["anna", "\\", "@", "corp", "corp.example", "other"]), max_size=8).map("".join))
 def test_what_is_left_has_no_realm_to_take_off(name):
-    left = without_realm(name, REALMS)
-    assert without_realm(left, REALMS) == left
+    left = strip_realm(name, REALMS)
+    assert strip_realm(left, REALMS) == left
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_what_is_left_has_no_realm_to_take_off(name):
     ],
 )
 def test_source_is_asked_about_the_name_without_its_realm(realms, own, found):
-    assert addressed_to(r"CORP\anna", realms, own) == found
+    assert name_for_realms(r"CORP\anna", realms, own) == found

@@ -11,8 +11,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from nac.clock import epoch_seconds
-from nac.identities.asking import make_source
-from nac.identities.provider import Provider
+from nac.identities.provider import OidcProvider
+from nac.identities.verification import build_source_client
 from tests.identities.conftest import HERE
 from tests.identities.servers import provider
 from tests.identities.slapd import make_certificates
@@ -98,7 +98,7 @@ def ask(outside, certificates):
             "attributes": {"department": "dept"},
         } | changed
         return asked_of(
-            lambda: make_source("idp", "oidc", settings, SECRET.encode(), HERE), name, password, times=times
+            lambda: build_source_client("idp", "oidc", settings, SECRET.encode(), HERE), name, password, times=times
         )[-1]
 
     return ask
@@ -315,13 +315,13 @@ def test_certificate_of_another_authority_is_unavailable(ask):
 
 def test_login_that_meets_the_end_of_its_source_is_told_so(ask, monkeypatch):
     """The source was changed or removed while the login waited for its turn."""
-    made = Provider.__init__
+    made = OidcProvider.__init__
 
     def closed(self, *given):
         made(self, *given)
         self._client._state = httpx._client.ClientState.CLOSED
 
-    monkeypatch.setattr(Provider, "__init__", closed)
+    monkeypatch.setattr(OidcProvider, "__init__", closed)
     answer = ask()
     assert answer.reason == "directory-unavailable"
     assert "changed or removed" in answer.detail

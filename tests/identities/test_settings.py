@@ -3,7 +3,7 @@
 import pytest
 
 from nac.identities.ldap import ber
-from nac.identities.ldap.filters import Filter, FilterError
+from nac.identities.ldap.filters import InvalidLdapFilter, LdapFilter
 from nac.identities.settings import SettingsRefused, read_settings
 
 LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=example,dc=net"}
@@ -96,7 +96,7 @@ PLACES = frozenset({"user"})
     ],
 )
 def test_filter_is_read(text):
-    assert Filter(text, placeholders=PLACES).encode({"user": "anna"})
+    assert LdapFilter(text, placeholders=PLACES).encode({"user": "anna"})
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_filter_is_read(text):
     ],
 )
 def test_what_is_no_filter_is_refused(text):
-    with pytest.raises(FilterError):
-        Filter(text, placeholders=PLACES)
+    with pytest.raises(InvalidLdapFilter):
+        LdapFilter(text, placeholders=PLACES)
 
 
 @pytest.mark.parametrize("name", ["anna", "*", "a)(uid=*", "\\2a", "{user}", "(", "zoë", "a*b"])
 def test_name_is_one_value_of_an_equality_whatever_it_holds(name):
-    encoded = Filter("(uid={user})", placeholders=PLACES).encode({"user": name})
+    encoded = LdapFilter("(uid={user})", placeholders=PLACES).encode({"user": name})
     assert encoded == ber.sequence((ber.octets("uid"), ber.octets(name)), 0xA3)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from nac.errors import InvalidInput
 from nac.imports import service
-from nac.imports.document import MOST_BYTES, Document
-from nac.imports.table import guarded, unguarded
+from nac.imports.document import MAX_FILE_BYTES, ImportDocument
+from nac.imports.table import escape_formula, unescape_formula
 from tests.effort import examples
 
 CLIENTS = """\
@@ -79,11 +79,11 @@ MACAddress,EndPointPolicy,IdentityGroup,Description,PortalUser,StaticGroupAssign
 """
 
 
-def read(form: str, text: str | bytes) -> Document:
-    return service.read(form, text.encode() if isinstance(text, str) else text)
+def read(form: str, text: str | bytes) -> ImportDocument:
+    return service.read_document(form, text.encode() if isinstance(text, str) else text)
 
 
-def noted(document: Document) -> str:
+def noted(document: ImportDocument) -> str:
     return "\n".join(f"{note.line}: {note.text}" for note in document.notes)
 
 
@@ -300,7 +300,7 @@ def test_delimiter_and_encoding_are_found_out(content: bytes) -> None:
         (b"name\n" + b"\n" * 2_000_001, "file"),
         (b"name,password\n" + b"x\n" * 100_001, "line 100002"),
         (b"name\n" + b"x\n" * 100_001, "line 100002"),
-        (b"x" * (MOST_BYTES + 1), "file"),
+        (b"x" * (MAX_FILE_BYTES + 1), "file"),
         (b"\xff\xfe\x00", "file"),
     ],
 )
@@ -319,9 +319,9 @@ def test_columns_and_rows_that_are_wrong_are_told_with_their_line() -> None:
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "'=1", "'x", "x", "", "x=1"])
 def test_cell_is_no_formula_and_comes_back_as_it_was(cell: str) -> None:
-    written = guarded(cell)
+    written = escape_formula(cell)
     assert not written.startswith(("=", "+", "-", "@", "\t", "\r"))
-    assert unguarded(written) == cell
+    assert unescape_formula(written) == cell
 
 
 _PIECES = st.sampled_from(
@@ -343,7 +343,7 @@ def test_whatever_a_file_holds_it_is_rows_or_a_refusal_with_its_place(form: str)
     def tried(content: bytes) -> None:
         refused = None
         try:
-            document = service.read(form, content)
+            document = service.read_document(form, content)
         except InvalidInput as exc:
             refused = exc.place
         if refused is not None:

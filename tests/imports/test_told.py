@@ -2,37 +2,37 @@
 
 import pytest
 
+from nac.bulk_rows import MAX_REPORTED, RowMistake, RowReader, select_reported
 from nac.errors import InvalidInput
-from nac.rows import MOST_TOLD, Reader, RowMistake, told
 
 
 def test_what_is_wrong_with_one_row_is_not_hidden_by_what_is_wrong_with_all() -> None:
-    of_all = [RowMistake(number, "groups", "There is no group 'all'.") for number in range(1, 10 * MOST_TOLD)]
-    of_one = RowMistake(9 * MOST_TOLD, "mac", "That is no address.")
-    shown = told([*of_all, of_one])
-    assert (len(shown), shown[0], shown[-1]) == (MOST_TOLD, of_all[0], of_one)
+    of_all = [RowMistake(number, "groups", "There is no group 'all'.") for number in range(1, 10 * MAX_REPORTED)]
+    of_one = RowMistake(9 * MAX_REPORTED, "mac", "That is no address.")
+    shown = select_reported([*of_all, of_one])
+    assert (len(shown), shown[0], shown[-1]) == (MAX_REPORTED, of_all[0], of_one)
     assert shown == sorted(shown)
-    assert told(of_all[4::-1]) == of_all[:5]
+    assert select_reported(of_all[4::-1]) == of_all[:5]
 
 
 def test_rows_that_all_name_many_groups_are_told_of_without_filling_the_memory() -> None:
-    rows, reader = range(1, 20_001), Reader()
+    rows, reader = range(1, 20_001), RowReader()
     for number in range(20):
-        reader.wrong_in(rows, "groups", f"There is no group 'g{number}'.", "Add it.")
+        reader.add_mistake_in_lines(rows, "groups", f"There is no group 'g{number}'.", "Add it.")
     # Each row is wrong, and is left out where such rows are; few groups are told of each.
     assert {each.number for each in reader.mistakes} == set(rows)
     assert len(reader.mistakes) < 2 * len(rows)
 
 
 def test_each_group_of_a_row_is_told() -> None:
-    reader = Reader()
+    reader = RowReader()
     for name in ("a", "b"):
-        reader.wrong_in([3, 4], "groups", f"There is no group {name!r}.", "Add it.")
+        reader.add_mistake_in_lines([3, 4], "groups", f"There is no group {name!r}.", "Add it.")
     assert len(reader.mistakes) == 4
 
 
 def test_file_of_nothing_but_groups_is_refused_before_they_are_looked_for() -> None:
     rows = [(number, [f"{number}-{each}" for each in range(100)]) for number in range(1, 1_001)]
-    assert len(Reader.lines_naming(rows[:100])) == 10_000
+    assert len(RowReader.lines_naming(rows[:100])) == 10_000
     with pytest.raises(InvalidInput, match="more than 15000 groups"):
-        Reader.lines_naming(rows)
+        RowReader.lines_naming(rows)

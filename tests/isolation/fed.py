@@ -19,7 +19,7 @@ _ASKED_AT = {Level.TENANT: "acme-1", Level.MSP: "acme", Level.PLATFORM: "platfor
 # What is not in place of a parameter that there is something of, is made up.
 _SHARE_OF_GOOD = 0.7
 # Servers that nobody runs here: it is told that they do not answer.
-_ASK_OTHERS = {"beginSignOn"}
+_ASK_OTHERS = {"startSignOn"}
 
 
 class Forgetting:

@@ -176,7 +176,7 @@ def _fill(made: Installation, engines: Engines) -> None:
     filler = Filler(ask, engines.owner, cell_id, made.app.state.settings.export_dir)
     filler.member("Platform", made.things["platform"])
     filler.jobs(made.things["platform"])
-    ask("setRetentionLimits", made.things["platform"])
+    ask("updateRetentionLimits", made.things["platform"])
     for number, slug in enumerate(MSPS):
         things = made.things[slug] = named(slug, 10 + number) | {"msp": slug}
         msp_id = MspId(UUID(ask("createMsp", things | {"new_slug": slug})["id"]))

@@ -131,7 +131,7 @@ def test_places_in_lists_of_another_show_nothing_of_it(world: Installation, hall
 
 
 def test_idempotency_keys_of_another_answer_nothing(world: Installation, hall: Hall) -> None:
-    (route,) = (route for routes in ROUTES.values() for route in routes if route.name == "addSite")
+    (route,) = (route for routes in ROUTES.values() for route in routes if route.name == "createSite")
     with hall.open():
         answers = [
             world.ask(

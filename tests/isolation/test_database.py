@@ -33,7 +33,7 @@ FOR_ALL = {
 }
 # No transaction but the platform's enters an account or an MSP (nac.db.enter_person, enter_msp).
 ENTERING = (
-    *("addPerson", "getPerson", "changePerson", "endPersonSessions", "resetPersonFactors", "makePasswordLink"),
+    *("createPerson", "getPerson", "updatePerson", "deletePersonSessions", "resetPersonFactors", "createPasswordLink"),
     "suspendMsp",
 )
 

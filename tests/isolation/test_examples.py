@@ -18,8 +18,8 @@ from tests.isolation.installation import BY_NAME, Installation, Route
 _REFUSED: dict[int, dict[str, tuple[str, ...]]] = {
     401: {
         "no secret, code or passkey is anybody's": (
-            *("signIn", "signInByTotp", "signInByRecoveryCode", "signInByPasskey", "askForPasskey"),
-            *("confirmByPassword", "confirmByPasskey", "addMyPasskey"),
+            *("signIn", "signInByTotp", "signInByRecoveryCode", "signInByPasskey", "startPasskeySignIn"),
+            *("confirmByPassword", "confirmByPasskey", "createMyPasskey"),
         )
     },
     404: {
@@ -28,34 +28,34 @@ _REFUSED: dict[int, dict[str, tuple[str, ...]]] = {
     },
     409: {
         "an MSP is called so": ("createMsp",),
-        "a secret changes over already": ("beginSecretRotation",),
+        "a secret changes over already": ("startSecretRotation",),
         "the key of the root is there": ("importRootKey",),
-        "nobody is on the network": ("addCoaRequests/disconnect", "addCoaRequests/change"),
+        "nobody is on the network": ("createCoaRequests/disconnect", "createCoaRequests/change"),
     },
     422: {
         "a decision has its time in its id": ("simulatePolicy/decision",),
         "nothing has discovered this device": ("classifyEndpoints",),
         "no device has an address of that pool": ("releasePoolAddress",),
     },
-    410: {"no mail has brought this link": ("setPasswordByLink",)},
+    410: {"no mail has brought this link": ("resetPassword",)},
 }
 _BODIES = tomllib.loads((Path(examples.__file__).parent / "bodies.toml").read_text(encoding="utf-8"))
 Steps = tuple[tuple[str, dict[str, str]], ...]
 # What examples name, made by the requests of the book: what others are added to, and these.
 _PLACES: Steps = (
-    ("changeCell", {}),
-    ("addEndpointGroup", {"new_name": "printers"}),
-    ("addUserGroup", {"new_name": "staff"}),
+    ("updateCell", {}),
+    ("createEndpointGroup", {"new_name": "printers"}),
+    ("createUserGroup", {"new_name": "staff"}),
 )
 _THINGS: Steps = (
-    ("addEndpoint", {"new_mac": "00:00:5e:00:53:01", "new_name": "Printer"}),
-    ("addUser", {"new_name": "ann"}),
-    ("addNas", {"new_name": "sw-2og-1"}),
+    ("createEndpoint", {"new_mac": "00:00:5e:00:53:01", "new_name": "Printer"}),
+    ("createUser", {"new_name": "ann"}),
+    ("createNas", {"new_name": "sw-2og-1"}),
     ("createPolicy", {"new_slug": "office"}),
     *(
         step
         for _ in range(2)
-        for step in (("savePolicyDraft", {"policy": "office"}), ("publishPolicy", {"drafted_policy": "office"}))
+        for step in (("updatePolicyDraft", {"policy": "office"}), ("publishPolicy", {"drafted_policy": "office"}))
     ),
     ("createTenantOfMsp", {"new_slug": "hill-school"}),
     ("followTemplate", {"second_tenant": "hill-school"}),

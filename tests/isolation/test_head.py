@@ -9,7 +9,7 @@ from tests.isolation.installation import ROUTES, Installation
 # Asked for by GET because a protocol says so, and done for good.
 _GET_ONLY = {"finishSignOn"}
 # Nobody runs the other server: it is told so in more than one way.
-_ASKS_OTHERS = {"beginSignOn"}
+_ASKS_OTHERS = {"startSignOn"}
 
 
 @pytest.mark.parametrize("noun", ROUTES)

@@ -21,28 +21,28 @@ _UNCOMPARED = {
     },
     "makes another, and commits in between: what it was made of is not locked until its end": {"renewCertificate"},
     "makes something of the tenant's or the MSP's own": {
-        *("importFile", "importTenant", "issueServerCertificate", "makeEnrolmentLink"),
+        *("importFile", "importTenant", "issueServerCertificate", "createEnrolmentLink"),
     },
-    "adds to what others have told": {"setEndpointPosture"},
+    "adds to what others have told": {"updateEndpointPosture"},
     "ends what is only listed": {
-        *("endTenantSignOnSession", "endMspSignOnSession", "endPersonSessions", "resetPersonFactors"),
+        *("deleteTenantSignOnSession", "deleteMspSignOnSession", "deletePersonSessions", "resetPersonFactors"),
     },
 }
 # Those that have no GET of their path, and what shows them; "" where they are only listed.
 _SHOWN_BY = {
-    **dict.fromkeys(("setEndpointPassphrase", "removeEndpointPassphrase"), "getEndpoint"),
-    **dict.fromkeys(("setEndpointGroupPassphrase", "removeEndpointGroupPassphrase"), "getEndpointGroup"),
-    "changeUserPassword": "getUser",
+    **dict.fromkeys(("updateEndpointPassphrase", "deleteEndpointPassphrase"), "getEndpoint"),
+    **dict.fromkeys(("updateEndpointGroupPassphrase", "deleteEndpointGroupPassphrase"), "getEndpointGroup"),
+    "updateUserPassword": "getUser",
     "deleteTenant": "getTenant",
     "suspendTenant": "getTenant",
     "resumeTenant": "getTenant",
     "restoreTenant": "getTenant",
     "suspendMsp": "getMsp",
     "resumeMsp": "getMsp",
-    "resetRetentionLimits": "getRetentionLimits",
-    "saveTemplateVersion": "getTemplate",
+    "deleteRetentionLimits": "getRetentionLimits",
+    "createTemplateVersion": "getTemplate",
     "presentServerCertificate": "getCertificate",
-    **dict.fromkeys(("exportRootKey", "forgetRootKey", "importRootKey"), "getAuthority"),
+    **dict.fromkeys(("exportRootKey", "deleteRootKey", "importRootKey"), "getAuthority"),
     "followTemplate": "",
     "releaseFromTemplate": "",
 }

@@ -11,13 +11,13 @@ from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
 
 # Those that the requests of the book do not bring to a 201, and the test that looks at their Location.
 _ELSEWHERE = {
-    "addMyPasskey": "tests/sign_in/test_sign_in.py",
+    "createMyPasskey": "tests/sign_in/test_sign_in.py",
     "confirmSignUp": "tests/trials/test_signing_up.py",
 }
 # One is under way already; it is cancelled before.
-_FIRST = {"beginSecretRotation": "cancelSecretRotation"}
+_FIRST = {"startSecretRotation": "cancelSecretRotation"}
 # What is shown by what it belongs to: a link by its person, codes by the account.
-_NO_ID = {"makePasswordLink", "beginMyTotp", "makeMyRecoveryCodes"}
+_NO_ID = {"createPasswordLink", "startMyTotp", "createMyRecoveryCodes"}
 
 
 def _making(world: Installation, noun: str) -> Iterator[Route]:
@@ -62,7 +62,7 @@ def test_what_was_made_is_read_at_its_location(world: Installation, hall: Hall, 
 
 
 def test_replayed_answer_has_the_same_location(world: Installation, hall: Hall) -> None:
-    route = BY_NAME["addSite"]
+    route = BY_NAME["createSite"]
     things = things_of(world, route)
     headers = as_whom(world, route, things) | {"Idempotency-Key": "located"}
     with hall.open():

@@ -17,10 +17,10 @@ _NO_OBJECTS: tuple[bytes | None, ...] = (None, b"null", b"[]", b'"text"', b"5", 
 _ENTRIES = text("SELECT count(*) FROM audit_log")
 # What is shown of a setting is another form of it than the one that is given.
 _SHOWN_OTHERWISE = {
-    "changeFeed": {"url", "headers", "ca_certificate", "client_certificate"},
-    "changeIdentitySource": {"secret"},
-    "changePool": {"reserved"},
-    "setAuthoritySources": {"crl_url", "ocsp_url"},
+    "updateFeed": {"url", "headers", "ca_certificate", "client_certificate"},
+    "updateIdentitySource": {"secret"},
+    "updatePool": {"reserved"},
+    "updateAuthoritySources": {"crl_url", "ocsp_url"},
 }
 
 

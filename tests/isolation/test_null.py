@@ -10,8 +10,8 @@ from tests.isolation.hall import Hall
 from tests.isolation.installation import BY_NAME, ROUTES, Installation, Route
 
 # A secret is not shown. A NAS keeps an identifier or an address. The feed is a webhook and has no settings of syslog.
-_NOT_SHOWN = {("changeNas", "secret")}
-_BESIDE = {("changeNas", "identifier"): {"address": "192.0.2.250"}}
+_NOT_SHOWN = {("updateNas", "secret")}
+_BESIDE = {("updateNas", "identifier"): {"address": "192.0.2.250"}}
 _OF_SYSLOG = {"port", "facility", "app_name", "hostname", "enterprise", "severities", "bom"}
 
 

@@ -17,14 +17,14 @@ _DOCUMENT = {"rules": [], "fallback": {"verdict": "deny"}}
 _BULK = {"operation": "put", "items": [{"mac": _MAC, "groups": ["nobody"]}], "macs": None, "groups": None}
 # References that the requests of the book do not make: parts of a body laid over the book's, and the place reported.
 _MORE: dict[str, tuple[tuple[dict[str, Any], str], ...]] = {
-    "addTenantMember": (({"tenants": ["nobody"]}, "tenants"),),
-    "addMspMember": (({"tenants": ["nobody"]}, "tenants"),),
-    "changeMspMember": (({"tenants": ["nobody"]}, "tenants"), ({"role": "nobody"}, "role")),
+    "createTenantMember": (({"tenants": ["nobody"]}, "tenants"),),
+    "createMspMember": (({"tenants": ["nobody"]}, "tenants"),),
+    "updateMspMember": (({"tenants": ["nobody"]}, "tenants"), ({"role": "nobody"}, "role")),
     "prepareMove": (({"cell": "nobody"}, "cell"),),
     "createTenant": (({"msp": _ID}, "msp"),),
     "startRollout": (({"version": 999}, "version"),),
     "revealRadiusSecret": (({"nas": "nobody"}, "nas"), ({"snippet": "nobody"}, "snippet")),
-    "beginSecretRotation": (({"nas": "nobody"}, "nas"),),
+    "startSecretRotation": (({"nas": "nobody"}, "nas"),),
     "finishSecretRotation": (({"nas": "nobody"}, "nas"),),
     "cancelSecretRotation": (({"nas": "nobody"}, "nas"),),
     "rollBackPolicy": (({"version": 999}, "version"),),
@@ -37,32 +37,35 @@ _MORE: dict[str, tuple[tuple[dict[str, Any], str], ...]] = {
         ({"profile": "nobody"}, "profile"),
     ),
     "revokeCertificatesOfHolder": (({"endpoint": None, "user": "nobody"}, "user"),),
-    "makeEnrolmentLink": (({"endpoint_mac": None, "user_name": "nobody"}, "user_name"), ({"profile": "x"}, "profile")),
-    "makeEnrolmentSecret": (({"endpoint_mac": None, "user_name": "nobody"}, "user_name"),),
-    "setScepWebhook": (({"profile": "nobody"}, "profile"),),
-    "addCoaRequests": (({"session": 987_654_321}, "session"), ({"nas": "nobody"}, "nas")),
-    "changeEndpointsInBulk": (
+    "createEnrolmentLink": (
+        ({"endpoint_mac": None, "user_name": "nobody"}, "user_name"),
+        ({"profile": "x"}, "profile"),
+    ),
+    "createEnrolmentSecret": (({"endpoint_mac": None, "user_name": "nobody"}, "user_name"),),
+    "updateScepWebhook": (({"profile": "nobody"}, "profile"),),
+    "createCoaRequests": (({"session": 987_654_321}, "session"), ({"nas": "nobody"}, "nas")),
+    "updateEndpointsInBulk": (
         ({"operation": "set-groups", "groups": ["nobody"]}, "groups"),
         (
             {"operation": "put", "items": [{"mac": _MAC, "groups": ["nobody"]}], "macs": None, "groups": None},
             "items[0]",
         ),
     ),
-    "changePool": (({"reserved": {_MAC: "10.250.0.1"}}, "reserved"),),
-    "changeTenantSignInRules": (({"local_account": "nobody@nobody.example"}, "local_account"),),
+    "updatePool": (({"reserved": {_MAC: "10.250.0.1"}}, "reserved"),),
+    "updateTenantSignInRules": (({"local_account": "nobody@nobody.example"}, "local_account"),),
 }
 # Names in bodies that need not exist yet, or whose absence is an answer.
 _FREE = {
     ("simulatePolicy", "mac"): 200,
-    ("changePool", "mac"): 200,
-    ("saveTemplateVersion", "group"): 201,
+    ("updatePool", "mac"): 200,
+    ("createTemplateVersion", "group"): 201,
     ("importTenant", "tenant_file"): 202,
     # Its key is there already.
     ("importRootKey", "root_key"): 409,
     # A live session, of which there may be none.
-    ("addCoaRequests", "mac"): 409,
-    **dict.fromkeys((("changeUsersInBulk", "user_name"), ("setUpTenantSignOn", "domain")), 200),
-    **dict.fromkeys((("setUpMspSignOn", "domain"), ("issueServerCertificate", "domain")), 0),
+    ("createCoaRequests", "mac"): 409,
+    **dict.fromkeys((("updateUsersInBulk", "user_name"), ("updateTenantSignOn", "domain")), 200),
+    **dict.fromkeys((("updateMspSignOn", "domain"), ("issueServerCertificate", "domain")), 0),
 }
 _NO_REFERENCES = {"soon", "lately", "version"}
 

@@ -32,13 +32,13 @@ _SHARE_OF_GOOD = 0.85
 # Those that never answer with success here, and why.
 _NEVER_GOOD = {
     **dict.fromkeys(("switchMove", "finishMove"), "radiusd of the other cell does not run"),
-    **dict.fromkeys(("beginSignOn", "finishSignOn"), "nobody runs the other server"),
+    **dict.fromkeys(("startSignOn", "finishSignOn"), "nobody runs the other server"),
     **dict.fromkeys(("signIn", "signInByTotp", "signInByRecoveryCode", "signInByPasskey"), "nobody has such a secret"),
     **dict.fromkeys(("signUp", "confirmSignUp"), "trials are not offered"),
-    "setPasswordByLink": "there is no such link",
+    "resetPassword": "there is no such link",
     "importRootKey": "the key was not taken away",
-    "beginSecretRotation": "it has begun",
-    "changeEndpointsInBulk": "of several forms one is chosen that has no example",
+    "startSecretRotation": "it has begun",
+    "updateEndpointsInBulk": "of several forms one is chosen that has no example",
 }
 _CHECKS_OF_BAD_INPUT = ("unsupported_method", "allow_header_conformance")
 

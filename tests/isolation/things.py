@@ -29,9 +29,9 @@ from nac.models import (
     SignUp,
     Trial,
 )
-from nac.sign_in.text import SignInText
-from nac.tenant_files.asked import path_of
-from pki.issuing import issue_root
+from nac.sign_in.secret_texts import SignInText
+from nac.tenant_files.file_jobs import get_path
+from pki.issuance import issue_root
 from pki.keys import generate_key
 from pki.names import subject_name
 from pki.profiles import PROFILES
@@ -161,11 +161,12 @@ class Filler:
                 self._ask(f"create{level}Role", things | {"new_slug": things[role]})
         given = things if level != "Platform" else things | {"slug_of_role": "auditor"}
         things["slug_of_role"] = given["slug_of_role"]
-        things["member_id"] = self._ask(f"add{level}Member", given | {"new_email": f"member@{given['domain']}"})["id"]
-        things["token_id"] = self._ask(f"make{level}Token", given | {"new_name": f"token-{given['mark']}"})["id"]
+        member = self._ask(f"create{level}Member", given | {"new_email": f"member@{given['domain']}"})
+        things["member_id"] = member["id"]
+        things["token_id"] = self._ask(f"create{level}Token", given | {"new_name": f"token-{given['mark']}"})["id"]
         if level != "Platform":
-            things["sign_on_id"] = self._ask(f"setUp{level}SignOn", things)["id"]
-        self._ask(f"change{level}SignInRules", things)
+            things["sign_on_id"] = self._ask(f"update{level}SignOn", things)["id"]
+        self._ask(f"update{level}SignInRules", things)
 
     def jobs(self, things: dict[str, Any], **owner: Any) -> None:
         now = utc_now()
@@ -240,16 +241,16 @@ class Filler:
             ("stopped_template", "second_tenant", "stopped_rollout"),
         ):
             given = things | {"template": things[slug], "stopped_template": things[slug]}
-            self._ask("saveTemplateVersion", given)
+            self._ask("createTemplateVersion", given)
             self._ask("followTemplate", given | {"second_tenant": things[follower]})
             things[rollout] = self._ask("startRollout", given | {"second_tenant": things[follower]})["id"]
         self._ask(
-            "stopRollout", things | {"template": things["stopped_template"], "rollout_id": things["stopped_rollout"]}
+            "pauseRollout", things | {"template": things["stopped_template"], "rollout_id": things["stopped_rollout"]}
         )
         things["export_job"] = self._ask("exportTenant", things | {"tenant": things["follower"]})["id"]
         with Session(self._owner) as session, session.begin():
             session.execute(update(Job).where(Job.id == UUID(things["export_job"])).values(state="done"))
-        path = path_of(self._exports, things["export_job"])
+        path = get_path(self._exports, things["export_job"])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"Files of {things['mark']}")
         # Of the second one.
@@ -260,41 +261,41 @@ class Filler:
     def tenant(self, things: dict[str, Any]) -> None:
         """Of one that is there."""
         ask = self._ask
-        ask("beginSecretRotation", things)
+        ask("startSecretRotation", things)
         for name in ("site", "idle_site"):
-            ask("addSite", things | {"new_slug": things[name]})
+            ask("createSite", things | {"new_slug": things[name]})
         for name in ("group", "idle_group"):
-            things[f"{name}_id"] = ask("addEndpointGroup", things | {"new_name": things[name]})["id"]
-        things["user_group_id"] = ask("addUserGroup", things | {"new_name": things["user_group"]})["id"]
+            things[f"{name}_id"] = ask("createEndpointGroup", things | {"new_name": things[name]})["id"]
+        things["user_group_id"] = ask("createUserGroup", things | {"new_name": things["user_group"]})["id"]
         for name in ("policy", "idle_policy", "drafted_policy"):
             ask("createPolicy", things | {"new_slug": things[name]})
         for name in ("policy", "drafted_policy"):
-            ask("savePolicyDraft", things | {"policy": things[name]})
+            ask("updatePolicyDraft", things | {"policy": things[name]})
         for _ in range(2):
             ask("publishPolicy", things | {"drafted_policy": things["policy"]})
-            ask("savePolicyDraft", things)
-        ask("changeSite", things)
-        ask("addEndpoint", things | {"new_mac": things["mac"], "new_name": f"device-{things['mark']}"})
-        ask("setEndpointPosture", things)
-        things["nas"] = ask("addNas", things | {"new_name": things["nas_name"]})["id"]
-        things["user"] = ask("addUser", things | {"new_name": things["user_name"]})["id"]
+            ask("updatePolicyDraft", things)
+        ask("updateSite", things)
+        ask("createEndpoint", things | {"new_mac": things["mac"], "new_name": f"device-{things['mark']}"})
+        ask("updateEndpointPosture", things)
+        things["nas"] = ask("createNas", things | {"new_name": things["nas_name"]})["id"]
+        things["user"] = ask("createUser", things | {"new_name": things["user_name"]})["id"]
         things["source"] = f"source-{things['mark']}"
-        ask("addIdentitySource", things | {"new_name": things["source"]})
+        ask("createIdentitySource", things | {"new_name": things["source"]})
         things["pool"] = f"pool-{things['mark']}"
-        ask("addPool", things | {"new_name": things["pool"], "new_range": f"10.{things['place']}.0.0/28"})
+        ask("createPool", things | {"new_name": things["pool"], "new_range": f"10.{things['place']}.0.0/28"})
         for name in ("feed", "paused_feed"):
-            ask("addFeed", things | {"new_slug": things[name]})
+            ask("createFeed", things | {"new_slug": things[name]})
         ask("pauseFeed", things | {"feed": things["paused_feed"]})
         for change in (
-            "setScepWebhook",
-            "changeRedecisionSettings",
-            "setKeyStore",
-            "setCertificateProfile",
-            "changeRetention",
+            "updateScepWebhook",
+            "updateRedecisionSettings",
+            "updateKeyStore",
+            "updateCertificateProfile",
+            "updateRetention",
         ):
             ask(change, things)
-        things["hold"] = ask("setRetentionHold", things)["id"]
-        things["secret"] = ask("makeEnrolmentSecret", things | {"new_name": f"secret-{things['mark']}"})["id"]
+        things["hold"] = ask("createRetentionHold", things)["id"]
+        things["secret"] = ask("createEnrolmentSecret", things | {"new_name": f"secret-{things['mark']}"})["id"]
         self._certificates(things)
         things["export"] = ask("startExport", things)["id"]
         things["self_test_id"] = ask("startSelfTest", things)["id"]

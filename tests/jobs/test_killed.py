@@ -16,12 +16,12 @@ from nac.accounts.owners import Owner
 from nac.clock import utc_now
 from nac.db import MspScope, PlatformScope, TenantScope, make_engine, session_scope
 from nac.imports import jobs as imports
-from nac.jobs import running, service
-from nac.jobs.running import Handler, SeveralTransactions
+from nac.jobs import runner, service
+from nac.jobs.runner import JobHandler, MultiTransactionHandler
 from nac.models import AuditEntry, Endpoint, Job, Slot, Tenant
-from nac.tenant_files import asked
-from nac.tenant_files.reading import TenantFile
-from nac.tenant_files.writing import write_tenant
+from nac.tenant_files import file_jobs
+from nac.tenant_files.reader import TenantFile
+from nac.tenant_files.writer import write_tenant
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform
 from tests.killed import deaths
@@ -33,14 +33,14 @@ _ROWS = 1_500
 @pytest.fixture
 def ends(
     database: Database, owner_engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Mapping[str, Handler], Callable[[], None]], Job]:
+) -> Callable[[Mapping[str, JobHandler], Callable[[], None]], Job]:
     """What becomes of the only job. After each death its lease is over; `check` is called then."""
-    monkeypatch.setattr(running, "MOST_LAPSES", 1_000)
+    monkeypatch.setattr(runner, "MAX_LAPSES", 1_000)
 
-    def ends(handlers: Mapping[str, Handler], check: Callable[[], None]) -> Job:
+    def ends(handlers: Mapping[str, JobHandler], check: Callable[[], None]) -> Job:
         def work() -> None:
             engines = {"app_engine": make_engine(database.app_url), "engine": make_engine(database.worker_url)}
-            while running.run_next(handlers, unseal=SEALER.open, **engines):
+            while runner.run_next(handlers, unseal=SEALER.open, **engines):
                 pass
 
         for _ in deaths(work):
@@ -71,7 +71,7 @@ def test_many_endpoints_are_there_or_not(app_engine: Engine, owner_engine: Engin
         with Session(owner_engine) as session:
             seen.add(session.scalars(select(func.count()).select_from(Endpoint)).one())
 
-    job = ends(imports.handlers(lambda: SEALER.seal), look)
+    job = ends(imports.build_handlers(lambda: SEALER.seal), look)
     look()
     assert (job.state, job.result["added"], job.input_sealed) == ("done", _ROWS, None)
     assert seen == {0, _ROWS}
@@ -83,24 +83,24 @@ def test_file_of_a_tenant_is_whole(
 ) -> None:
     with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
         given = {"tenant_id": str(alpha.tenant_id), "passphrase": "", "logs": True}
-        job_id = service.start(
+        job_id = service.start_job(
             session,
             actor=ACTOR,
             owner=Owner(platform.msp_id),
-            kind=asked.EXPORT,
+            kind=file_jobs.EXPORT_JOB,
             title="x",
             input=given,
             needs=(),
             seal=SEALER.seal,
         ).id
-    path = asked.path_of(tmp_path, job_id)
+    path = file_jobs.get_path(tmp_path, job_id)
 
     def look() -> None:
         if path.exists():
             TenantFile(io.BytesIO(path.read_bytes()))
 
-    run = SeveralTransactions(partial(asked.run_export, export_dir=tmp_path, sealer=SEALER))
-    assert ends({asked.EXPORT: run}, look).state == "done"
+    run = MultiTransactionHandler(partial(file_jobs.run_export_job, export_dir=tmp_path, sealer=SEALER))
+    assert ends({file_jobs.EXPORT_JOB: run}, look).state == "done"
     assert path.exists()
     look()
 
@@ -122,7 +122,7 @@ def test_tenant_of_a_file_is_there_once(
     }
     with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
         who = {"actor": ACTOR, "owner": Owner(platform.msp_id), "seal": SEALER.seal}
-        service.start(session, kind=asked.IMPORT, title="x", input=given, needs=(), **who)
+        service.start_job(session, kind=file_jobs.IMPORT_JOB, title="x", input=given, needs=(), **who)
 
     def look() -> None:
         with Session(owner_engine) as session:
@@ -132,7 +132,9 @@ def test_tenant_of_a_file_is_there_once(
             taken = select(func.count()).select_from(Slot).where(Slot.tenant_id.is_not(None))
             assert session.scalars(taken).one() == len(there)
 
-    job = ends({asked.IMPORT: SeveralTransactions(partial(asked.run_import, signing=SIGNING))}, look)
+    job = ends(
+        {file_jobs.IMPORT_JOB: MultiTransactionHandler(partial(file_jobs.run_import_job, signing=SIGNING))}, look
+    )
     look()
     assert (job.state, job.result["tenant"]) == ("done", "copy")
     with session_scope(PlatformScope(), engine=app_engine) as session:

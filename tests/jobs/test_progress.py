@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
 from nac.imports import jobs as imports
-from nac.jobs import running
+from nac.jobs import runner
 from nac.models import Job
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
@@ -34,16 +34,16 @@ def test_bulk_changes_tell_how_far_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[int] = []
-    tell = running.Work.tell
+    tell = runner.JobRun.tell
 
-    def telling(work: running.Work, done: int, total: int | None = None) -> None:
+    def telling(work: runner.JobRun, done: int, total: int | None = None) -> None:
         tell(work, done, total)
         with Session(owner_engine) as session:
             shown = session.scalars(select(Job.done).where(Job.id == work.id)).one()
         assert shown <= done
         seen.append(shown)
 
-    monkeypatch.setattr(running.Work, "tell", telling)
+    monkeypatch.setattr(runner.JobRun, "tell", telling)
 
     def run(operation: str, **given: Any) -> list[int]:
         seen.clear()
@@ -57,8 +57,8 @@ def test_bulk_changes_tell_how_far_they_are(
                 rows=_ROWS,
                 seal=SEALER.seal,
             ).id
-        handlers = imports.handlers(lambda: SEALER.seal)
-        assert running.run_next(handlers, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
+        handlers = imports.build_handlers(lambda: SEALER.seal)
+        assert runner.run_next(handlers, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
         with Session(owner_engine) as session:
             job = session.get_one(Job, job_id)
             assert (job.state, job.done, job.total) == ("done", _ROWS, _ROWS), job.problem

@@ -13,8 +13,15 @@ from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import AdmitError, Conflict, DatabaseUnavailable, InvalidInput, SeveralMistakes
 from nac.ids import TenantId
-from nac.jobs import repository, running, service
-from nac.jobs.running import Cancelled, GoOn, Handler, OneTransaction, SeveralTransactions, Work
+from nac.jobs import repository, runner, service
+from nac.jobs.runner import (
+    JobCancelled,
+    JobContinuation,
+    JobHandler,
+    JobRun,
+    MultiTransactionHandler,
+    SingleTransactionHandler,
+)
 from nac.models import AuditEntry, Job, Site
 from nac.sites import service as sites
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
@@ -46,7 +53,7 @@ def start(app_engine: Engine, tenant_id: TenantId) -> Start:
         scope = TenantScope(owner.tenant_id) if owner.tenant_id else PlatformScope()
         with session_scope(scope, engine=app_engine) as session:
             note_origin(session, Origin("192.0.2.1", "req-1"))
-            return service.start(
+            return service.start_job(
                 session,
                 actor=ACTOR,
                 owner=owner,
@@ -65,15 +72,15 @@ def start(app_engine: Engine, tenant_id: TenantId) -> Start:
 def job(app_engine: Engine, tenant_id: TenantId) -> Callable[[UUID], Job]:
     def read(job_id: UUID) -> Job:
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-            return service.require(session, owner=Owner(tenant_id=tenant_id), job_id=job_id)
+            return service.require_job(session, owner=Owner(tenant_id=tenant_id), job_id=job_id)
 
     return read
 
 
 @pytest.fixture
-def work(worker_engine: Engine, app_engine: Engine) -> Callable[[Handler], bool]:
-    def work(handler: Handler) -> bool:
-        return running.run_next({"sites.make": handler}, unseal=unseal, app_engine=app_engine, engine=worker_engine)
+def work(worker_engine: Engine, app_engine: Engine) -> Callable[[JobHandler], bool]:
+    def work(handler: JobHandler) -> bool:
+        return runner.run_next({"sites.make": handler}, unseal=unseal, app_engine=app_engine, engine=worker_engine)
 
     return work
 
@@ -95,18 +102,22 @@ def slugs(engine: Engine, tenant_id: TenantId) -> set[str]:
 
 
 def test_input_is_given_and_result_shown(
-    app_engine: Engine, tenant_id: TenantId, start: Start, job: Callable[[UUID], Job], work: Callable[[Handler], bool]
+    app_engine: Engine,
+    tenant_id: TenantId,
+    start: Start,
+    job: Callable[[UUID], Job],
+    work: Callable[[JobHandler], bool],
 ) -> None:
-    given: list[Work] = []
+    given: list[JobRun] = []
     job_id = start(names=["x"], secret="hush")
     assert b"hush" not in (job(job_id).input_sealed or b"")
 
-    def handler(session: object, mine: Work) -> Mapping[str, object]:
+    def handler(session: object, mine: JobRun) -> Mapping[str, object]:
         given.append(mine)
         return {"made": 1}
 
-    assert work(OneTransaction(handler))
-    assert not work(OneTransaction(handler))
+    assert work(SingleTransactionHandler(handler))
+    assert not work(SingleTransactionHandler(handler))
     (mine,) = given
     assert (mine.input, mine.actor, mine.owner.tenant_id) == ({"names": ["x"], "secret": "hush"}, ACTOR, tenant_id)
     row = job(job_id)
@@ -130,7 +141,7 @@ def test_input_is_given_and_result_shown(
 def test_refusal_is_told_and_not_tried_again(
     start: Start,
     job: Callable[[UUID], Job],
-    work: Callable[[Handler], bool],
+    work: Callable[[JobHandler], bool],
     overdue: Callable[[], None],
     error: Exception,
     code: str,
@@ -140,12 +151,12 @@ def test_refusal_is_told_and_not_tried_again(
         raise error
 
     job_id = start()
-    assert work(OneTransaction(refuse))
+    assert work(SingleTransactionHandler(refuse))
     row = job(job_id)
     assert row.problem is not None
     assert (row.state, row.problem["code"], len(row.problem.get("mistakes", ()))) == ("failed", code, mistakes)
     overdue()
-    assert not work(OneTransaction(refuse))
+    assert not work(SingleTransactionHandler(refuse))
 
 
 def test_failure_is_tried_again_and_ends(
@@ -153,7 +164,7 @@ def test_failure_is_tried_again_and_ends(
     tenant_id: TenantId,
     start: Start,
     job: Callable[[UUID], Job],
-    work: Callable[[Handler], bool],
+    work: Callable[[JobHandler], bool],
     overdue: Callable[[], None],
 ) -> None:
     def fail(*_: object) -> None:
@@ -161,27 +172,27 @@ def test_failure_is_tried_again_and_ends(
 
     job_id = start()
     for _ in range(4):
-        assert work(OneTransaction(fail))
-        assert not work(OneTransaction(fail)), "not at once"
+        assert work(SingleTransactionHandler(fail))
+        assert not work(SingleTransactionHandler(fail)), "not at once"
         overdue()
     row = job(job_id)
     assert (row.state, row.takes) == ("failed", 4)
     assert "hush" not in str(row.problem)
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        service.retry(session, actor=ACTOR, owner=Owner(tenant_id=tenant_id), job_id=job_id)
-    assert work(OneTransaction(lambda *_: None))
+        service.retry_job(session, actor=ACTOR, owner=Owner(tenant_id=tenant_id), job_id=job_id)
+    assert work(SingleTransactionHandler(lambda *_: None))
     assert job(job_id).state == "done"
 
 
 def test_what_does_not_answer_is_waited_for(
-    start: Start, job: Callable[[UUID], Job], work: Callable[[Handler], bool], overdue: Callable[[], None]
+    start: Start, job: Callable[[UUID], Job], work: Callable[[JobHandler], bool], overdue: Callable[[], None]
 ) -> None:
     def fail(*_: object) -> None:
         raise DatabaseUnavailable
 
     job_id = start()
     for _ in range(6):
-        assert work(OneTransaction(fail))
+        assert work(SingleTransactionHandler(fail))
         overdue()
     assert job(job_id).state == "queued"
 
@@ -191,51 +202,51 @@ def test_job_that_kills_its_worker_fails_in_the_end(
     tenant_id: TenantId,
     start: Start,
     job: Callable[[UUID], Job],
-    work: Callable[[Handler], bool],
+    work: Callable[[JobHandler], bool],
     overdue: Callable[[], None],
 ) -> None:
     job_id = start()
 
-    def kill(session: object, mine: Work) -> None:
+    def kill(session: object, mine: JobRun) -> None:
         raise KeyboardInterrupt
 
-    for _ in range(running.MOST_LAPSES):
+    for _ in range(runner.MAX_LAPSES):
         with pytest.raises(KeyboardInterrupt):
-            work(OneTransaction(kill))
+            work(SingleTransactionHandler(kill))
         overdue()
-    assert work(OneTransaction(kill))
+    assert work(SingleTransactionHandler(kill))
     row = job(job_id)
     assert row.problem is not None
     assert (row.state, row.problem["code"]) == ("failed", "job-never-ends")
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        service.retry(session, actor=ACTOR, owner=Owner(tenant_id=tenant_id), job_id=job_id)
-    assert work(OneTransaction(lambda *_: {"made": 1}))
+        service.retry_job(session, actor=ACTOR, owner=Owner(tenant_id=tenant_id), job_id=job_id)
+    assert work(SingleTransactionHandler(lambda *_: {"made": 1}))
     assert job(job_id).state == "done"
 
 
 def test_job_that_goes_on_each_time_may_lose_any_number_of_workers(
-    start: Start, job: Callable[[UUID], Job], work: Callable[[Handler], bool], overdue: Callable[[], None]
+    start: Start, job: Callable[[UUID], Job], work: Callable[[JobHandler], bool], overdue: Callable[[], None]
 ) -> None:
     job_id = start()
 
-    def step(mine: Work) -> Mapping[str, object]:
+    def step(mine: JobRun) -> Mapping[str, object]:
         at = int(mine.place.get("at", 0))
-        if at == 2 * running.MOST_LAPSES:
+        if at == 2 * runner.MAX_LAPSES:
             return {"at": at}
         with mine.transaction() as session:
-            mine.note_place(session, {"at": at + 1})
+            mine.save_place(session, {"at": at + 1})
         raise KeyboardInterrupt
 
-    for _ in range(2 * running.MOST_LAPSES):
+    for _ in range(2 * runner.MAX_LAPSES):
         with pytest.raises(KeyboardInterrupt):
-            work(SeveralTransactions(step))
+            work(MultiTransactionHandler(step))
         overdue()
-    assert work(SeveralTransactions(step))
+    assert work(MultiTransactionHandler(step))
     assert job(job_id).state == "done"
 
 
 def test_fault_of_ours_is_tried_again_a_few_times_and_fails(
-    start: Start, job: Callable[[UUID], Job], work: Callable[[Handler], bool], overdue: Callable[[], None]
+    start: Start, job: Callable[[UUID], Job], work: Callable[[JobHandler], bool], overdue: Callable[[], None]
 ) -> None:
     class Ours(AdmitError):
         """Something of ours is wrong."""
@@ -246,20 +257,20 @@ def test_fault_of_ours_is_tried_again_a_few_times_and_fails(
         raise Ours("It is.")
 
     job_id = start()
-    assert work(OneTransaction(fail))
+    assert work(SingleTransactionHandler(fail))
     assert job(job_id).state == "queued"
     for _ in range(3):
         overdue()
-        assert work(OneTransaction(fail))
+        assert work(SingleTransactionHandler(fail))
     assert job(job_id).state == "failed"
 
 
 def test_progress_of_one_transaction_is_seen_at_once_and_goes_with_it(
-    start: Start, job: Callable[[UUID], Job], work: Callable[[Handler], bool], overdue: Callable[[], None]
+    start: Start, job: Callable[[UUID], Job], work: Callable[[JobHandler], bool], overdue: Callable[[], None]
 ) -> None:
     job_id, seen = start(), []
 
-    def fail(_: object, mine: Work) -> None:
+    def fail(_: object, mine: JobRun) -> None:
         seen.append(job(job_id).done)
         for done in (0, 700, 1_700, 2_100):
             mine.tell(done)
@@ -272,43 +283,43 @@ def test_progress_of_one_transaction_is_seen_at_once_and_goes_with_it(
             else Conflict("It is there.")
         )
 
-    assert work(OneTransaction(fail))
+    assert work(SingleTransactionHandler(fail))
     assert (job(job_id).state, job(job_id).done) == ("queued", 0)
     overdue()
     # Whose worker dies leaves it as it was told last, until somebody goes on.
     with pytest.raises(KeyboardInterrupt):
-        work(OneTransaction(fail))
+        work(SingleTransactionHandler(fail))
     assert (job(job_id).state, job(job_id).done) == ("running", 1_700)
     overdue()
-    assert work(OneTransaction(fail))
+    assert work(SingleTransactionHandler(fail))
     assert (job(job_id).state, job(job_id).done) == ("failed", 0)
     assert seen == 3 * [0, 0, 0, 1_700, 1_700]
 
 
 @pytest.mark.parametrize(
-    ("ended_by", "state"), [({"is_cancelled": True}, "cancelled"), ({"lapses": running.MOST_LAPSES}, "failed")]
+    ("ended_by", "state"), [({"is_cancelled": True}, "cancelled"), ({"lapses": runner.MAX_LAPSES}, "failed")]
 )
 def test_job_that_ends_after_its_worker_died_tells_nothing_of_what_was_undone(
     start: Start,
     job: Callable[[UUID], Job],
-    work: Callable[[Handler], bool],
+    work: Callable[[JobHandler], bool],
     overdue: Callable[[], None],
     owner_engine: Engine,
     ended_by: Mapping[str, object],
     state: str,
 ) -> None:
-    def die(_: object, mine: Work) -> None:
+    def die(_: object, mine: JobRun) -> None:
         mine.tell(1)
         raise KeyboardInterrupt
 
     job_id = start()
     with pytest.raises(KeyboardInterrupt):
-        work(OneTransaction(die))
+        work(SingleTransactionHandler(die))
     assert job(job_id).done == 1
     with owner_engine.begin() as connection:
         connection.execute(update(Job).values(ended_by))
     overdue()
-    assert work(OneTransaction(die))
+    assert work(SingleTransactionHandler(die))
     assert (job(job_id).state, job(job_id).done) == (state, 0)
 
 
@@ -317,22 +328,22 @@ def test_failed_job_that_was_cancelled_meanwhile_is_tried_again(
     tenant_id: TenantId,
     start: Start,
     job: Callable[[UUID], Job],
-    work: Callable[[Handler], bool],
+    work: Callable[[JobHandler], bool],
 ) -> None:
     job_id, owner = start(), Owner(tenant_id=tenant_id)
 
-    def refuse(session: object, mine: Work) -> None:
+    def refuse(session: object, mine: JobRun) -> None:
         with session_scope(TenantScope(tenant_id), engine=app_engine) as other:
-            service.cancel(other, actor=ACTOR, owner=owner, job_id=mine.id)
+            service.cancel_job(other, actor=ACTOR, owner=owner, job_id=mine.id)
         raise Conflict("It is there.")
 
-    assert work(OneTransaction(refuse))
+    assert work(SingleTransactionHandler(refuse))
     assert job(job_id).state == "failed"
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        service.retry(session, actor=ACTOR, owner=owner, job_id=job_id)
+        service.retry_job(session, actor=ACTOR, owner=owner, job_id=job_id)
     # What was wrong with it says nothing of a job that has yet to begin again.
     assert (job(job_id).state, job(job_id).problem) == ("queued", None)
-    assert work(OneTransaction(lambda *_: {"made": 1}))
+    assert work(SingleTransactionHandler(lambda *_: {"made": 1}))
     assert job(job_id).state == "done"
 
 
@@ -341,22 +352,22 @@ def test_who_was_taken_over_changes_nothing(
     tenant_id: TenantId,
     start: Start,
     job: Callable[[UUID], Job],
-    work: Callable[[Handler], bool],
+    work: Callable[[JobHandler], bool],
     overdue: Callable[[], None],
 ) -> None:
     """One worker stands still beyond its lease; another does the job meanwhile."""
     job_id = start()
 
-    def add(session, mine: Work, slug: str) -> Mapping[str, object]:
-        sites.add_site(session, actor=mine.actor, tenant_id=tenant_id, slug=slug, name=slug)
+    def add(session, mine: JobRun, slug: str) -> Mapping[str, object]:
+        sites.create_site(session, actor=mine.actor, tenant_id=tenant_id, slug=slug, name=slug)
         return {"by": slug}
 
-    def stands_still(session, mine: Work) -> Mapping[str, object]:
+    def stands_still(session, mine: JobRun) -> Mapping[str, object]:
         overdue()
-        assert work(OneTransaction(lambda session, mine: add(session, mine, "second")))
+        assert work(SingleTransactionHandler(lambda session, mine: add(session, mine, "second")))
         return add(session, mine, "first")
 
-    assert work(OneTransaction(stands_still))
+    assert work(SingleTransactionHandler(stands_still))
     assert slugs(app_engine, tenant_id) == {"second"}
     assert (job(job_id).state, job(job_id).result) == ("done", {"by": "second"})
 
@@ -366,35 +377,35 @@ def test_several_transactions_go_on_where_they_were(
     tenant_id: TenantId,
     start: Start,
     job: Callable[[UUID], Job],
-    work: Callable[[Handler], bool],
+    work: Callable[[JobHandler], bool],
     overdue: Callable[[], None],
 ) -> None:
     """The worker dies in the middle; then each turn makes one more."""
     job_id = start(names=["a", "b", "c"])
     died = []
 
-    def handler(mine: Work) -> Mapping[str, object] | GoOn:
+    def handler(mine: JobRun) -> Mapping[str, object] | JobContinuation:
         at = int(mine.place.get("at", 0))
         if at == 3:
             return {"made": at}
         with mine.transaction() as session:
             slug = mine.input["names"][at]
-            sites.add_site(session, actor=mine.actor, tenant_id=tenant_id, slug=slug, name=slug)
-            mine.note_place(session, {"at": at + 1})
+            sites.create_site(session, actor=mine.actor, tenant_id=tenant_id, slug=slug, name=slug)
+            mine.save_place(session, {"at": at + 1})
         mine.tell(at + 1)
         if at == 1 and not died:
             died.append(True)
             raise KeyboardInterrupt
-        return GoOn()
+        return JobContinuation()
 
-    assert work(SeveralTransactions(handler))
+    assert work(MultiTransactionHandler(handler))
     with pytest.raises(KeyboardInterrupt):
-        work(SeveralTransactions(handler))
+        work(MultiTransactionHandler(handler))
     assert (job(job_id).state, job(job_id).done) == ("running", 2)
-    assert not work(SeveralTransactions(handler)), "it is still taken"
+    assert not work(MultiTransactionHandler(handler)), "it is still taken"
     overdue()
-    assert work(SeveralTransactions(handler))
-    assert work(SeveralTransactions(handler))
+    assert work(MultiTransactionHandler(handler))
+    assert work(MultiTransactionHandler(handler))
     assert slugs(app_engine, tenant_id) == {"a", "b", "c"}
     assert (job(job_id).state, job(job_id).result) == ("done", {"made": 3})
 
@@ -404,27 +415,27 @@ def test_cancelled_job_leaves_nothing(
     tenant_id: TenantId,
     start: Start,
     job: Callable[[UUID], Job],
-    work: Callable[[Handler], bool],
+    work: Callable[[JobHandler], bool],
 ) -> None:
     waits, runs = start(), start()
     owner = Owner(tenant_id=tenant_id)
 
     def cancel(job_id: UUID) -> None:
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-            service.cancel(session, actor=ACTOR, owner=owner, job_id=job_id)
+            service.cancel_job(session, actor=ACTOR, owner=owner, job_id=job_id)
 
     cancel(waits)
 
-    def handler(session, mine: Work) -> None:
+    def handler(session, mine: JobRun) -> None:
         assert mine.id == runs
-        sites.add_site(session, actor=mine.actor, tenant_id=tenant_id, slug="x", name="X")
+        sites.create_site(session, actor=mine.actor, tenant_id=tenant_id, slug="x", name="X")
         cancel(mine.id)
-        with pytest.raises(Cancelled):
+        with pytest.raises(JobCancelled):
             mine.tell(1)
         mine.tell(1)
 
-    assert work(OneTransaction(handler))
-    assert not work(OneTransaction(handler))
+    assert work(SingleTransactionHandler(handler))
+    assert not work(SingleTransactionHandler(handler))
     assert [job(each).state for each in (waits, runs)] == ["cancelled", "cancelled"]
     assert slugs(app_engine, tenant_id) == set()
     with pytest.raises(Conflict, match="already"):
@@ -440,7 +451,7 @@ def test_owners_have_their_turns_and_bounds(
 ) -> None:
     """Two run at a time, never two of one owner; another's job does not wait for twenty of the first."""
     other = Owner(tenant_id=TenantId(make_tenant(app_engine, platform, "bravo").id))
-    for _ in range(service.MOST_WAITING):
+    for _ in range(service.MAX_WAITING):
         start()
     with pytest.raises(Conflict, match="wait already"):
         start()
@@ -449,7 +460,7 @@ def test_owners_have_their_turns_and_bounds(
 
     def take() -> Owner | None:
         with session_scope(PlatformScope(), engine=worker_engine) as session:
-            taken = repository.take(session, lease=running.LEASE, most=running.MOST_RUNNING)
+            taken = repository.take_due(session, lease=runner.LEASE, most=runner.MAX_RUNNING)
         return None if taken is None else taken.owner
 
     first, second = take(), take()
@@ -459,10 +470,10 @@ def test_owners_have_their_turns_and_bounds(
 
 
 def test_those_that_ended_are_forgotten(
-    worker_engine: Engine, owner_engine: Engine, start: Start, work: Callable[[Handler], bool]
+    worker_engine: Engine, owner_engine: Engine, start: Start, work: Callable[[JobHandler], bool]
 ) -> None:
     old, new = start(), start()
-    while work(OneTransaction(lambda *_: None)):
+    while work(SingleTransactionHandler(lambda *_: None)):
         pass
     with owner_engine.begin() as connection:
         connection.execute(text("UPDATE jobs SET ended_at = now() - interval '31 days' WHERE id = :id"), {"id": old})

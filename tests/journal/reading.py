@@ -2,7 +2,7 @@
 
 import msgspec
 
-from nac.journal.reader import JournalReader, Position
+from nac.journal.reader import JournalReader, SegmentPosition
 from nac.journal.records import AccountingRecord, AnyRecord
 
 decode = msgspec.msgpack.Decoder(AnyRecord).decode
@@ -15,7 +15,7 @@ def numbered(number):
 def read_all(directory, position=None, **limits):
     """(payloads, cuts, position) of everything behind `position`."""
     reader = JournalReader(directory)
-    position = position or Position()
+    position = position or SegmentPosition()
     payloads, cuts = [], []
     while True:
         batch = reader.read_batch(position, **limits)

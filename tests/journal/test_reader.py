@@ -2,7 +2,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nac.journal.reader import JournalReader, Position
+from nac.journal.reader import JournalReader, SegmentPosition
 from nac.journal.segment import HEADER, JournalWriter, list_segments, segment_path
 from tests.effort import examples
 from tests.journal.reading import decode, numbered, read_all, read_numbers
@@ -59,7 +59,7 @@ def test_cut_anywhere_every_record_before_it_is_read(data, newer, written, direc
         assert position.segment == f"{2:020d}"
     else:
         assert cuts == []
-        assert position == Position(f"{1:020d}", kept)
+        assert position == SegmentPosition(f"{1:020d}", kept)
 
 
 @per_example
@@ -96,7 +96,7 @@ def test_damage_in_the_newest_segment_waits_and_is_said(directory, written):
     changed = bytearray(content)
     changed[ends[4] + 12] ^= 0xFF
     place(directory, bytes(changed), newer=False)
-    batch = JournalReader(directory).read_batch(Position())
+    batch = JournalReader(directory).read_batch(SegmentPosition())
     assert batch.damaged
     assert len(batch.payloads) == 5
     assert batch.cuts == []
@@ -108,7 +108,7 @@ def test_segment_of_a_living_writer_is_not_final_although_a_newer_one_exists(dir
     old.append(numbered(1))
     new = JournalWriter(directory, max_bytes=1 << 30)
     new.append(numbered(3))
-    assert JournalReader(directory).read_batch(Position()).held
+    assert JournalReader(directory).read_batch(SegmentPosition()).held
     payloads, _, position = read_all(directory)
     assert [decode(payload).at for payload in payloads] == [1]
     old.append(numbered(2))
@@ -123,7 +123,7 @@ def test_incomplete_record_is_read_once_it_is_whole(directory, written):
     content, ends = written
     place(directory, content[: ends[3] + 5], newer=False)
     reader = JournalReader(directory)
-    first = reader.read_batch(Position())
+    first = reader.read_batch(SegmentPosition())
     assert len(first.payloads) == 4
     assert not first.damaged
     place(directory, content, newer=False)
@@ -138,11 +138,11 @@ def test_delete_keeps_the_segment_of_the_position_and_the_newest(directory):
         writer.close()
     names = list_segments(directory)
     reader = JournalReader(directory)
-    reader.delete_before(Position(names[2], 8))
+    reader.delete_before(SegmentPosition(names[2], 8))
     assert list_segments(directory) == names[2:]
-    reader.delete_before(Position(f"{9:020d}", 0))
+    reader.delete_before(SegmentPosition(f"{9:020d}", 0))
     assert list_segments(directory) == names[2:]
-    reader.delete_before(Position("99999999999999999999", 0))
+    reader.delete_before(SegmentPosition("99999999999999999999", 0))
     assert list_segments(directory) == names[3:]
 
 
@@ -152,8 +152,8 @@ def test_backlog_counts_what_is_behind_the_position(directory):
         writer.append(numbered(number))
     reader = JournalReader(directory)
     size = segment_path(directory, list_segments(directory)[0]).stat().st_size
-    assert reader.backlog_bytes(Position()) == size - len(HEADER)
-    assert reader.backlog_bytes(reader.read_batch(Position()).position) == 0
+    assert reader.backlog_bytes(SegmentPosition()) == size - len(HEADER)
+    assert reader.backlog_bytes(reader.read_batch(SegmentPosition()).position) == 0
     writer.close()
 
 
@@ -161,7 +161,7 @@ def test_position_behind_a_segment_that_lost_its_end_goes_on_with_the_next(direc
     """A power cut may take bytes that were shipped but not yet synced."""
     content, ends = written
     place(directory, content[: ends[2]], newer=True)
-    batch = JournalReader(directory).read_batch(Position(f"{1:020d}", ends[5]))
+    batch = JournalReader(directory).read_batch(SegmentPosition(f"{1:020d}", ends[5]))
     assert batch.payloads == []
     assert batch.cuts == []
     assert batch.position.segment == f"{2:020d}"

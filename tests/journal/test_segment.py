@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nac.journal.reader import JournalReader, Position
+from nac.journal.reader import JournalReader, SegmentPosition
 from nac.journal.records import AccountingRecord
 from nac.journal.segment import (
     HEADER,
@@ -95,7 +95,7 @@ def test_journal_at_its_limit_refuses_and_takes_again_when_there_is_room(directo
     assert 10 < written < 100
     assert journal_bytes(directory) <= 5_000
     reader = JournalReader(directory)
-    reader.delete_before(reader.read_batch(Position()).position)
+    reader.delete_before(reader.read_batch(SegmentPosition()).position)
     now[0] += 1
     writer.append(numbered(written))
     assert read_numbers(directory)[-1] == written

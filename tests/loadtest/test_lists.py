@@ -1,11 +1,11 @@
 """Every list that the API describes, at a size where it shows what PostgreSQL reads for it."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from api.main import create_app
+from cli import openapi
 from loadtest.api import data, looking
 from loadtest.api.lists import Asking, askings
 from nac import log_search
@@ -24,7 +24,7 @@ _MOST_ROWS = 2_000
 # Of some 800.
 _MOST_OF_A_SITE = 600
 # What a list of them is: sums over all that there is, or what one view makes of all.
-_OF_ALL = {"listUsage", "listExpiringCertificates", "listPools", "listPoolLeases", "listRotatingNases"}
+_OF_ALL = {"listUsage", "listExpiringCertificates", "listPools", "listPoolLeases", "listSecretRotationNases"}
 
 
 def _is_telling(asking: Asking) -> bool:
@@ -72,5 +72,5 @@ def test_whose_rows_are_is_asked_of_an_index() -> None:
 
 def test_every_filter_has_values() -> None:
     """A filter that nobody has thought of is missed by its name (KeyError)."""
-    asked = list(askings(json.loads(Path("docs/openapi.json").read_text())))
+    asked = list(askings(openapi.description()))
     assert len({each.operation for each in asked}) > 50

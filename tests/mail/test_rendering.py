@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from jinja2 import meta
 
 from nac.mail import rendering
-from nac.mail.mailbox import MOST_MAILS, Mailbox
-from nac.mail.smtp import message_of
+from nac.mail.mailbox import MAX_MAILS, Mailbox
+from nac.mail.smtp import build_message
 
 HEADERS = {
     *("From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "Content-Type", "MIME-Version"),
@@ -23,7 +23,7 @@ def _variables(name: str) -> set[str]:
     return meta.find_undeclared_variables(environment.parse(source))
 
 
-@pytest.mark.parametrize("name", rendering.names())
+@pytest.mark.parametrize("name", rendering.list_templates())
 def test_each_template_has_a_subject_and_both_forms(name: str):
     values = dict.fromkeys(_variables(f"{name}.txt") | _variables(f"{name}.html"), 2)
     written = rendering.render(name, values)
@@ -35,8 +35,8 @@ def test_each_template_has_a_subject_and_both_forms(name: str):
 
 @given(st.text(max_size=200))
 def test_no_value_makes_a_header(value: str):
-    written = rendering.Written(rendering.one_line(value), value, value)
-    message = message_of(
+    written = rendering.RenderedMail(rendering.to_one_line(value), value, value)
+    message = build_message(
         written, mail_id=UUID(int=1), sender="Admit <admit@admit.example>", recipient="ann@acme.example"
     )
     read = message_from_bytes(message.as_bytes(), policy=policy.default)
@@ -45,9 +45,9 @@ def test_no_value_makes_a_header(value: str):
 
 
 def test_the_mailbox_keeps_the_newest(tmp_path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("nac.mail.mailbox.MOST_MAILS", 3)
+    monkeypatch.setattr("nac.mail.mailbox.MAX_MAILS", 3)
     mailbox = Mailbox(tmp_path)
     ids = [mailbox.put(f"Subject: {number}\n\n".encode()) for number in range(5)]
     assert [kept.id for kept in mailbox.list_mails()] == ids[-3:]
     assert mailbox.get("../" + ids[-1]) is None
-    assert MOST_MAILS > 3
+    assert MAX_MAILS > 3

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, select, update
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.errors import InvalidInput
-from nac.mail import sending, service
+from nac.mail import outbox, service
 from nac.mail.mailbox import Mailbox
 from nac.mail.smtp import MailServer
 from nac.models import Mail
@@ -23,7 +23,7 @@ VALUES = {"organisation": "Acme <b>&</b> Söhne", "link": "https://admit.example
 
 def _queue(engine: Engine, *, key: str = "k", recipient: str = ANN, **values: str) -> bool:
     with session_scope(PlatformScope(), engine=engine) as session:
-        return service.queue(
+        return service.queue_mail(
             session,
             key=key,
             template="sign-up-confirm",
@@ -34,7 +34,7 @@ def _queue(engine: Engine, *, key: str = "k", recipient: str = ANN, **values: st
 
 
 def _send(server: MailServer, engine: Engine) -> int:
-    return sending.send_waiting(server, unseal=SIGNING.sealer.open, engine=engine)
+    return outbox.send_due(server, unseal=SIGNING.sealer.open, engine=engine)
 
 
 def _mails(engine: Engine) -> list[Mail]:
@@ -66,7 +66,7 @@ def test_a_mail_is_sent_once_as_text_and_html(app_engine: Engine, worker_engine:
 
 def test_nothing_is_sent_of_a_transaction_that_fails(app_engine: Engine, worker_engine: Engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
-        service.queue(
+        service.queue_mail(
             session, key="k", template="sign-up-confirm", recipient=ANN, values=VALUES, seal=SIGNING.sealer.seal
         )
         session.rollback()
@@ -91,7 +91,7 @@ def test_a_refusal_is_for_now_or_for_good(app_engine: Engine, worker_engine: Eng
 def test_while_no_server_answers_mails_wait_and_give_up_in_the_end(app_engine: Engine, worker_engine: Engine):
     away = MailServer(LOOPBACK, 9, "none", "admit@admit.example")
     _queue(app_engine)
-    for attempt in range(len(sending.RETRY_AFTER) + 1):
+    for attempt in range(len(outbox.RETRY_AFTER) + 1):
         assert _mails(worker_engine)[0].state == "queued", attempt
         _make_due(worker_engine)
         assert _send(away, worker_engine) == 0
@@ -126,12 +126,14 @@ def test_no_other_header_gets_in_by_the_recipient(app_engine: Engine, recipient:
 
 def test_a_value_that_is_missing_is_told_to_who_asks(app_engine: Engine):
     with pytest.raises(UndefinedError), session_scope(PlatformScope(), engine=app_engine) as session:
-        service.queue(session, key="k", template="sign-up-confirm", recipient=ANN, values={}, seal=SIGNING.sealer.seal)
+        service.queue_mail(
+            session, key="k", template="sign-up-confirm", recipient=ANN, values={}, seal=SIGNING.sealer.seal
+        )
 
 
 def test_one_address_is_sent_so_many_a_day(app_engine: Engine):
-    sent = [_queue(app_engine, key=str(number)) for number in range(service.MOST_A_DAY + 2)]
-    assert sent.count(True) == service.MOST_A_DAY
+    sent = [_queue(app_engine, key=str(number)) for number in range(service.MAX_PER_DAY + 2)]
+    assert sent.count(True) == service.MAX_PER_DAY
     assert _queue(app_engine, key="other", recipient="bob@acme.example")
 
 
@@ -139,7 +141,7 @@ def test_what_was_sent_long_ago_is_forgotten(app_engine: Engine, worker_engine: 
     with serving(Saying()) as server:
         _queue(app_engine)
         _send(server, worker_engine)
-    assert sending.prune(engine=worker_engine) == 0
+    assert outbox.prune(engine=worker_engine) == 0
     with session_scope(PlatformScope(), engine=worker_engine) as session:
-        session.execute(update(Mail).values(ended_at=utc_now() - sending.KEPT - timedelta(days=1)))
-    assert sending.prune(engine=worker_engine) == 1
+        session.execute(update(Mail).values(ended_at=utc_now() - outbox.RETENTION - timedelta(days=1)))
+    assert outbox.prune(engine=worker_engine) == 1

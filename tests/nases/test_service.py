@@ -29,7 +29,7 @@ def session(app_engine: Engine, tenant: Tenant) -> Iterator[Session]:
 def _add(session: Session, tenant: Tenant, **values: Any) -> Nas:
     assert tenant.default_site_id is not None
     defaults = {"name": "core-1", "site_id": tenant.default_site_id, "seal": seal}
-    return nases.add_nas(session, actor=ACTOR, tenant_id=tenant.id, **(defaults | values))
+    return nases.create_nas(session, actor=ACTOR, tenant_id=tenant.id, **(defaults | values))
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,13 @@ def test_name_of_several_is_refused_and_identifier_removes_one(session: Session,
     for identifier in ("id-1", "id-2"):
         _add(session, tenant, identifier=identifier)
     with pytest.raises(Conflict, match="2 NASes"):
-        nases.remove_nas(session, actor=ACTOR, tenant_id=tenant.id, reference="core-1")
-    nases.remove_nas(session, actor=ACTOR, tenant_id=tenant.id, reference="id-1")
+        nases.delete_nas(session, actor=ACTOR, tenant_id=tenant.id, reference="core-1")
+    nases.delete_nas(session, actor=ACTOR, tenant_id=tenant.id, reference="id-1")
     assert [nas.identifier for nas in nases.list_nases(session, tenant_id=tenant.id)] == ["id-2"]
 
 
 def _set(session: Session, tenant: Tenant, reference: str, **values: Any) -> Nas:
-    return nases.set_nas(session, actor=ACTOR, tenant_id=tenant.id, reference=reference, seal=seal, **values)
+    return nases.update_nas(session, actor=ACTOR, tenant_id=tenant.id, reference=reference, seal=seal, **values)
 
 
 def test_nas_is_changed_in_what_is_given_alone(session: Session, tenant: Tenant) -> None:

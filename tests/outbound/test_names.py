@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from nac.outbound.names import Names
+from nac.outbound.resolver import NameResolver
 from tests.waiting import PATIENCE_SECONDS
 
 DEAD = "dead.example"
@@ -36,7 +36,7 @@ def asked(monkeypatch):
             thread.join(PATIENCE_SECONDS)
 
 
-async def given_up(names: Names, count: int, **given: str) -> None:
+async def given_up(names: NameResolver, count: int, **given: str) -> None:
     """So many are looked up, and whoever asks waits no longer."""
     tasks = [asyncio.create_task(names.look_up(f"{number}.{DEAD}", 443, **given)) for number in range(count)]
     await asyncio.sleep(0.1)
@@ -46,7 +46,7 @@ async def given_up(names: Names, count: int, **given: str) -> None:
 
 
 def test_dead_names_of_one_owner_hold_up_nobody_else(asked: Counter[str]):
-    names = Names(most=16, most_of_one=3)
+    names = NameResolver(most=16, most_of_one=3)
 
     async def run():
         await given_up(names, 40, owner="acme")
@@ -59,7 +59,7 @@ def test_dead_names_of_one_owner_hold_up_nobody_else(asked: Counter[str]):
 
 
 def test_all_lookups_together_are_bounded(asked: Counter[str]):
-    names = Names(most=5, most_of_one=3)
+    names = NameResolver(most=5, most_of_one=3)
 
     async def run():
         await given_up(names, 40)
@@ -72,7 +72,7 @@ def test_all_lookups_together_are_bounded(asked: Counter[str]):
 
 
 def test_name_is_asked_for_once_at_a_time(asked: Counter[str]):
-    names = Names(most=16, most_of_one=3)
+    names = NameResolver(most=16, most_of_one=3)
     for _ in range(10):
         asyncio.run(given_up(names, 1, owner="acme"))
     assert asked == {f"0.{DEAD}": 1}
@@ -90,7 +90,7 @@ def test_lookup_that_one_gives_up_goes_on_for_the_other(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
     async def run():
-        names = Names()
+        names = NameResolver()
         first, second = (asyncio.create_task(names.look_up("hook.example", 443)) for _ in range(2))
         await asyncio.sleep(0.05)
         first.cancel()
@@ -104,11 +104,11 @@ def test_lookup_that_one_gives_up_goes_on_for_the_other(monkeypatch):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_address_needs_no_lookup(host: str):
-    [(*_, address)] = asyncio.run(Names(most=0).look_up(host, 443))
+    [(*_, address)] = asyncio.run(NameResolver(most=0).look_up(host, 443))
     assert address[:2] == (host, 443)
 
 
 @pytest.mark.parametrize("host", ["no.such.name.invalid", "a" * 70, "a..b"])
 def test_name_that_is_none_is_an_os_error(host: str):
     with pytest.raises(OSError, match=r"not known|failure|label|resolution|encoding"):
-        asyncio.run(Names().look_up(host, 443))
+        asyncio.run(NameResolver().look_up(host, 443))

@@ -7,9 +7,9 @@ import socket
 import httpx
 import pytest
 
-from nac.outbound.reach import USUAL, AddressRefused, Reach, is_own
+from nac.outbound.reach import DEFAULT_REACH, AddressRefused, OutboundReach, is_own_address
 from nac.outbound.tls import tls_context
-from nac.outbound.transport import Transport
+from nac.outbound.transport import OutboundTransport
 from tests.outbound.listening import came, listening
 
 
@@ -18,7 +18,7 @@ from tests.outbound.listening import came, listening
     ["192.0.2.7", "10.0.0.1", "172.16.9.9", "192.168.1.1", "100.64.0.1", "2001:db8::1", "fd12::1", "64:ff9b::c000:207"],
 )
 def test_unicast_addresses_are_allowed(address):
-    assert USUAL.why_not(address) == ""
+    assert DEFAULT_REACH.why_not(address) == ""
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def test_unicast_addresses_are_allowed(address):
     ],
 )
 def test_addresses_that_are_no_servers_are_refused(address, what):
-    assert what in USUAL.why_not(address)
+    assert what in DEFAULT_REACH.why_not(address)
 
 
 def test_platform_allows_more_and_less():
-    reach = Reach.parse("127.0.0.0/8 !10.1.0.0/16  !127.0.0.9/32")
+    reach = OutboundReach.parse("127.0.0.0/8 !10.1.0.0/16  !127.0.0.9/32")
     assert str(reach) == "127.0.0.0/8 !10.1.0.0/16 !127.0.0.9/32"
-    assert Reach.parse(str(reach)) == reach
+    assert OutboundReach.parse(str(reach)) == reach
     assert reach.why_not("127.0.0.1") == reach.why_not("::ffff:127.0.0.1") == reach.why_not("10.2.0.1") == ""
     for address in ("10.1.0.1", "::ffff:10.1.0.1", "127.0.0.9"):
         assert "refused by the platform" in reach.why_not(address)
@@ -75,12 +75,12 @@ def test_platform_allows_more_and_less():
     ],
 )
 def test_platform_and_tenant_both_must_permit_an_address(networks, address, permitted):
-    assert (USUAL.within(networks, remedy="").why_not(address) == "") == permitted
+    assert (DEFAULT_REACH.within(networks, remedy="").why_not(address) == "") == permitted
 
 
 def test_this_machines_own_address_is_told_from_others():
-    assert is_own(ipaddress.ip_address("127.0.0.1"))
-    assert not is_own(ipaddress.ip_address("192.0.2.1"))
+    assert is_own_address(ipaddress.ip_address("127.0.0.1"))
+    assert not is_own_address(ipaddress.ip_address("192.0.2.1"))
 
 
 def lookups(monkeypatch, *answers):
@@ -99,10 +99,10 @@ def lookups(monkeypatch, *answers):
 
 def test_name_is_looked_up_once_and_only_addresses_that_are_allowed_remain(monkeypatch):
     asked = lookups(monkeypatch, ["127.0.0.1", "192.0.2.7"], ["169.254.169.254"])
-    places = asyncio.run(USUAL.places("rebound.example", 636))
+    places = asyncio.run(DEFAULT_REACH.places("rebound.example", 636))
     assert [place.address for place in places] == [("192.0.2.7", 636)]
     with pytest.raises(AddressRefused, match=r"^rebound\.example: 169\.254\.169\.254 .* ADMIT_OUTBOUND_NETWORKS"):
-        asyncio.run(USUAL.places("rebound.example", 636))
+        asyncio.run(DEFAULT_REACH.places("rebound.example", 636))
     assert asked == ["rebound.example"] * 2
 
 
@@ -112,7 +112,7 @@ def test_name_is_looked_up_once_and_only_addresses_that_are_allowed_remain(monke
 )
 def test_who_can_mend_it_is_told(monkeypatch, address, remedy):
     lookups(monkeypatch, [address])
-    reach = USUAL.within(["10.1.0.0/16", "127.0.0.0/8"], remedy="Choose another network.")
+    reach = DEFAULT_REACH.within(["10.1.0.0/16", "127.0.0.0/8"], remedy="Choose another network.")
     if remedy is None:
         assert asyncio.run(reach.places("hook.example", 443))
         return
@@ -133,7 +133,7 @@ def test_transport_connects_to_the_address_that_was_looked_at(listener, monkeypa
     asked = lookups(monkeypatch, ["127.0.0.1"], ["192.0.2.7"])
 
     async def run():
-        transport = Transport(Reach.parse("127.0.0.0/8"), tls=tls_context(), connections=1)
+        transport = OutboundTransport(OutboundReach.parse("127.0.0.0/8"), tls=tls_context(), connections=1)
         async with httpx.AsyncClient(transport=transport, timeout=0.2) as client:
             with pytest.raises(httpx.ReadTimeout):
                 await client.get(f"http://rebound.example:{listener.getsockname()[1]}/")

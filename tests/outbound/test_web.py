@@ -6,10 +6,10 @@ import socket
 import pytest
 
 from nac.clock import utc_now
-from nac.outbound.reach import Reach
+from nac.outbound.http_client import FetchFailed, HttpClient
+from nac.outbound.reach import OutboundReach
 from nac.outbound.tls import tls_context
-from nac.outbound.transport import Transport
-from nac.outbound.web import FetchFailed, Web
+from nac.outbound.transport import OutboundTransport
 from tests.certificates.publisher import publishing
 from tests.certificates.uploads import authority
 from tests.outbound.listening import listening
@@ -23,8 +23,8 @@ def publisher(tmp_path):
 
 def fetch(url, *, most_bytes=100, **limits):
     async def run():
-        async with Transport(Reach.parse("127.0.0.0/8"), tls=tls_context(), connections=1) as transport:
-            return await Web(transport, **limits).fetch(url, most_bytes=most_bytes)
+        async with OutboundTransport(OutboundReach.parse("127.0.0.0/8"), tls=tls_context(), connections=1) as transport:
+            return await HttpClient(transport, **limits).fetch(url, most_bytes=most_bytes)
 
     return asyncio.run(run())
 
@@ -94,8 +94,8 @@ def test_redirect_to_what_is_no_address_is_told(publisher, location):
 @pytest.mark.parametrize("url", ["http://xn--/", "http://xn--a/"])
 def test_nothing_is_posted_to_a_name_that_is_none(url):
     async def run():
-        async with Transport(Reach.parse("127.0.0.0/8"), tls=tls_context(), connections=1) as transport:
-            await Web(transport).post(url, body=b"", headers={}, most_bytes=100)
+        async with OutboundTransport(OutboundReach.parse("127.0.0.0/8"), tls=tls_context(), connections=1) as transport:
+            await HttpClient(transport).post(url, body=b"", headers={}, most_bytes=100)
 
     with pytest.raises(FetchFailed):
         asyncio.run(run())

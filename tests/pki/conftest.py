@@ -7,7 +7,7 @@ from cryptography import x509
 
 from nac.clock import utc_now
 from pki.bundles import certificates_pem
-from pki.issuing import Issuer, issue, issue_root
+from pki.issuance import Issuer, issue, issue_root
 from pki.keys import PrivateKey, generate_key
 from pki.names import San, subject_name
 from pki.profiles import PROFILES

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from nac.clock import utc_now
-from pki.issuing import Issuer
+from pki.issuance import Issuer
 
 SERIAL = b"\x0a\x01"
 

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.ocsp import OCSPRequestBuilder
 
-from pki.issuing import Locations, issue
+from pki.issuance import IssuerLocations, issue
 from pki.keys import KeyKind, generate_key
 from pki.names import subject_name
 from pki.ocsp import OcspSigner
@@ -16,7 +16,7 @@ from pki.serials import random_serial
 from tests.pki.conftest import Chain
 
 HOUR = timedelta(hours=1)
-LOCATIONS = Locations(
+LOCATIONS = IssuerLocations(
     certificate="http://status.admit.example/ca/1.cer",
     ocsp="http://status.admit.example/ocsp/1",
     crl="http://status.admit.example/crl/1.crl",

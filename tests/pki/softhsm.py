@@ -5,7 +5,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from pki.tokens import Token
+from pki.pkcs11_tokens import Pkcs11Token
 
 MODULE = Path("/usr/lib/softhsm/libsofthsm2.so")
 PIN = "1234-5678"
@@ -17,8 +17,8 @@ class SoftHsm:
     store: Path
     configuration: Path
 
-    def token(self, *, pin: str = PIN, label: str = LABEL, module: Path = MODULE) -> Token:
-        return Token(module, label, pin)
+    def token(self, *, pin: str = PIN, label: str = LABEL, module: Path = MODULE) -> Pkcs11Token:
+        return Pkcs11Token(module, label, pin)
 
     def environment(self) -> dict[str, str]:
         return {"SOFTHSM2_CONF": str(self.configuration)}

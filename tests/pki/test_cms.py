@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pki import cms, scep
-from pki.cms_envelopes import AES_128, AES_256, open_envelope, read_envelope, recipient_of, seal_envelope
+from pki.cms_envelopes import AES_128, AES_256, find_recipient, open_envelope, read_envelope, seal_envelope
 from pki.errors import AlgorithmRefused, CmsDamaged, EnvelopeRefused, PkiError, SignatureRefused
 from tests.effort import examples
 from tests.scep.client import CERT_POLL, Device, name_of, signing_request
@@ -49,11 +49,11 @@ def read_whole(data: bytes) -> bytes:
 
 def open_as_server(data: bytes, certificate: x509.Certificate, key: rsa.RSAPrivateKey) -> bytes:
     envelope = read_envelope(data)
-    recipient = recipient_of(envelope, certificate)
+    recipient = find_recipient(envelope, certificate)
     if recipient is None:
         raise EnvelopeRefused("not for us")
     content = open_envelope(envelope, recipient, key)
-    scep.challenge_of(content)
+    scep.read_challenge(content)
     return content
 
 
@@ -61,7 +61,7 @@ def test_request_is_read_as_it_was_made():
     message = scep.read_request(request())
     assert (message.message_type, message.transaction_id) == ("PKCSReq", device().transaction_id)
     assert (message.sender_nonce, message.signer) == (device().nonce, device().identity)
-    assert scep.challenge_of(read_whole(request())) == "challenge"
+    assert scep.read_challenge(read_whole(request())) == "challenge"
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"x" * 16, b"x" * 1000])
@@ -69,7 +69,7 @@ def test_request_is_read_as_it_was_made():
 def test_envelope_gives_back_what_was_put_in(content: bytes, cipher):
     certificate, key = registration()
     envelope = read_envelope(seal_envelope(content, certificate, cipher))
-    recipient = recipient_of(envelope, certificate)
+    recipient = find_recipient(envelope, certificate)
     assert recipient is not None
     assert (envelope.cipher, open_envelope(envelope, recipient, key)) == (cipher, content)
 
@@ -117,7 +117,7 @@ def test_weak_digest_is_refused_though_the_signature_holds(digest: str):
         message.require_proven()
     # The refusal is told with a digest that is none of those.
     certificate, key = registration()
-    answer = scep.failure(message, "badAlg", "no", scep.Responder(certificate, key))
+    answer = scep.build_failure(message, "badAlg", "no", scep.ScepResponder(certificate, key))
     assert cms.read_signed(answer).digest_name == "sha256"
 
 
@@ -136,7 +136,7 @@ def test_signature_by_another_key_is_noticed():
 
 
 def test_message_without_its_attributes_is_refused():
-    bare = cms.sign(b"x", attributes={}, certificate=device().identity, key=device().key)
+    bare = cms.sign_content(b"x", attributes={}, certificate=device().identity, key=device().key)
     with pytest.raises(CmsDamaged, match=r"2\.16\.840\.1\.113733\.1\.9\.2"):
         scep.read_request(bare)
     certificate, _ = registration()
@@ -177,13 +177,13 @@ def test_chunks_of_indefinite_length_are_read():
     tail = signed[at + len(wrapped) :]
     encapsulated = b"\x30\x80" + data_type + octets + b"\0\0"
     whole = b"\x30\x80" + outer_type + b"\xa0\x80\x30\x80" + inner + encapsulated + tail + b"\0\0" * 3
-    assert scep.challenge_of(read_whole(whole)) == "challenge"
+    assert scep.read_challenge(read_whole(whole)) == "challenge"
 
 
 @given(st.binary(max_size=400))
 @settings(max_examples=examples(300), deadline=None)
 def test_any_bytes_are_refused_with_an_error_of_ours(data: bytes):
-    for read in (scep.read_request, read_envelope, scep.challenge_of):
+    for read in (scep.read_request, read_envelope, scep.read_challenge):
         with pytest.raises(PkiError):
             read(data)
 
@@ -197,7 +197,7 @@ def test_changed_message_is_refused_with_an_error_of_ours_or_still_proven(data: 
     except PkiError:
         return
     # What is not under the signature may change and do no harm.
-    assert scep.challenge_of(content) == "challenge"
+    assert scep.read_challenge(content) == "challenge"
 
 
 @given(st.data())
@@ -216,7 +216,7 @@ def test_changed_envelope_is_refused_with_an_error_of_ours_or_opened(data: st.Da
 def test_changed_certificate_request_tells_its_challenge_or_is_refused(data: st.DataObject):
     good = signing_request(device().key, "laptop", "challenge")
     try:
-        scep.challenge_of(data.draw(mutations(good)))
+        scep.read_challenge(data.draw(mutations(good)))
     except PkiError:
         return
 

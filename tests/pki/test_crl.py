@@ -5,13 +5,13 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from pki.crl import NUMBER_MOST, make_crl
+from pki.crl import MAX_CRL_NUMBER, build_crl
 from pki.errors import IssuerNotAllowed
-from pki.issuing import Issuer, issue_root
+from pki.issuance import Issuer, issue_root
 from pki.keys import KeyKind, generate_key
 from pki.names import subject_name
 from pki.profiles import PROFILES
-from pki.revocation import REASONS, Revoked
+from pki.revocation import REVOCATION_REASONS, Revocation
 from pki.serials import random_serial, serial_bytes
 from tests.pki.conftest import Chain
 from tests.pki.openssl import answer
@@ -24,12 +24,12 @@ _WEEK = timedelta(days=7)
 def test_openssl_reads_and_verifies_what_every_kind_of_key_signs(tmp_path: Path, chain: Chain, kind: KeyKind) -> None:
     key = generate_key(kind)
     root = issue_root(PROFILES["root"], key=key, subject=subject_name("R"), now=chain.now, serial=random_serial())
-    entries = [(serial_bytes(random_serial()), Revoked(chain.now, reason)) for reason in REASONS]
-    crl = make_crl(Issuer(root, key), entries, number=255, this_update=chain.now, next_update=chain.now + _WEEK)
+    entries = [(serial_bytes(random_serial()), Revocation(chain.now, reason)) for reason in REVOCATION_REASONS]
+    crl = build_crl(Issuer(root, key), entries, number=255, this_update=chain.now, next_update=chain.now + _WEEK)
     (tmp_path / "crl").write_bytes(crl)
     (tmp_path / "root").write_bytes(root.public_bytes(Encoding.PEM))
     told = answer("crl", "-in", str(tmp_path / "crl"), "-CAfile", str(tmp_path / "root"), "-noout", "-text")
-    assert told.count("Serial Number:") == len(REASONS)
+    assert told.count("Serial Number:") == len(REVOCATION_REASONS)
     assert "X509v3 CRL Number: \n                255" in told
     assert "Certificate Hold" in told
 
@@ -37,14 +37,16 @@ def test_openssl_reads_and_verifies_what_every_kind_of_key_signs(tmp_path: Path,
 def test_times_numbers_and_serials_are_read_back_as_they_were_given(chain: Chain) -> None:
     serials = [1, 0x7F, 0x80, 0xFF, 1 << 158]
     at = datetime(2050, 1, 1, tzinfo=UTC)
-    entries = [(serial_bytes(serial), Revoked(at - HOUR * (n % 2), "superseded")) for n, serial in enumerate(serials)]
-    made = make_crl(chain.issuing, entries, number=NUMBER_MOST, this_update=chain.now, next_update=at)
+    entries = [
+        (serial_bytes(serial), Revocation(at - HOUR * (n % 2), "superseded")) for n, serial in enumerate(serials)
+    ]
+    made = build_crl(chain.issuing, entries, number=MAX_CRL_NUMBER, this_update=chain.now, next_update=at)
     crl = x509.load_der_x509_crl(made)
     assert [entry.serial_number for entry in crl] == serials
     # RFC 5280 4.1.2.5: UTCTime until 2049, GeneralizedTime from then on.
     assert [entry.revocation_date_utc for entry in crl] == [at, at - HOUR, at, at - HOUR, at]
     assert crl.next_update_utc == at
-    assert crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number == NUMBER_MOST
+    assert crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number == MAX_CRL_NUMBER
     identifier = crl.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
     subject = chain.issuing.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     assert identifier.key_identifier == subject.digest
@@ -52,8 +54,8 @@ def test_times_numbers_and_serials_are_read_back_as_they_were_given(chain: Chain
 
 def test_list_of_fifty_thousand_is_made_and_read(chain: Chain) -> None:
     serials = [serial_bytes(random_serial()) for _ in range(50_000)]
-    entries = [(serial, Revoked(chain.now, "keyCompromise")) for serial in serials]
-    made = make_crl(chain.issuing, entries, number=1, this_update=chain.now, next_update=chain.now + _WEEK)
+    entries = [(serial, Revocation(chain.now, "keyCompromise")) for serial in serials]
+    made = build_crl(chain.issuing, entries, number=1, this_update=chain.now, next_update=chain.now + _WEEK)
     crl = x509.load_der_x509_crl(made)
     assert len(crl) == 50_000
     found = crl.get_revoked_certificate_by_serial_number(int.from_bytes(serials[-1]))
@@ -63,8 +65,8 @@ def test_list_of_fifty_thousand_is_made_and_read(chain: Chain) -> None:
 def test_number_beyond_twenty_octets_and_issuer_that_may_not_sign_lists_are_refused(chain: Chain) -> None:
     times = {"this_update": chain.now, "next_update": chain.now + _WEEK}
     with pytest.raises(ValueError, match="20 octets"):
-        make_crl(chain.issuing, [], number=NUMBER_MOST + 1, **times)
+        build_crl(chain.issuing, [], number=MAX_CRL_NUMBER + 1, **times)
     key = generate_key()
     certificate = chain.issue("eap-client-device", "laptop", key=key)
     with pytest.raises(IssuerNotAllowed, match="may not sign lists"):
-        make_crl(Issuer(certificate, key), [], number=1, **times)
+        build_crl(Issuer(certificate, key), [], number=1, **times)

@@ -9,11 +9,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from pki.bundles import certificates_pem, pkcs12
+from pki.bundles import build_pkcs12, certificates_pem
 from pki.errors import BundleNotAllowed, KeyNotAllowed, RequestNotAllowed
-from pki.keys import PrivateKey, generate_key, key_pem, load_key, same_public_key
+from pki.keys import PrivateKey, generate_key, is_same_public_key, key_pem, load_key
 from pki.names import San
-from pki.requests import read_signing_request
+from pki.signing_requests import read_signing_request
 from tests.pki.conftest import Chain
 from tests.pki.openssl import answer, openssl
 
@@ -49,7 +49,7 @@ def test_openssl_opens_the_pkcs12_file(
     authorities = [chain.issuing.certificate, chain.root.certificate]
     file = tmp_path / "laptop.p12"
     file.write_bytes(
-        pkcs12(
+        build_pkcs12(
             friendly_name="Müllers laptop",
             key=key,
             certificate=certificate,
@@ -64,7 +64,7 @@ def test_openssl_opens_the_pkcs12_file(
     assert mac in shown.stderr
     assert x509.load_pem_x509_certificates(shown.stdout) == [certificate, *authorities]
     begin = shown.stdout.index(b"-----BEGIN PRIVATE KEY")
-    assert same_public_key(load_key(shown.stdout[begin:]).public_key(), key.public_key())
+    assert is_same_public_key(load_key(shown.stdout[begin:]).public_key(), key.public_key())
     wrong = openssl("pkcs12", "-in", str(file), "-passin", "pass:incorrect horse", "-nodes")
     assert wrong.returncode != 0
 
@@ -73,9 +73,9 @@ def test_pkcs12_with_a_short_password_or_a_foreign_key_is_refused(
     key: PrivateKey, certificate: x509.Certificate
 ) -> None:
     with pytest.raises(BundleNotAllowed, match="at least 8"):
-        pkcs12(friendly_name="x", key=key, certificate=certificate, chain=[], password="1234567")
+        build_pkcs12(friendly_name="x", key=key, certificate=certificate, chain=[], password="1234567")
     with pytest.raises(BundleNotAllowed, match="does not belong"):
-        pkcs12(friendly_name="x", key=generate_key(), certificate=certificate, chain=[], password=_PASSWORD)
+        build_pkcs12(friendly_name="x", key=generate_key(), certificate=certificate, chain=[], password=_PASSWORD)
 
 
 @pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
@@ -83,7 +83,7 @@ def test_key_comes_back_from_der_and_pem(kind: str) -> None:
     key = generate_key(kind)  # type: ignore[arg-type]
     der = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
     for written in (der, key_pem(key)):
-        assert same_public_key(load_key(written).public_key(), key.public_key())
+        assert is_same_public_key(load_key(written).public_key(), key.public_key())
     assert openssl("pkey", "-check", "-noout", data=key_pem(key)).returncode == 0
 
 
@@ -121,7 +121,7 @@ def test_request_without_names_proposes_none() -> None:
     made = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
     request = read_signing_request(made.public_bytes(Encoding.DER))
     assert (request.common_name, request.sans) == ("", ())
-    assert same_public_key(request.public_key, key.public_key())
+    assert is_same_public_key(request.public_key, key.public_key())
 
 
 def test_request_that_its_key_did_not_sign_is_refused(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nac.clock import utc_now
-from pki import foreign_status
+from pki import external_status
 from pki.errors import StatusNotUsable
-from pki.foreign_status import ocsp_request, read_crl, read_ocsp
+from pki.external_status import build_ocsp_request, read_crl, read_ocsp
 from tests.certificates.uploads import authority
 from tests.effort import examples
 from tests.pki.lists import SERIAL, make_crl
@@ -90,10 +90,10 @@ def test_list_that_cannot_be_relied_on_is_refused(data, says):
 
 
 def test_list_beyond_the_bounds_is_refused(monkeypatch):
-    monkeypatch.setattr(foreign_status, "REVOKED_MOST", 1)
+    monkeypatch.setattr(external_status, "MAX_REVOKED", 1)
     with pytest.raises(StatusNotUsable, match="2 entries"):
         read_crl(crl(serials=(b"\1", b"\2")), CA.certificate, now=NOW)
-    monkeypatch.setattr(foreign_status, "CRL_BYTES_MOST", 100)
+    monkeypatch.setattr(external_status, "MAX_CRL_BYTES", 100)
     with pytest.raises(StatusNotUsable, match="at most 100"):
         read_crl(crl(), CA.certificate, now=NOW)
 
@@ -197,7 +197,7 @@ def test_answer_that_cannot_be_relied_on_is_refused(data, says):
 
 
 def test_question_names_the_certificate_as_other_tools_read_it():
-    asked = ocsp.load_der_ocsp_request(ocsp_request(CA.certificate, LEAF_SERIAL))
+    asked = ocsp.load_der_ocsp_request(build_ocsp_request(CA.certificate, LEAF_SERIAL))
     expected = ocsp.OCSPRequestBuilder().add_certificate(LEAF.certificate, CA.certificate, hashes.SHA1()).build()  # noqa: S303
     assert asked.public_bytes(Encoding.DER) == expected.public_bytes(Encoding.DER)
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pki.bundles import certificates_pem
-from pki.hashdir import write_authority
-from pki.issuing import issue_root
+from pki.hash_directory import write_authorities
+from pki.issuance import issue_root
 from pki.keys import generate_key
 from pki.names import subject_name
 from pki.openssl_names import subject_hash
@@ -37,18 +37,18 @@ def _content(directory: Path) -> dict[str, bytes]:
 
 
 def test_openssl_finds_the_authorities_that_were_written(chain: Chain, tmp_path: Path) -> None:
-    write_authority(tmp_path / "ca", [chain.root.certificate, chain.issuing.certificate])
+    write_authorities(tmp_path / "ca", [chain.root.certificate, chain.issuing.certificate])
     certificate = tmp_path / "device.pem"
     certificate.write_bytes(certificates_pem([chain.issue("eap-client-device", "laptop 1")]))
     found = openssl("verify", "-CApath", str(tmp_path / "ca"), "-no-CAfile", "-purpose", "sslclient", str(certificate))
     assert found.returncode == 0, found.stderr
-    write_authority(tmp_path / "ca", [chain.root.certificate])
+    write_authorities(tmp_path / "ca", [chain.root.certificate])
     found = openssl("verify", "-CApath", str(tmp_path / "ca"), "-no-CAfile", "-purpose", "sslclient", str(certificate))
     assert found.returncode != 0
 
 
 def test_names_are_those_that_openssl_rehash_gives(chain: Chain, tmp_path: Path) -> None:
-    write_authority(tmp_path, [chain.root.certificate, chain.issuing.certificate])
+    write_authorities(tmp_path, [chain.root.certificate, chain.issuing.certificate])
     for index, certificate in enumerate((chain.root.certificate, chain.issuing.certificate)):
         (tmp_path / "by-openssl").mkdir(exist_ok=True)
         (tmp_path / "by-openssl" / f"{index}.pem").write_bytes(certificates_pem([certificate]))
@@ -62,7 +62,7 @@ def test_files_are_readable_by_radiusd_and_other_files_stay(chain: Chain, tmp_pa
     (tmp_path / "12345678.r0").write_text("a CRL, kept")
     (tmp_path / ".authority-cut-off").write_text("of a writer that was killed")
     (tmp_path / "ffffffff.0").write_text("stale")
-    write_authority(tmp_path, [chain.root.certificate, chain.root.certificate])
+    write_authorities(tmp_path, [chain.root.certificate, chain.root.certificate])
     name = f"{subject_hash(chain.root.certificate)}.0"
     assert {path.name for path in tmp_path.iterdir()} == {"README", "12345678.r0", name}
     assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o644
@@ -70,9 +70,9 @@ def test_files_are_readable_by_radiusd_and_other_files_stay(chain: Chain, tmp_pa
 
 def test_nothing_changed_writes_nothing(chain: Chain, tmp_path: Path) -> None:
     authorities = [chain.root.certificate, chain.issuing.certificate]
-    write_authority(tmp_path, authorities)
+    write_authorities(tmp_path, authorities)
     before = {path.name: os.stat(path).st_ino for path in tmp_path.iterdir()}
-    write_authority(tmp_path, reversed(authorities))
+    write_authorities(tmp_path, reversed(authorities))
     assert {path.name: os.stat(path).st_ino for path in tmp_path.iterdir()} == before
 
 
@@ -81,10 +81,10 @@ def test_renewed_authority_comes_behind_the_one_that_a_running_server_has_read(
 ) -> None:
     old, new = same_name[:2]
     name_hash = subject_hash(old)
-    write_authority(tmp_path, [old])
-    write_authority(tmp_path, [new, old])
+    write_authorities(tmp_path, [old])
+    write_authorities(tmp_path, [new, old])
     assert _content(tmp_path) == {f"{name_hash}.0": certificates_pem([old]), f"{name_hash}.1": certificates_pem([new])}
-    write_authority(tmp_path, [new])
+    write_authorities(tmp_path, [new])
     assert _content(tmp_path) == {f"{name_hash}.0": certificates_pem([new])}
 
 
@@ -95,7 +95,7 @@ def test_any_sequence_of_sets_leaves_exactly_the_last_without_gaps(
 ) -> None:
     directory = tmp_path_factory.mktemp("hashdir")
     for step in steps:
-        write_authority(directory, [same_name[index] for index in step])
+        write_authorities(directory, [same_name[index] for index in step])
     content = _content(directory)
     assert sorted(content.values()) == sorted(certificates_pem([same_name[index]]) for index in set(steps[-1]))
     assert set(content) == {f"{subject_hash(same_name[0])}.{number}" for number in range(len(content))}

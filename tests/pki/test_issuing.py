@@ -11,9 +11,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pki.bundles import certificates_pem
 from pki.errors import IssuerNotAllowed, KeyNotAllowed, NameNotAllowed, PkiError, ValidityNotAllowed
-from pki.issuing import Issuer, issue, issue_root, key_identifier
+from pki.issuance import Issuer, issue, issue_root, key_identifier
 from pki.keys import KeyKind, generate_key
-from pki.names import San, sans_of, subject_name
+from pki.names import San, read_sans, subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial, serial_bytes
 from tests.pki.conftest import Chain
@@ -47,7 +47,7 @@ def test_issued_chain_verifies_for_its_purpose_alone(
     good = verify(good_for, *files)
     assert good.returncode == 0, good.stderr
     assert b"unsuitable certificate purpose" in verify(bad_for, *files).stderr
-    assert sans_of(certificate) == tuple(sans)
+    assert read_sans(certificate) == tuple(sans)
 
 
 @pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from pki.crl import make_crl
-from pki.issuing import Issuer, issue
+from pki.crl import build_crl
+from pki.issuance import Issuer, issue
 from pki.keys import generate_key
 from pki.names import San, SanKind, subject_name
-from pki.ocsp import Status, read_request
+from pki.ocsp import CertificateStatus, read_request
 from pki.profiles import PROFILES
-from pki.revocation import REASONS, Revoked
+from pki.revocation import REVOCATION_REASONS, Revocation
 from pki.serials import random_serial, serial_bytes
 from tests.pki.conftest import Chain
 from tests.pki.published import HOUR, LOCATIONS, make_signer, question
@@ -67,19 +67,24 @@ def test_root_is_without_fault(chain: Chain, tmp_path: Path) -> None:
     require_clean("lint_pkix_cert", chain.root.certificate.public_bytes(Encoding.DER), tmp_path)
 
 
-@pytest.mark.parametrize("reasons", [[], list(REASONS)])
+@pytest.mark.parametrize("reasons", [[], list(REVOCATION_REASONS)])
 @pytest.mark.parametrize("which", ["root", "issuing"])
 def test_list_is_without_fault(chain: Chain, tmp_path: Path, which: str, reasons: list[str]) -> None:
     issuer: Issuer = getattr(chain, which)
-    revoked = [(serial_bytes(random_serial()), Revoked(chain.now, reason)) for reason in reasons]
-    crl = make_crl(issuer, revoked, number=300, this_update=chain.now, next_update=chain.now + 100 * HOUR)
+    revoked = [(serial_bytes(random_serial()), Revocation(chain.now, reason)) for reason in reasons]
+    crl = build_crl(issuer, revoked, number=300, this_update=chain.now, next_update=chain.now + 100 * HOUR)
     require_clean("lint_crl", crl, tmp_path, "--type", "CRL", "--profile", "PKIX")
 
 
 def test_answers_are_without_fault(chain: Chain, tmp_path: Path) -> None:
     signer = make_signer(chain)
     certificate = chain.issue("eap-client-device", "laptop 1")
-    statuses: list[Status] = ["good", "unknown", Revoked(chain.now, "keyCompromise"), Revoked(chain.now, "unspecified")]
+    statuses: list[CertificateStatus] = [
+        "good",
+        "unknown",
+        Revocation(chain.now, "keyCompromise"),
+        Revocation(chain.now, "unspecified"),
+    ]
     for status, nonce in zip(statuses, [None, b"n" * 32] * 2, strict=True):
         request = read_request(question(chain, certificate, nonce))
         answer = signer.answer(request, [status], this_update=chain.now, next_update=chain.now + HOUR)

@@ -5,9 +5,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from pki.errors import NameNotAllowed, RequestNotAllowed
-from pki.names import UPN_OID, San, clean_text, common_name_of, parse_san, sans_of, subject_name
-from pki.openssl_names import one_line
-from pki.requests import read_signing_request
+from pki.names import UPN_OID, San, clean_text, parse_san, read_common_name, read_sans, subject_name
+from pki.openssl_names import format_one_line
+from pki.signing_requests import read_signing_request
 from tests.pki.conftest import Chain
 from tests.pki.openssl import answer
 
@@ -35,7 +35,7 @@ from tests.pki.openssl import answer
 )
 def test_common_name_of_printable_text_alone_is_allowed(value: str, allowed: bool) -> None:
     if allowed:
-        assert common_name_of(subject_name(value)) == value
+        assert read_common_name(subject_name(value)) == value
     else:
         with pytest.raises(NameNotAllowed):
             subject_name(value)
@@ -47,7 +47,7 @@ def test_text_comes_out_composed() -> None:
 
 def test_subject_goes_from_the_general_to_the_particular() -> None:
     name = subject_name("Alpha Issuing CA", organisation="Alpha", serial_number="alpha-3f2a91bc")
-    assert one_line(name) == "/O=Alpha/serialNumber=alpha-3f2a91bc/CN=Alpha Issuing CA"
+    assert format_one_line(name) == "/O=Alpha/serialNumber=alpha-3f2a91bc/CN=Alpha Issuing CA"
     with pytest.raises(NameNotAllowed, match="PrintableString"):
         subject_name("x", serial_number="a_b")
 
@@ -100,7 +100,7 @@ def test_bad_alternative_name_is_refused(text: str) -> None:
 def test_openssl_reads_the_alternative_names(chain: Chain) -> None:
     sans = (San("email", "eve@alpha.example"), San("upn", "eve@älpha.example"), San("uri", "urn:x:1"))
     certificate = chain.issue("eap-client-user", "eve", *sans)
-    assert sans_of(certificate) == sans
+    assert read_sans(certificate) == sans
     shown = answer("x509", "-noout", "-ext", "subjectAltName", data=certificate.public_bytes(Encoding.PEM))
     assert "email:eve@alpha.example" in shown
     assert "URI:urn:x:1" in shown

@@ -14,17 +14,17 @@ from pki import der
 from pki.errors import OcspRequestMalformed
 from pki.keys import KeyKind, generate_key
 from pki.ocsp import (
-    CERTIFICATES_MOST,
-    REQUEST_BYTES_MOST,
+    MAX_CERTIFICATES,
+    MAX_REQUEST_BYTES,
+    CertificateStatus,
     IssuerHashes,
+    OcspRefusal,
     OcspRequest,
     OcspSigner,
-    Refusal,
-    Status,
+    encode_refusal,
     read_request,
-    refusal,
 )
-from pki.revocation import Revoked
+from pki.revocation import Revocation
 from tests.effort import examples
 from tests.pki.conftest import Chain
 from tests.pki.openssl import answer, openssl
@@ -44,9 +44,9 @@ def signer(chain: Chain) -> OcspSigner:
 
 
 def _single(request: bytes) -> bytes:
-    outer = next(der.children(request)).content
-    tbs = next(der.children(outer)).content
-    return next(der.children(tbs)).content
+    outer = next(der.iter_children(request)).content
+    tbs = next(der.iter_children(outer)).content
+    return next(der.iter_children(tbs)).content
 
 
 def _assembled(
@@ -89,8 +89,10 @@ def test_request_of_openssl_with_a_name_and_a_signature_is_read(
 @pytest.mark.parametrize("value", [0, -1, -(1 << 80), 1, 127, 128, 1 << 159])
 def test_every_serial_is_echoed_as_it_was_asked_about(chain: Chain, signer: OcspSigner, value: int) -> None:
     octets = value.to_bytes((value.bit_length() // 8) + 1, signed=True)
-    fields = list(der.children(next(der.children(_single(question(chain, chain.issuing.certificate)))).content))
-    parts = list(der.children(fields[0].content))
+    fields = list(
+        der.iter_children(next(der.iter_children(_single(question(chain, chain.issuing.certificate)))).content)
+    )
+    parts = list(der.iter_children(fields[0].content))
     certid = der.sequence(*(part.encoded for part in parts[:3]), der.encode(der.INTEGER, octets))
     request = read_request(_assembled(der.sequence(certid)))
     assert request.certificates[0].serial == (octets.lstrip(b"\0") if value > 0 else b"")
@@ -114,8 +116,8 @@ def test_algorithm_without_parameters_is_echoed_without(chain: Chain, certificat
     algorithm = der.object_identifier("2.16.840.1.101.3.4.2.1")
     bare, full = der.sequence(algorithm), der.sequence(algorithm, b"\x05\x00")
     single = _single(data)
-    certid = next(der.children(next(der.children(single)).content)).content
-    rest = b"".join(part.encoded for part in list(der.children(certid))[1:])
+    certid = next(der.iter_children(next(der.iter_children(single)).content)).content
+    rest = b"".join(part.encoded for part in list(der.iter_children(certid))[1:])
     for form in (bare, full):
         encoded = der.sequence(form, rest)
         (asked,) = read_request(_assembled(der.sequence(encoded))).certificates
@@ -174,12 +176,12 @@ def test_what_goes_beyond_the_bounds_is_malformed(
 
 def test_counts_and_sizes_are_bounded(chain: Chain, certificate: x509.Certificate) -> None:
     single = _single(question(chain, certificate))
-    assert len(read_request(_assembled(single * CERTIFICATES_MOST)).certificates) == CERTIFICATES_MOST
-    for singles in (b"", single * (CERTIFICATES_MOST + 1)):
+    assert len(read_request(_assembled(single * MAX_CERTIFICATES)).certificates) == MAX_CERTIFICATES
+    for singles in (b"", single * (MAX_CERTIFICATES + 1)):
         with pytest.raises(OcspRequestMalformed):
             read_request(_assembled(singles))
     with pytest.raises(OcspRequestMalformed, match="at most"):
-        read_request(bytes(REQUEST_BYTES_MOST + 1))
+        read_request(bytes(MAX_REQUEST_BYTES + 1))
 
 
 def _is_read(data: bytes) -> OcspRequest | None:
@@ -220,7 +222,7 @@ def test_mutated_request_is_read_or_malformed_and_what_is_answered_is_der(
             return
     request = _is_read(bytes(octets))
     if request is not None:
-        statuses: list[Status] = ["unknown"] * len(request.certificates)
+        statuses: list[CertificateStatus] = ["unknown"] * len(request.certificates)
         made = signer.answer(request, statuses, this_update=chain.now, next_update=chain.now + HOUR)
         theirs = load_der_ocsp_response(made)
         assert len(list(theirs.responses)) == len(statuses)
@@ -232,7 +234,7 @@ def test_openssl_verifies_the_answer_of_every_kind_of_key(
 ) -> None:
     root, issuing, file = chain.write(tmp_path, certificate)
     request = read_request(question(chain, certificate, b"n" * 20))
-    status = Revoked(chain.now, "affiliationChanged")
+    status = Revocation(chain.now, "affiliationChanged")
     made = make_signer(chain, kind).answer(request, [status], this_update=chain.now, next_update=chain.now + HOUR)
     (tmp_path / "answer").write_bytes(made)
     trust = ["-CAfile", str(root), "-verify_other", str(issuing)]
@@ -244,8 +246,8 @@ def test_openssl_verifies_the_answer_of_every_kind_of_key(
 
 
 @pytest.mark.parametrize("reason", ["malformedRequest", "internalError", "tryLater", "unauthorized"])
-def test_refusal_is_read_as_what_it_is(reason: Refusal) -> None:
-    name = load_der_ocsp_response(refusal(reason)).response_status.name
+def test_refusal_is_read_as_what_it_is(reason: OcspRefusal) -> None:
+    name = load_der_ocsp_response(encode_refusal(reason)).response_status.name
     assert name.replace("_", "").lower() == reason.lower()
     assert name != OCSPResponseStatus.SUCCESSFUL.name
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pki import der
 from pki.errors import DerDamaged
-from pki.openssl_names import SHORT_NAMES, name_hash, one_line
+from pki.openssl_names import SHORT_NAMES, compute_name_hash, format_one_line
 from tests.effort import examples
 from tests.pki import raw
 from tests.pki.openssl import answer, openssl
@@ -71,7 +71,7 @@ def _hash_and_line(name: bytes) -> tuple[str, str]:
 @given(_NAMES)
 @settings(max_examples=examples(100), deadline=None)
 def test_any_name_hashes_and_reads_as_openssl_does(name: bytes) -> None:
-    assert (name_hash(name), one_line(name)) == _hash_and_line(name)
+    assert (compute_name_hash(name), format_one_line(name)) == _hash_and_line(name)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_name_of_the_library_reads_as_openssl_does(value: str, shown: str) -> No
     name = x509.Name(
         [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Alpha"), x509.NameAttribute(NameOID.COMMON_NAME, value)]
     )
-    assert one_line(name) == f"/O=Alpha/CN={shown}"
-    assert (name_hash(name), one_line(name)) == _hash_and_line(name.public_bytes())
+    assert format_one_line(name) == f"/O=Alpha/CN={shown}"
+    assert (compute_name_hash(name), format_one_line(name)) == _hash_and_line(name.public_bytes())
 
 
 def test_names_that_differ_in_case_and_blanks_share_a_hash_and_others_do_not() -> None:
     def hash_of(value: str, tag: int = der.UTF8_STRING) -> str:
-        return name_hash(raw.name([(raw.COMMON_NAME, tag, value.encode(_CODECS[tag]))]))
+        return compute_name_hash(raw.name([(raw.COMMON_NAME, tag, value.encode(_CODECS[tag]))]))
 
     assert hash_of("Alpha  Root") == hash_of(" alpha ROOT\t") == hash_of("alpha root", der.BMP_STRING)
     assert hash_of("Alpha Root") != hash_of("AlphaRoot")
@@ -118,7 +118,7 @@ def test_string_that_openssl_refuses_is_refused_here_too(tag: int, content: byte
     name = raw.name([(raw.COMMON_NAME, tag, content)])
     assert openssl("x509", "-inform", "DER", "-noout", "-hash", data=raw.certificate(name)).returncode != 0
     with pytest.raises(DerDamaged):
-        name_hash(name)
+        compute_name_hash(name)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_string_that_openssl_refuses_is_refused_here_too(tag: int, content: byte
 )
 def test_damaged_name_is_refused(damaged: bytes) -> None:
     with pytest.raises(DerDamaged):
-        one_line(damaged)
+        format_one_line(damaged)
 
 
 def test_every_attribute_type_of_x520_has_openssls_short_name() -> None:

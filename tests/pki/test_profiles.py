@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from pki.errors import ProfileErrors
-from pki.profiles import BUILT_IN, PROFILES, adjust, parse_profiles
+from pki.profiles import BUILT_IN_PROFILES, PROFILES, adjust_profile, parse_profiles
 
 
 def test_built_in_profiles_are_those_of_the_product() -> None:
@@ -28,12 +28,13 @@ def test_every_mistake_is_reported_at_once_with_its_place() -> None:
     with pytest.raises(ProfileErrors) as caught:
         parse_profiles(
             {
-                "one": dict(BUILT_IN["eap-client-user"]) | {"key": "rsa-512", "validity_days": 0, "colour": "red"},
+                "one": dict(BUILT_IN_PROFILES["eap-client-user"])
+                | {"key": "rsa-512", "validity_days": 0, "colour": "red"},
                 "two": {"validity_days": "365", "key_usage": ["key-cert-sign", "juggling"], "path_length": 1},
-                "three": dict(BUILT_IN["issuing"]) | {"path_length": 9, "key_usage": ["crl-sign"]},
-                "four": dict(BUILT_IN["eap-server"]) | {"required_names": ["email"], "authority": 1},
-                "six": dict(BUILT_IN["eap-client-user"]) | {"ocsp_no_check": True},
-                "seven": dict(BUILT_IN["eap-client-user"]) | {"validity_days_most": 10, "keys": ["dsa"]},
+                "three": dict(BUILT_IN_PROFILES["issuing"]) | {"path_length": 9, "key_usage": ["crl-sign"]},
+                "four": dict(BUILT_IN_PROFILES["eap-server"]) | {"required_names": ["email"], "authority": 1},
+                "six": dict(BUILT_IN_PROFILES["eap-client-user"]) | {"ocsp_no_check": True},
+                "seven": dict(BUILT_IN_PROFILES["eap-client-user"]) | {"validity_days_most": 10, "keys": ["dsa"]},
                 "five": {"key_usage": ["digital-signature"], "extended_key_usage": ["client-auth"]},
             }
         )
@@ -60,17 +61,17 @@ def test_every_mistake_is_reported_at_once_with_its_place() -> None:
 
 
 def test_tenants_choice_is_taken_within_the_profiles_limits() -> None:
-    chosen = adjust(PROFILES["eap-client-device"], {"validity_days": 90, "key": "rsa-2048"})
+    chosen = adjust_profile(PROFILES["eap-client-device"], {"validity_days": 90, "key": "rsa-2048"})
     assert (chosen.validity, chosen.key) == (timedelta(days=90), "rsa-2048")
-    assert adjust(chosen, {}) == chosen
+    assert adjust_profile(chosen, {}) == chosen
     # Apple's limit is 825 days, and a certificate is backdated.
-    assert adjust(PROFILES["eap-server"], {"validity_days": 824}).validity.days == 824
+    assert adjust_profile(PROFILES["eap-server"], {"validity_days": 824}).validity.days == 824
     with pytest.raises(ProfileErrors) as caught:
-        adjust(PROFILES["eap-server"], {"validity_days": 825, "key": "dsa", "authority": True})
+        adjust_profile(PROFILES["eap-server"], {"validity_days": 825, "key": "dsa", "authority": True})
     assert [mistake.partition(":")[0] for mistake in caught.value.mistakes] == [
         "eap-server.validity_days",
         "eap-server.key",
         "eap-server.authority",
     ]
     with pytest.raises(ProfileErrors, match="must be one of rsa-2048, rsa-3072"):
-        adjust(PROFILES["scep-ra"], {"key": "ecdsa-p256"})
+        adjust_profile(PROFILES["scep-ra"], {"key": "ecdsa-p256"})

@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from nac.clock import utc_now
 from pki.bundles import certificates_pem
 from pki.errors import TokenRefused, TokenUnavailable
-from pki.issuing import Issuer, issue, issue_root
-from pki.keys import generate_key, same_public_key
+from pki.issuance import Issuer, issue, issue_root
+from pki.keys import generate_key, is_same_public_key
 from pki.names import subject_name
+from pki.pkcs11_tokens import Pkcs11Token
 from pki.profiles import PROFILES
 from pki.serials import random_serial
-from pki.tokens import Token
 from tests.pki.openssl import verify
 from tests.pki.softhsm import MODULE, SoftHsm, make_softhsm
 
@@ -109,7 +109,7 @@ def test_session_that_lost_sight_of_a_key_is_not_kept(hsm: SoftHsm, tmp_path: Pa
         token.key(b"k")
     hsm.store.rmdir()
     away.rename(hsm.store)
-    assert same_public_key(token.key(b"k").public_key(), public)
+    assert is_same_public_key(token.key(b"k").public_key(), public)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -120,10 +120,10 @@ def test_module_that_is_out_of_order_for_a_while_is_unavailable(hsm: SoftHsm) ->
     with pytest.raises(TokenUnavailable, match="The token 'admit test' does not work"):
         hsm.token().key(b"k")
     hsm.configuration.write_text(configuration)
-    assert same_public_key(token.key(b"k").public_key(), public)
+    assert is_same_public_key(token.key(b"k").public_key(), public)
 
 
-def _sign(token: Token, answers: "multiprocessing.Queue[bytes]") -> None:
+def _sign(token: Pkcs11Token, answers: "multiprocessing.Queue[bytes]") -> None:
     answers.put(token.key(b"k").sign(b"data", ec.ECDSA(hashes.SHA256())))
 
 

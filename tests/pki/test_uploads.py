@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from nac.clock import utc_now
 from pki import uploads
 from pki.errors import UploadNotReadable
-from pki.uploads import has_signed, is_root, made_key_identifier, mistakes_of, read_certificates
+from pki.uploads import compute_key_identifier, has_signed, is_root, list_mistakes, read_certificates
 from tests.certificates.uploads import authority, pem
 from tests.effort import examples
 
@@ -37,8 +37,8 @@ def test_text_around_certificates_is_no_matter():
 
 def test_file_beyond_the_bounds_is_refused(monkeypatch):
     with pytest.raises(UploadNotReadable, match="at most 262144"):
-        read_certificates(b"x" * (uploads.FILE_BYTES_MOST + 1))
-    monkeypatch.setattr(uploads, "CERTIFICATES_MOST", 1)
+        read_certificates(b"x" * (uploads.MAX_FILE_BYTES + 1))
+    monkeypatch.setattr(uploads, "MAX_CERTIFICATES", 1)
     with pytest.raises(UploadNotReadable, match="2 certificates"):
         read_certificates(GOOD["PEM"])
 
@@ -74,6 +74,6 @@ def look_at(octets):
     except UploadNotReadable:
         return
     for certificate in found:
-        assert all(message.endswith(".") for message in mistakes_of(certificate, now=NOW))
+        assert all(message.endswith(".") for message in list_mistakes(certificate, now=NOW))
         assert isinstance(is_root(certificate), bool)
-        assert len(made_key_identifier(certificate)) == 20
+        assert len(compute_key_identifier(certificate)) == 20

@@ -6,11 +6,11 @@ import pytest
 
 from nac.identities import service as identities
 from nac.nases import service as nases
-from nac.outbound.reach import USUAL
+from nac.outbound.reach import DEFAULT_REACH
 from nac.policies import service as policies
 from nac.policies.service import InvalidPolicy
 from nac.sites import service as sites
-from nac.templates.parts import put_parts
+from nac.templates.parts import apply_parts
 from tests.engine.builders import compare, policy_of, rule
 from tests.factories.tenancy import seal
 
@@ -28,10 +28,10 @@ def add(do) -> Callable[[str, str], None]:
     def add(attribute: str, name: str) -> None:
         if attribute == "nas.name":
             site = do(sites.require_by_slug, acting=False, slug="main")
-            do(nases.add_nas, site_id=site.id, name=name, identifier=name, seal=seal)
+            do(nases.create_nas, site_id=site.id, name=name, identifier=name, seal=seal)
         else:
-            given = {"kind": "ldap", "settings": _LDAP, "secret": None, "seal": seal, "reach": USUAL}
-            do(identities.add_source, name=name, **given)
+            given = {"kind": "ldap", "settings": _LDAP, "secret": None, "seal": seal, "reach": DEFAULT_REACH}
+            do(identities.create_source, name=name, **given)
 
     return add
 
@@ -40,9 +40,9 @@ def add(do) -> Callable[[str, str], None]:
 def remove(do) -> Callable[[str, str], None]:
     def remove(attribute: str, name: str) -> None:
         if attribute == "nas.name":
-            do(nases.remove_nas, reference=name)
+            do(nases.delete_nas, reference=name)
         else:
-            do(identities.remove_source, name=name)
+            do(identities.delete_source, name=name)
 
     return remove
 
@@ -87,7 +87,7 @@ def test_what_has_gone_since_is_neither_published_nor_rolled_back_to(
             do(ask, slug="main")
     assert do(policies.require_by_slug, acting=False, slug="main").published_version == 2
     # What such a policy decides can be looked at all the same.
-    assert not do(policies.try_tests, acting=False, document=naming(attribute, "core"))
+    assert not do(policies.run_document_tests, acting=False, document=naming(attribute, "core"))
     add(attribute, "core")
     do(policies.roll_back_policy, slug="main", number=1)
 
@@ -96,5 +96,5 @@ def test_what_has_gone_since_is_neither_published_nor_rolled_back_to(
 def test_policy_of_a_template_may_name_what_a_tenant_has_not(do, attribute: str, what: str, command: str):
     """It is the same for all that follow the template."""
     for number, document in enumerate((naming(attribute, "core"), policy_of(), naming(attribute, "core")), 1):
-        do(put_parts, wanted={"policy:office": document}, names={})
+        do(apply_parts, wanted={"policy:office": document}, names={})
         assert do(policies.require_by_slug, acting=False, slug="office").published_version == number

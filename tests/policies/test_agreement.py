@@ -15,7 +15,7 @@ from nac.engine import PolicyErrors, compile_policy, decide, read_request
 from nac.groups import ENDPOINT_GROUPS
 from nac.models import AuthLog
 from nac.policies import service as policies
-from nac.policies.replaying import replay_policy
+from nac.policies.replays import replay_policy
 from nac.policies.simulation import simulate
 from tests.effort import examples
 from tests.engine.builders import DENY, policy_of, rule
@@ -76,7 +76,7 @@ def test_tests_simulation_and_replay_decide_as_the_engine_does(
     ]
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         tenant_of = {"session": session, "tenant_id": tenant.id}
-        for result in policies.try_tests(**tenant_of, document=document | {"tests": tests}):
+        for result in policies.run_document_tests(**tenant_of, document=document | {"tests": tests}):
             assert result.passed, str(result)
         for request, decision in zip(asked, expected, strict=True):
             found = simulate(**tenant_of, request=request, document=document, at=at, fill=False).decision

@@ -9,9 +9,9 @@ from nac.db import TenantScope, session_scope
 from nac.errors import Conflict, InvalidInput
 from nac.models import AuditEntry, Site
 from nac.nases import service as nases
-from nac.policies import gate
+from nac.policies import publish_gate
 from nac.policies import service as policies
-from nac.policies.fitting import note_of_vendor, notes, vendors_of
+from nac.policies.nas_support import list_vendor_limits, list_vendor_names, unknown_vendor_note
 from nac.policies.service import InvalidPolicy
 from nac.sites import service as sites
 from tests.factories.tenancy import ACTOR, seal
@@ -36,7 +36,7 @@ def main(do):
 
 def add_nas(do, name, vendor, site="main"):
     found = do(sites.require_by_slug, acting=False, slug=site)
-    return do(nases.add_nas, site_id=found.id, name=name, vendor=vendor, identifier=name, seal=seal)
+    return do(nases.create_nas, site_id=found.id, name=name, vendor=vendor, identifier=name, seal=seal)
 
 
 def publish(do, *rules, **more):
@@ -80,7 +80,7 @@ def test_what_was_in_force_before_the_nas_came_is_not_rolled_back_to(do, main):
 
 def test_rule_that_cannot_match_at_the_nas_asks_nothing_of_it(do, main):
     add_nas(do, "ap", "unifi")
-    do(sites.add_site, slug="branch")
+    do(sites.create_site, slug="branch")
     add_nas(do, "core", "Cisco Systems", "branch")
     publish(do, acl_rule(nas__vendor="cisco"), acl_rule("s", nas__name="core"))
     with pytest.raises(InvalidPolicy):
@@ -88,7 +88,7 @@ def test_rule_that_cannot_match_at_the_nas_asks_nothing_of_it(do, main):
 
 
 def test_nas_at_a_site_of_another_policy_does_not_matter(do, main):
-    do(sites.add_site, slug="branch")
+    do(sites.create_site, slug="branch")
     add_nas(do, "ap", "unifi", "branch")
     publish(do, acl_rule())
     with pytest.raises(InvalidPolicy, match="ap at site branch"):
@@ -104,11 +104,11 @@ def test_draft_is_saved_whatever_the_nases_can_do(do, main):
 def test_what_vendors_cannot_do_is_noted_for_whoever_writes_the_policy(do, main):
     document = {"rules": [acl_rule()], "fallback": {"verdict": "permit", "vlan": "20"}}
     compiled = do(policies.check_document, acting=False, document=document)
-    found = notes(compiled)
+    found = list_vendor_limits(compiled)
     assert {note.place for note in found} == {"rules[0].then.acl"}
     assert {note.message.partition(":")[0] for note in found} >= {"UniFi", "Aruba", "MikroTik", "Extreme Networks"}
     assert not any("Cisco switches" in note.message for note in found)
-    assert notes(do(policies.check_document, acting=False, document=good())) == []
+    assert list_vendor_limits(do(policies.check_document, acting=False, document=good())) == []
 
 
 def test_notes_for_a_tenant_are_of_the_vendors_that_it_has(do, main, policy_command):
@@ -117,7 +117,12 @@ def test_notes_for_a_tenant_are_of_the_vendors_that_it_has(do, main, policy_comm
     assert "UniFi" in told
     assert "MikroTik" not in told
     assert "more of vendors that no NAS of the tenant has" in told
-    assert notes(do(policies.check_document, acting=False, document={"rules": [acl_rule()]}), vendors_of([])) == []
+    assert (
+        list_vendor_limits(
+            do(policies.check_document, acting=False, document={"rules": [acl_rule()]}), list_vendor_names([])
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,24 +141,24 @@ def test_nas_added_later_is_told_what_it_cannot_do(do, main, app_engine, tenant)
     nas = add_nas(do, "ap", "unifi")
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         site = sites.require_by_slug(session, tenant_id=tenant.id, slug="main")
-        (mistake,) = policies.misfits_at_site(session, site=site, nas=nas)
+        (mistake,) = policies.find_unsupported_at_site(session, site=site, nas=nas)
     assert mistake.place == "rules[0].then.acl"
 
 
 @pytest.mark.parametrize(("vendor", "noted"), [("", False), ("Cisco Systems", False), ("acme", True)])
 def test_vendor_that_nobody_knows_is_noted(vendor, noted):
-    assert bool(note_of_vendor(vendor)) is noted
+    assert bool(unknown_vendor_note(vendor)) is noted
 
 
 FALLBACK = {"verdict": "permit", "vlan": "99"}
 
 
 def test_site_is_set_and_what_changed_is_audited(do, tenant, app_engine):
-    site = do(sites.set_site, slug="main", monitor=True, fallback=FALLBACK, time_zone="Europe/Berlin")
+    site = do(sites.update_site, slug="main", monitor=True, fallback=FALLBACK, time_zone="Europe/Berlin")
     assert (site.monitor, site.fallback, site.time_zone) == (True, FALLBACK, "Europe/Berlin")
-    site = do(sites.set_site, slug="main", monitor=False)
+    site = do(sites.update_site, slug="main", monitor=False)
     assert (site.monitor, site.fallback, site.time_zone) == (False, FALLBACK, "Europe/Berlin")
-    do(sites.set_site, slug="main", fallback=None)
+    do(sites.update_site, slug="main", fallback=None)
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         # Not jsonb's null: the cell asks whether there is one.
         assert session.scalars(select(Site.slug).where(Site.fallback.is_(None))).all() == ["main"]
@@ -182,7 +187,7 @@ def test_site_is_set_and_what_changed_is_audited(do, tenant, app_engine):
 )
 def test_fallback_with_mistakes_is_refused_and_nothing_of_the_change_is_stored(do, fallback, places):
     with pytest.raises(InvalidPolicy) as caught:
-        do(sites.set_site, slug="main", monitor=True, fallback=fallback)
+        do(sites.update_site, slug="main", monitor=True, fallback=fallback)
     assert {mistake.place for mistake in caught.value.mistakes} == places
     site = do(sites.require_by_slug, acting=False, slug="main")
     assert (site.monitor, site.fallback) == (False, None)
@@ -191,36 +196,36 @@ def test_fallback_with_mistakes_is_refused_and_nothing_of_the_change_is_stored(d
 def test_fallback_that_a_nas_at_the_site_cannot_carry_out_is_refused(do, main):
     add_nas(do, "ap", "unifi")
     with pytest.raises(InvalidPolicy) as caught:
-        do(sites.set_site, slug="main", fallback={"verdict": "permit", "role": "guests"})
+        do(sites.update_site, slug="main", fallback={"verdict": "permit", "role": "guests"})
     assert [mistake.place for mistake in caught.value.mistakes] == ["site.fallback.role"]
 
 
 def test_fallback_of_a_site_is_changed_whatever_nases_cannot_do_of_its_policy(do, main):
     publish(do, acl_rule())
     add_nas(do, "ap", "unifi")
-    assert do(sites.set_site, slug="main", fallback=FALLBACK).fallback == FALLBACK
+    assert do(sites.update_site, slug="main", fallback=FALLBACK).fallback == FALLBACK
     with pytest.raises(InvalidPolicy) as caught:
-        do(sites.set_site, slug="main", fallback=FALLBACK | {"role": "x"})
+        do(sites.update_site, slug="main", fallback=FALLBACK | {"role": "x"})
     assert [mistake.place for mistake in caught.value.mistakes] == ["site.fallback.role"]
 
 
 def test_unknown_time_zone_is_refused(do):
     with pytest.raises(InvalidInput, match="time zone"):
-        do(sites.set_site, slug="main", time_zone="Mars/Base", monitor=True)
+        do(sites.update_site, slug="main", time_zone="Mars/Base", monitor=True)
     assert do(sites.require_by_slug, acting=False, slug="main").monitor is False
 
 
 def test_site_that_the_policy_is_assigned_to_while_it_is_published_is_looked_at(do, main, monkeypatch):
-    do(sites.add_site, slug="branch")
+    do(sites.create_site, slug="branch")
     add_nas(do, "ap-branch", "UniFi", site="branch")
     do(policies.save_draft, slug="main", document={"rules": [acl_rule()]})
-    ask = gate.require_acknowledged
+    ask = publish_gate.require_acknowledged
 
     def while_another_assigns(*given, **more):
         do(sites.assign_policy, slug="branch", policy_id=main.id)
         return ask(*given, **more)
 
-    monkeypatch.setattr(gate, "require_acknowledged", while_another_assigns)
+    monkeypatch.setattr(publish_gate, "require_acknowledged", while_another_assigns)
     with pytest.raises(InvalidPolicy):
         do(policies.publish_policy, slug="main")
     assert in_force(do) is None
@@ -228,7 +233,7 @@ def test_site_that_the_policy_is_assigned_to_while_it_is_published_is_looked_at(
 
 def test_policy_is_not_assigned_while_it_is_put_in_force(do, main, app_engine, tenant):
     """Else the site is given what was looked at before, and gets what was not."""
-    do(sites.add_site, slug="branch")
+    do(sites.create_site, slug="branch")
     add_nas(do, "ap-branch", "UniFi", site="branch")
     do(policies.save_draft, slug="main", document={"rules": [acl_rule()]})
     with ThreadPoolExecutor(1) as other:

@@ -5,9 +5,9 @@ from sqlalchemy import select
 
 from nac.errors import Conflict, InvalidInput
 from nac.models import AuditEntry
-from nac.policies import gate
+from nac.policies import publish_gate
 from nac.policies import service as policies
-from nac.policies.replaying import replay_policy
+from nac.policies.replays import replay_policy
 from nac.policies.service import UnacknowledgedDifferences
 from nac.tenants import service as tenants
 from tests.factories.tenancy import ACTOR
@@ -19,7 +19,7 @@ def gated(as_tenant, publish, record):
     """A tenant with a policy in force, a recorded request and a draft that answers it otherwise."""
     publish(good())
     record()
-    as_tenant(tenants.set_replay_days, actor=ACTOR, days=7)
+    as_tenant(tenants.update_replay_days, actor=ACTOR, days=7)
     as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=good("30"))
 
 
@@ -81,27 +81,27 @@ def test_draft_that_changes_nothing_needs_no_word(as_tenant, gated):
 
 
 def test_tenant_that_asks_for_none_publishes_as_ever(as_tenant, gated):
-    as_tenant(tenants.set_replay_days, actor=ACTOR, days=None)
+    as_tenant(tenants.update_replay_days, actor=ACTOR, days=None)
     version = as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
     assert (in_force(as_tenant), version.replayed) == (2, None)
 
 
 def test_going_back_needs_no_replay(as_tenant, gated):
-    as_tenant(tenants.set_replay_days, actor=ACTOR, days=None)
+    as_tenant(tenants.update_replay_days, actor=ACTOR, days=None)
     as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
-    as_tenant(tenants.set_replay_days, actor=ACTOR, days=7)
+    as_tenant(tenants.update_replay_days, actor=ACTOR, days=7)
     assert as_tenant(policies.roll_back_policy, actor=ACTOR, slug="main", number=1).number == 3
 
 
 def test_draft_that_was_saved_during_the_replay_is_not_published(as_tenant, gated, monkeypatch, app_engine, tenant):
-    replay = gate.replay_policy
+    replay = publish_gate.replay_policy
 
     def while_another_saves(session, **arguments):
         found = replay(session, **arguments)
         as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=good("31"))
         return found
 
-    monkeypatch.setattr(gate, "replay_policy", while_another_saves)
+    monkeypatch.setattr(publish_gate, "replay_policy", while_another_saves)
     policy = as_tenant(policies.require_by_slug, slug="main")
     digest = as_tenant(replay_policy, document=good("30"), policy_id=policy.id, days=7).digest
     with pytest.raises(Conflict, match="Somebody else changed this policy meanwhile"):
@@ -112,4 +112,4 @@ def test_draft_that_was_saved_during_the_replay_is_not_published(as_tenant, gate
 @pytest.mark.parametrize("days", [0, -1, 91])
 def test_days_out_of_bounds_are_refused(as_tenant, days):
     with pytest.raises(InvalidInput, match="cannot be replayed"):
-        as_tenant(tenants.set_replay_days, actor=ACTOR, days=days)
+        as_tenant(tenants.update_replay_days, actor=ACTOR, days=days)

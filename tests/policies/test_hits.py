@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from nac.models import PolicyHits
 from nac.policies import service as policies
-from nac.policies.hits import KEPT_DAYS, count_hits, prune_hits
+from nac.policies.hits import RETENTION_DAYS, count_hits, prune_hits
 from nac.policies.service import PolicyVersionNotFound
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
@@ -69,11 +69,11 @@ def rows(owner_engine):
 
 def test_old_counts_go_but_the_last_hit_of_a_rule_in_force(as_tenant, publish, hit, owner_engine, worker_engine):
     policy = publish({"rules": [group_rule(), group_rule("printers", "21", "s") | {"when": PINNED["when"]}]})
-    for days_ago in (KEPT_DAYS, KEPT_DAYS + 1, KEPT_DAYS + 2):
+    for days_ago in (RETENTION_DAYS, RETENTION_DAYS + 1, RETENTION_DAYS + 2):
         hit(policy, days_ago=days_ago)
-    hit(policy, "s", days_ago=KEPT_DAYS + 200)
-    hit(policy, "s", days_ago=KEPT_DAYS + 300)
-    hit(policy, "gone", days_ago=KEPT_DAYS + 1, version=7)
+    hit(policy, "s", days_ago=RETENTION_DAYS + 200)
+    hit(policy, "s", days_ago=RETENTION_DAYS + 300)
+    hit(policy, "gone", days_ago=RETENTION_DAYS + 1, version=7)
     # Of r the two oldest, of s the oldest, and what no version in force counts.
     assert prune_hits(engine=worker_engine, today=TODAY) == 4
     assert prune_hits(engine=worker_engine, today=TODAY) == 0
@@ -84,5 +84,5 @@ def test_old_counts_go_but_the_last_hit_of_a_rule_in_force(as_tenant, publish, h
 def test_removed_policy_takes_its_counts_along(as_tenant, hit, owner_engine):
     policy = as_tenant(policies.create_policy, actor=ACTOR, slug="main")
     hit(policy)
-    as_tenant(policies.remove_policy, actor=ACTOR, slug="main")
+    as_tenant(policies.delete_policy, actor=ACTOR, slug="main")
     assert rows(owner_engine) == 0

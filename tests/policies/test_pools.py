@@ -4,10 +4,10 @@ import pytest
 
 from nac.errors import InUse
 from nac.policies import service as policies
-from nac.policies.checking import InvalidPolicy
-from nac.policies.replaying import replay_policy
+from nac.policies.document_checks import InvalidPolicy
+from nac.policies.replays import replay_policy
 from nac.policies.simulation import simulate, simulation_row
-from nac.pools.service import add_pool, remove_pool
+from nac.pools.service import create_pool, delete_pool
 from nac.sites import service as sites
 from tests.factories.tenancy import ACTOR
 from tests.policies.documents import good, group_rule
@@ -21,7 +21,7 @@ def giving(**pools):
 @pytest.fixture
 def pool(as_tenant):
     def pool(name="guests", ranges=("10.9.0.0/24",), **more):
-        return as_tenant(add_pool, actor=ACTOR, name=name, ranges=ranges, **more)
+        return as_tenant(create_pool, actor=ACTOR, name=name, ranges=ranges, **more)
 
     return pool
 
@@ -57,7 +57,7 @@ def test_pool_of_another_kind_is_a_mistake(as_tenant, pool):
 
 
 def test_pool_of_another_site_is_a_mistake_once_it_is_published(as_tenant, pool, publish):
-    as_tenant(sites.add_site, actor=ACTOR, slug="branch")
+    as_tenant(sites.create_site, actor=ACTOR, slug="branch")
     pool(site="branch")
     found = mistakes(publish, giving(ip_pool="guests"))
     assert found == [
@@ -69,20 +69,20 @@ def test_pool_of_another_site_is_a_mistake_once_it_is_published(as_tenant, pool,
 
 def test_fallback_of_a_site_names_pools_that_are_there(as_tenant, pool):
     fallback = {"verdict": "permit", "ip_pool": "guests"}
-    assert mistakes(as_tenant, sites.set_site, actor=ACTOR, slug="main", fallback=fallback)[0][0] == "ip_pool"
+    assert mistakes(as_tenant, sites.update_site, actor=ACTOR, slug="main", fallback=fallback)[0][0] == "ip_pool"
     pool()
-    as_tenant(sites.set_site, actor=ACTOR, slug="main", fallback=fallback)
+    as_tenant(sites.update_site, actor=ACTOR, slug="main", fallback=fallback)
     with pytest.raises(InUse, match="fallback of site 'main'"):
-        as_tenant(remove_pool, actor=ACTOR, name="guests")
+        as_tenant(delete_pool, actor=ACTOR, name="guests")
 
 
 def test_pool_that_a_policy_names_is_not_removed_unless_another_stands_in(as_tenant, pool, publish):
     pool(site="main")
     publish(giving(ip_pool="guests"))
     with pytest.raises(InUse, match="Policies name 'guests'"):
-        as_tenant(remove_pool, actor=ACTOR, name="guests", site="main")
+        as_tenant(delete_pool, actor=ACTOR, name="guests", site="main")
     pool("guests", ["10.8.0.0/24"])
-    assert as_tenant(remove_pool, actor=ACTOR, name="guests", site="main") is True
+    assert as_tenant(delete_pool, actor=ACTOR, name="guests", site="main") is True
 
 
 def test_simulation_tells_the_pool_and_no_address(as_tenant, pool, publish):

@@ -82,15 +82,15 @@ def test_other_things_of_that_name_hold_no_group(do, save, document):
 
 
 def test_group_of_users_and_site_stay_too(do, save):
-    do(sites.add_site, slug="berlin", name="Berlin")
+    do(sites.create_site, slug="berlin", name="Berlin")
     save("office", naming("user.group", "one_of", ["staff"]))
     save("guests", naming("site.name", "equals", "Berlin"))
     with pytest.raises(InUse, match=r"'staff': office version 1 \(draft\)"):
         do(USER_GROUPS.remove, name="staff")
     with pytest.raises(InUse, match=r"'Berlin': guests version 1 \(draft\)"):
-        do(sites.remove_site, slug="berlin")
-    do(sites.add_site, slug="berlin-2", name="Berlin")
-    do(sites.remove_site, slug="berlin")
+        do(sites.delete_site, slug="berlin")
+    do(sites.create_site, slug="berlin-2", name="Berlin")
+    do(sites.delete_site, slug="berlin")
 
 
 def test_policy_of_another_tenant_holds_nothing(do, app_engine, platform, tenant):

@@ -11,10 +11,10 @@ from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.decisions import recorded
 from nac.errors import InvalidInput, NotFound
-from nac.policies import comparing, replaying
-from nac.policies.checking import InvalidPolicy
-from nac.policies.comparing import OLDER_FORMAT
-from nac.policies.replaying import replay_policy
+from nac.policies import comparison, replays
+from nac.policies.comparison import OLDER_FORMAT
+from nac.policies.document_checks import InvalidPolicy
+from nac.policies.replays import replay_policy
 from nac.sites import service as sites
 from tests.factories.tenancy import ACTOR, make_site, make_tenant
 from tests.policies.documents import good, group_rule
@@ -170,14 +170,14 @@ def test_what_is_remembered_is_bounded_and_the_sums_stay_right(replay, record, m
     for number in range(10):
         record(request={"endpoint.group": ["printers", f"g{number}"]}, mac=f"0011223344{number:02}")
     whole = replay()
-    monkeypatch.setattr(comparing, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(comparison, "MAX_DISTINCT_REQUESTS", 2)
     small = replay()
     assert changes(small) == changes(whole)
     assert (small.total, small.differences[0].devices) == (10, 10)
 
 
 def test_only_so_many_groups_are_listed_and_all_are_counted(replay, record, monkeypatch):
-    monkeypatch.setattr(replaying, "MAX_LISTED", 2)
+    monkeypatch.setattr(replays, "MAX_LISTED_DIFFERENCES", 2)
     for vlan in ("1", "2", "3"):
         record(vlan=vlan)
     found = replay()
@@ -226,14 +226,14 @@ def test_monitor_mode_is_another_answer_for_it_admits_whom_the_rule_denies(repla
 def test_recorded_in_monitor_mode_is_compared_as_such(replay, record, as_tenant):
     record(monitored="site", vlan="")
     assert changes(replay(good())) == [(("permit", "r", "", "site"), ("permit", "r", "20", ""), 1)]
-    as_tenant(sites.set_site, actor=ACTOR, slug="main", monitor=True)
+    as_tenant(sites.update_site, actor=ACTOR, slug="main", monitor=True)
     assert replay(good()).changed == 0
 
 
 def test_site_in_monitor_mode_where_nothing_is_in_force_admits(replay, record, as_tenant):
     record()
     as_tenant(sites.assign_policy, actor=ACTOR, slug="main", policy_id=None)
-    as_tenant(sites.set_site, actor=ACTOR, slug="main", monitor=True)
+    as_tenant(sites.update_site, actor=ACTOR, slug="main", monitor=True)
     found = replay(good(), against="published", site="main", policy_id=None)
     assert changes(found) == [(("deny", "", "", "site"), ("permit", "r", "", "site"), 1)]
 

@@ -43,9 +43,7 @@ def test_what_a_test_expects_has_the_keys_that_the_engine_takes():
 
 
 def test_document_of_the_decision_record_fits():
-    (text,) = re.findall(
-        r"```json\n(.*?)```", (CHECKOUT / "docs/adr/0005-what-a-policy-can-say.md").read_text(), re.DOTALL
-    )
+    (text,) = re.findall(r"```json\n(.*?)```", (CHECKOUT / "docs/adr/0005-policy-document.md").read_text(), re.DOTALL)
     document = json.loads(text.replace('"id": "..."', '"id": "a"').replace('"when": {}', '"when": {"all": []}'))
     assert mistakes(document) == []
 

@@ -8,9 +8,9 @@ from nac.errors import AlreadyExists, Conflict
 from nac.groups import ENDPOINT_GROUPS
 from nac.identities import service as sources
 from nac.models import AuditEntry, Policy, PolicyVersion, ReplicaChange, Tenant
-from nac.outbound.reach import USUAL
+from nac.outbound.reach import DEFAULT_REACH
 from nac.policies import service as policies
-from nac.policies.repository import VERSIONS
+from nac.policies.repository import VERSION_ORDERS
 from nac.policies.service import DictionaryMissing, InvalidPolicy, NothingToPublish, PolicyNotFound
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 from tests.policies.documents import PLACES_OF_BAD, bad, good
@@ -107,7 +107,7 @@ def test_groups_of_users_may_be_those_of_a_directory(do, policy):
         do(policies.save_draft, slug="main", document=document)
 
     settings = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=example,dc=net"}
-    do(sources.add_source, name="corp", kind="ldap", settings=settings, secret=None, seal=seal, reach=USUAL)
+    do(sources.create_source, name="corp", kind="ldap", settings=settings, secret=None, seal=seal, reach=DEFAULT_REACH)
 
     do(policies.save_draft, slug="main", document=document)
     do(policies.publish_policy, slug="main")
@@ -215,8 +215,11 @@ def test_two_that_save_at_once_get_numbers_one_after_the_other(do, policy, app_e
 def test_list_of_versions_pages_by_number(do, policy):
     for vlan in ("1", "2", "3"):
         do(policies.save_draft, slug="main", document=good(vlan))
-    assert [version.number for version in do(policies.list_versions, slug="main", span=VERSIONS.first(2))] == [3, 2]
-    assert [version.number for version in do(policies.list_versions, slug="main", span=VERSIONS.behind(2))] == [1]
+    assert [version.number for version in do(policies.list_versions, slug="main", span=VERSION_ORDERS.first(2))] == [
+        3,
+        2,
+    ]
+    assert [version.number for version in do(policies.list_versions, slug="main", span=VERSION_ORDERS.behind(2))] == [1]
 
 
 def test_another_tenant_sees_no_policy(do, policy, app_engine, platform):

@@ -164,8 +164,8 @@ def switch(as_tenant):
     """A MikroTik at a site in Berlin."""
 
     def add(session, *, tenant_id):
-        berlin = sites.add_site(session, actor=ACTOR, tenant_id=tenant_id, slug="berlin", time_zone="Europe/Berlin")
-        return nases.add_nas(
+        berlin = sites.create_site(session, actor=ACTOR, tenant_id=tenant_id, slug="berlin", time_zone="Europe/Berlin")
+        return nases.create_nas(
             session,
             actor=ACTOR,
             tenant_id=tenant_id,
@@ -251,7 +251,7 @@ def test_realm_of_the_tenant_is_taken_off_the_name(ask, as_tenant):
     document = {"rules": [rule_on("user.group", "staff")]}
     packet = {"method": "pap", "User-Name": [r"CORP\ann"]}
     assert not ask(packet, document=document).decision.permitted
-    as_tenant(tenants.set_realms, actor=ACTOR, realms=["corp"])
+    as_tenant(tenants.update_realms, actor=ACTOR, realms=["corp"])
     found = ask(packet, document=document)
     assert (found.decision.permitted, found.request["identity"]) == (True, ("ann",))
 
@@ -268,7 +268,7 @@ def test_monitor_mode_is_told(ask, as_tenant, publish):
     row = simulation_row(ask(PRINTER, document={"rules": [denying]}))
     wanted = {"verdict": "deny", "permitted": True, "monitored": True, "monitored_by": "rule"}
     assert {name: row[name] for name in wanted} == wanted
-    as_tenant(sites.set_site, actor=ACTOR, slug="main", monitor=True)
+    as_tenant(sites.update_site, actor=ACTOR, slug="main", monitor=True)
     row = simulation_row(ask(PRINTER, site="main"))
     assert (row["reason"], row["permitted"], row["monitored_by"]) == ("no-policy", True, "site")
 

@@ -39,7 +39,7 @@ def case(name="printers come in", request=PRINTER, expect=None, **more):
     ],
 )
 def test_what_came_instead_is_told_with_the_reason(as_tenant, expect, came):
-    (result,) = as_tenant(policies.try_tests, document=with_tests(case(expect=expect)))
+    (result,) = as_tenant(policies.run_document_tests, document=with_tests(case(expect=expect)))
     assert not result.passed
     assert came in str(result)
     assert "Rule 'By group' (r) matched: endpoint.group equals 'printers' holds, seen 'printers'." in str(result)
@@ -58,18 +58,18 @@ def test_what_came_instead_is_told_with_the_reason(as_tenant, expect, came):
     ],
 )
 def test_what_is_as_expected_passes(as_tenant, expect):
-    (result,) = as_tenant(policies.try_tests, document=with_tests(case(expect=expect)))
+    (result,) = as_tenant(policies.run_document_tests, document=with_tests(case(expect=expect)))
     assert (result.passed, result.why, str(result)) == (True, "", "printers come in: passed")
 
 
 def test_rule_that_should_have_decided_says_why_it_did_not(as_tenant):
     other = case(request={"endpoint.group": ["phones"]})
-    (result,) = as_tenant(policies.try_tests, document=with_tests(other))
+    (result,) = as_tenant(policies.run_document_tests, document=with_tests(other))
     assert "None of 1 rule matched, so the fallback decided." in result.why
     assert "Rule 'By group' (r) did not match: endpoint.group equals 'printers' fails, seen 'phones'." in result.why
     later = good()["rules"][0] | {"id": "late", "when": {"attribute": "method", "operator": "equals", "value": "mab"}}
     rules = [*good()["rules"], later]
-    (result,) = as_tenant(policies.try_tests, document=with_tests(case(expect={"rule": "late"}), rules=rules))
+    (result,) = as_tenant(policies.run_document_tests, document=with_tests(case(expect={"rule": "late"}), rules=rules))
     assert "Rule 'late' was not asked: 'r' matched before it." in result.why
 
 
@@ -103,7 +103,7 @@ def test_site_of_a_test_brings_its_fallback(as_tenant):
     as_tenant(set_fallback, slug="main", fallback={"verdict": "permit", "vlan": "99"})
     elsewhere = case("without a site", request={"endpoint.known": False}, expect={"verdict": "deny", "rule": ""})
     there = case("there", request={"endpoint.known": False}, expect={"verdict": "permit", "vlan": "99"}, site="main")
-    results = as_tenant(policies.try_tests, document=with_tests(elsewhere, there))
+    results = as_tenant(policies.run_document_tests, document=with_tests(elsewhere, there))
     assert [result.unmet for result in results] == [(), ()]
 
 
@@ -113,13 +113,15 @@ def test_monitor_mode_of_rule_and_site_can_be_expected(as_tenant):
         case("in force", expect={"monitored": False}),
         rules=[good()["rules"][0] | {"then": {"verdict": "deny"}, "monitor": True}],
     )
-    results = as_tenant(policies.try_tests, document=tried_out)
+    results = as_tenant(policies.run_document_tests, document=tried_out)
     assert [[str(unmet) for unmet in result.unmet] for result in results] == [
         [],
         ["monitored: expected no, came rule"],
     ]
-    as_tenant(sites.set_site, actor=ACTOR, slug="main", monitor=True)
-    (there,) = as_tenant(policies.try_tests, document=with_tests(case(expect={"monitored": True}, site="main")))
+    as_tenant(sites.update_site, actor=ACTOR, slug="main", monitor=True)
+    (there,) = as_tenant(
+        policies.run_document_tests, document=with_tests(case(expect={"monitored": True}, site="main"))
+    )
     assert there.passed
 
 

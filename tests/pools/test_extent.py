@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nac.errors import InvalidInput
-from nac.pools.extent import MAX_ADDRESSES, read_extent
+from nac.pools.extent import MAX_ADDRESSES, parse_extent
 
 FIRST = int(ipaddress.ip_address("10.0.1.1"))
 
@@ -24,20 +24,20 @@ FIRST = int(ipaddress.ip_address("10.0.1.1"))
     ],
 )
 def test_ranges_less_exclusions_are_the_addresses(ranges, exclusions, addresses):
-    extent = read_extent("ipv4", ranges, exclusions, None)
+    extent = parse_extent("ipv4", ranges, exclusions, None)
     assert list(extent.addresses()) == addresses
     assert len(extent) == len(addresses)
 
 
 def test_prefixes_are_of_the_length_that_devices_get():
-    extent = read_extent("delegated", ["2001:db8::/54", "2001:db8:1::/56"], ["2001:db8:0:100::/56"], None)
+    extent = parse_extent("delegated", ["2001:db8::/54", "2001:db8:1::/56"], ["2001:db8:0:100::/56"], None)
     assert list(extent.addresses()) == [
         "2001:db8::/56",
         "2001:db8:0:200::/56",
         "2001:db8:0:300::/56",
         "2001:db8:1::/56",
     ]
-    assert list(read_extent("ipv6", ["2001:db8::/63"], [], None).addresses()) == ["2001:db8::/64", "2001:db8:0:1::/64"]
+    assert list(parse_extent("ipv6", ["2001:db8::/63"], [], None).addresses()) == ["2001:db8::/64", "2001:db8:0:1::/64"]
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_prefixes_are_of_the_length_that_devices_get():
 )
 def test_mistake_is_told_with_its_place(kind, ranges, exclusions, length, place, said):
     with pytest.raises(InvalidInput, match=said) as refused:
-        read_extent(kind, ranges, exclusions, length)
+        parse_extent(kind, ranges, exclusions, length)
     assert refused.value.place == place
 
 
 def test_all_mistakes_are_told_at_once():
     with pytest.raises(InvalidInput) as refused:
-        read_extent("ipv4", ["10.0.0.0/24", "what"], ["10.1.0.1", "ever"], None)
+        parse_extent("ipv4", ["10.0.0.0/24", "what"], ["10.1.0.1", "ever"], None)
     assert [each.place for each in refused.value.mistakes] == ["ranges", "exclusions", "exclusions"]
 
 
@@ -98,14 +98,14 @@ def test_extent_is_what_sets_say(spans, holes):
     given_ = ("ipv4", list(map(written, spans)), list(map(written, holes)), None)
     if is_wrong:
         with pytest.raises(InvalidInput):
-            read_extent(*given_)
+            parse_extent(*given_)
     else:
-        found = [int(ipaddress.ip_address(text)) for text in read_extent(*given_).addresses()]
+        found = [int(ipaddress.ip_address(text)) for text in parse_extent(*given_).addresses()]
         assert found == sorted(union.difference(*excluded))
 
 
 @given(st.lists(SPANS, min_size=1, max_size=1), st.lists(SPANS, min_size=1, max_size=1))
 def test_first_shared_address_is_found(mine, theirs):
-    one, other = (read_extent("ipv4", list(map(written, spans)), [], None) for spans in (mine, theirs))
+    one, other = (parse_extent("ipv4", list(map(written, spans)), [], None) for spans in (mine, theirs))
     shared = sorted(set(one.addresses()) & set(other.addresses()), key=lambda text: int(ipaddress.ip_address(text)))
     assert one.first_shared(other) == other.first_shared(one) == (shared[0] if shared else "")

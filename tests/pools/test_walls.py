@@ -6,7 +6,15 @@ from sqlalchemy import Engine
 
 from nac.db import CellScope, TenantScope, session_scope
 from nac.errors import ScopeViolation, SeveralMistakes
-from nac.pools.service import Options, PoolNotFound, add_pool, list_leases, list_pools, release, set_pool
+from nac.pools.service import (
+    PoolNotFound,
+    PoolOptions,
+    create_pool,
+    list_leases,
+    list_pools,
+    release_address,
+    update_pool,
+)
 from radius.agent import pool_leases
 from radius.agent.driver import driver_connection
 from tests.factories.tenancy import ACTOR, make_cell, make_platform, make_tenant
@@ -25,14 +33,14 @@ def two(app_engine: Engine, cell_engine: Engine):
     bravo = make_tenant(app_engine, platform, "bravo")
     for tenant in (alpha, bravo):
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
-            add_pool(session, actor=ACTOR, tenant_id=tenant.id, name="guests", ranges=["10.9.0.0/29"])
+            create_pool(session, actor=ACTOR, tenant_id=tenant.id, name="guests", ranges=["10.9.0.0/29"])
     return (alpha, platform.cell_id), (bravo, other_cell)
 
 
 def test_tenants_may_have_the_same_addresses_and_see_their_own_alone(app_engine, two):
     (alpha, _), (bravo, _) = two
     with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
-        set_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", reserved={ANNA: "10.9.0.3"})
+        update_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", reserved={ANNA: "10.9.0.3"})
     seen = {}
     for tenant in (alpha, bravo):
         with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
@@ -43,7 +51,7 @@ def test_tenants_may_have_the_same_addresses_and_see_their_own_alone(app_engine,
         assert list_pools(session, tenant_id=alpha.id) == []
         assert list_leases(session, tenant_id=alpha.id) == []
         with pytest.raises(PoolNotFound):
-            release(session, actor=ACTOR, tenant_id=alpha.id, address="10.9.0.3")
+            release_address(session, actor=ACTOR, tenant_id=alpha.id, address="10.9.0.3")
 
 
 def test_cell_leases_and_gives_addresses_of_its_own_tenants_alone(cell_engine, owner_engine, two):
@@ -108,14 +116,14 @@ def test_every_mistake_of_a_change_is_told_at_once_and_nothing_is_stored(app_eng
     (alpha, _), _ = two
     change = {
         "ranges": ["10.9.0.300"],
-        "options": Options(stock=0, grace_seconds=1),
+        "options": PoolOptions(stock=0, grace_seconds=1),
         "reserved": {"zz": "10.9.0.3", ANNA: "none"},
     }
     with (
         pytest.raises(SeveralMistakes) as refused,
         session_scope(TenantScope(alpha.id), engine=app_engine) as session,
     ):
-        set_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", **change)
+        update_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", **change)
     # One list, whoever found them.
     assert [each.place for each in refused.value.mistakes] == [
         *("stock", "grace_seconds", "ranges", "reserved", "reserved")

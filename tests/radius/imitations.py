@@ -7,7 +7,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from pki.bundles import certificates_pem
-from pki.issuing import Issuer
+from pki.issuance import Issuer
 from pki.keys import PrivateKey, generate_key
 from tests.radius.tenants import Authorities, ClientFiles
 

@@ -5,7 +5,7 @@ import os
 
 from Crypto.Cipher import DES
 
-from nac.users.passwords import nt_hash
+from nac.users.passwords import compute_nt_hash
 
 
 def attributes_v2(name: str, password: str, *, identifier: int = 7, spoken: str | None = None) -> tuple[str, str, str]:
@@ -31,7 +31,7 @@ def response_v2(challenge: bytes, peer_challenge: bytes, name: str, password: st
 
 def response_v1(challenge: bytes, password: str) -> bytes:
     """To a challenge of 8 octets."""
-    key = bytes.fromhex(nt_hash(password)) + bytes(5)
+    key = bytes.fromhex(compute_nt_hash(password)) + bytes(5)
     return b"".join(
         DES.new(_with_parity(key[at : at + 7]), DES.MODE_ECB).encrypt(challenge)  # noqa: S304 -- what the RFCs ask for
         for at in (0, 7, 14)

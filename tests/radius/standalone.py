@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from nac.journal.reader import JournalReader, Position
+from nac.journal.reader import JournalReader, SegmentPosition
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
 from nac.methods import DEFAULT_TLS_VERSIONS
 from nac.replica.store import ReplicaWriter
@@ -40,7 +40,7 @@ class JournalTail:
 
     def __init__(self, directory: Path) -> None:
         self._reader = JournalReader(directory)
-        self._position = Position()
+        self._position = SegmentPosition()
         self._records: list[AnyRecord] = []
 
     def forget(self) -> None:

@@ -26,9 +26,9 @@ from nac.replica.records import (
 )
 from nac.replica.store import WriteBatch
 from nac.secrets import Sealer
-from nac.users.passwords import nt_hash
+from nac.users.passwords import compute_nt_hash
 from pki.bundles import certificates_pem
-from pki.issuing import Issuer, issue, issue_root
+from pki.issuance import Issuer, issue, issue_root
 from pki.keys import PrivateKey, generate_key, key_pem
 from pki.names import San, parse_san, subject_name
 from pki.profiles import PROFILES
@@ -306,7 +306,9 @@ class Tenant:
     ) -> UserRecord:
         """A user with PASSWORD; `reversible`: also for CHAP and MS-CHAP."""
         sealed = sealer.seal(PASSWORD.encode(), f"user:{self.user_id}") if reversible else b""
-        sealed_nt_hash = sealer.seal(nt_hash(PASSWORD).encode(), nt_hash_context(self.user_id)) if reversible else b""
+        sealed_nt_hash = (
+            sealer.seal(compute_nt_hash(PASSWORD).encode(), nt_hash_context(self.user_id)) if reversible else b""
+        )
         return UserRecord(self.user_id, name, disabled, (group,), earlier_hash(PASSWORD), sealed, 0, sealed_nt_hash)
 
     def put_source(self, batch: WriteBatch) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nac.journal.records import AccountingRecord, AuthRecord, CertificateSentRecord
 from nac.packet_values import is_recordable
-from nac.profiling.sensor import is_sensed
+from nac.profiling.sensor import is_sensor_pair
 from nac.replica.store import ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer
 from radius.module import acct, auth, radiusd_api
@@ -204,7 +204,7 @@ def test_accounting_with_any_attributes_is_journalled_or_unanswered(module, pair
     if code == radiusd_api.OK:
         (record,) = records
         assert isinstance(record, AccountingRecord)
-        assert record.attributes == tuple(each for each in pairs if is_recordable(each[0]) and is_sensed(each))
+        assert record.attributes == tuple(each for each in pairs if is_recordable(each[0]) and is_sensor_pair(each))
     else:
         assert code == radiusd_api.FAIL
         assert records == []

@@ -15,7 +15,7 @@ from loadtest.eap_tls_client import EapTls, Supplicant, client_context
 from loadtest.packet import ACCESS_REJECT, CALLING_STATION_ID, attribute
 from nac.replica.records import CertificateRecord
 from pki.bundles import certificates_pem
-from pki.issuing import Issuer, issue_root
+from pki.issuance import Issuer, issue_root
 from pki.keys import generate_key, load_key
 from pki.names import subject_name
 from pki.openssl_names import subject_line

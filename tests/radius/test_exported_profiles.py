@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from nac.supplicants import linux
-from nac.supplicants.network import Files, Network
+from nac.supplicants.network import IdentityFiles, SupplicantNetwork
 from pki.bundles import certificates_pem
 from tests.radius.standalone import LOOPBACK
 from tests.radius.supplicant import Seen, new_mac
@@ -18,7 +18,7 @@ def try_export(tenant: Tenant, folder: Path, *, ssid: str, server_name: str, tru
     """eapol_test with the exported file; the roots are those of `tenant` and, as in a rollover, another one."""
     client, roots = tenant.clients["laptop"], folder / "ca.pem"
     anchors = (trusted or tenant).authorities.root.certificate
-    network = Network(
+    network = SupplicantNetwork(
         tenant_id=UUID(tenant.tenant_id),
         organisation="Alpha",
         ssid=ssid,
@@ -26,9 +26,9 @@ def try_export(tenant: Tenant, folder: Path, *, ssid: str, server_name: str, tru
         server_names=("radius2.example", server_name),
     )
     roots.write_bytes(certificates_pem(network.anchors))
-    files = Files(str(roots), str(client.chain_file), str(client.key_file))
+    files = IdentityFiles(str(roots), str(client.chain_file), str(client.key_file))
     configuration = folder / "wpa_supplicant.conf"
-    configuration.write_text(linux.wpa_supplicant(network, identity='lap"top', files=files))
+    configuration.write_text(linux.render_wpa_supplicant(network, identity='lap"top', files=files))
     mac = new_mac()
     command = ["eapol_test", "-c", str(configuration), "-a", LOOPBACK, "-p", str(tenant.auth_port)]
     shown = ":".join(mac[at : at + 2] for at in range(0, 12, 2))

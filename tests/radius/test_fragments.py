@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from nac.clock import utc_now
 from pki.bundles import certificates_pem
-from pki.issuing import Issuer, issue, issue_root
+from pki.issuance import Issuer, issue, issue_root
 from pki.keys import key_pem
 from pki.names import subject_name
 from pki.profiles import PROFILES

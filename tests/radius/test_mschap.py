@@ -7,7 +7,7 @@ import pytest
 
 from nac.methods import METHODS
 from nac.replica.records import UserRecord, nt_hash_context
-from nac.users.passwords import hash_password, nt_hash
+from nac.users.passwords import compute_nt_hash, hash_password
 from tests.radius.mschap import attributes_v1 as v1
 from tests.radius.mschap import attributes_v2 as v2
 from tests.radius.mschap import response_v1
@@ -124,7 +124,7 @@ def test_version_1_is_off_by_default(cell):
 def test_name_with_a_domain_is_a_name_of_its_own(cell, replica, name, spoken):
     """Windows puts the domain before the name, and leaves it out of what it computes (RFC 2759 8.2)."""
     with replica.begin() as batch:
-        sealed = cell.sealer.seal(nt_hash(PASSWORD).encode(), nt_hash_context("0"))
+        sealed = cell.sealer.seal(compute_nt_hash(PASSWORD).encode(), nt_hash_context("0"))
         stored = UserRecord("0", name.lower(), False, ("staff",), hash_password(PASSWORD), b"", 0, sealed)
         batch.put_user(cell.alpha.number, stored)
     name_line, *lines = v2(name, PASSWORD, spoken=spoken)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from nac.clock import epoch_microseconds
-from nac.pools.claims import make_room, read_claims
+from nac.pools.claims import allocate_entries, read_claims
 from nac.replica.records import EndpointRecord, PolicyRecord, PoolLeaseRecord, PoolRecord, PoolStockRecord, SiteRecord
 from tests.radius.nas import radclient
 from tests.radius.supplicant import eap_tls
@@ -46,7 +46,7 @@ class Pools:
         """As the agent does: the file first, then what is ready."""
         pool_id = self.ids.setdefault((site_id, name), str(uuid.uuid4()))
         claims = f"{pool_id}_{epoch_microseconds()}.claims"
-        make_room(self.cell.paths.claims / claims, max(1, len(addresses)))
+        allocate_entries(self.cell.paths.claims / claims, max(1, len(addresses)))
         grant = epoch_microseconds()
         ready = tuple((number, grant, address) for number, address in enumerate(addresses))
         record = PoolRecord(pool_id, kind, when_empty, claims, grant)

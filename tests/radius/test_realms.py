@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from nac.identities.answer import Answer
+from nac.identities.verifier_messages import VerificationResult
 from nac.methods import METHODS
 from nac.replica.records import UserRecord
 from tests.radius.earlier import earlier_hash
@@ -164,7 +164,7 @@ def test_directory_is_asked_with_the_name_as_typed(cell, realms, replica, way, n
         cell.alpha.put_source(batch)
     realms(*REALMS)
     config = cell.config.verifier
-    answer = Answer(source="directory", name="Zoe", groups=("staff",))
+    answer = VerificationResult(source="directory", name="Zoe", groups=("staff",))
     typed = name.replace("anna", "zoe")
     with running_verifier(config.port, config.secret, always(answer)) as running:
         assert ask(cell.alpha, way, typed, "open sesame") == (True, "zoe")

@@ -15,7 +15,7 @@ FILES = sorted(
     for path in (SOURCE / folder).glob("*.py")
 )
 # Calls whose argument at that place is a reason.
-_CALLS = {"Outcome": 1, "Failure": 0, "Decision": 1, "Ruling": 1, "Answer": 0, "NoAddress": 0}
+_CALLS = {"Outcome": 1, "Failure": 0, "Decision": 1, "Ruling": 1, "VerificationResult": 0, "NoAddress": 0}
 _METHODS = {"refused": 0, "unasked": 1}
 # Functions of the module that return a reason, or "" for none.
 _RETURNING = {"refusal", "check_certificate", "_standing", "_status", "_external_status"}

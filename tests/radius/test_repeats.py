@@ -4,7 +4,7 @@ from zlib import crc32
 
 import pytest
 
-from nac.journal.reader import read_end
+from nac.journal.reader import read_tail
 from nac.journal.records import AccountingRecord
 from nac.journal.segment import FRAME, HEADER, JournalWriter, list_segments, segment_path
 from radius.module.repeats import WINDOW_MICROSECONDS, Repeats, keys_of, predecessors_records
@@ -110,9 +110,9 @@ def test_last_records_are_read_over_the_change_of_segments(tmp_path):
 
 def test_only_the_end_of_a_long_segment_is_taken(tmp_path):
     written(tmp_path, *(record(f"{number:03}") for number in range(100)))
-    whole = read_end(tmp_path, max_bytes=1 << 20)
+    whole = read_tail(tmp_path, max_bytes=1 << 20)
     assert len(whole) == 100
-    assert read_end(tmp_path, max_bytes=1000) == whole[-(1000 // (len(whole[-1]) + FRAME.size)) :]
+    assert read_tail(tmp_path, max_bytes=1000) == whole[-(1000 // (len(whole[-1]) + FRAME.size)) :]
 
 
 @pytest.mark.parametrize("damage", [b"", HEADER[:3], b"\xff" * 40, bytes(40), FRAME.pack(5, 1) + b"wrong"])

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from nac.session_class import LATEST, class_of, decided_at
+from nac.session_class import MAX_MICROSECONDS, encode_class, parse_decided_at
 from tests.radius.nas import radclient
 from tests.radius.supplicant import eap_tls
 from tests.radius.tenants import PASSWORD, PRINTER
@@ -21,7 +21,7 @@ def test_class_names_the_decision_of_a_device_and_of_a_user(cell):
         cell.alpha, f'User-Name="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"', "Service-Type=Call-Check"
     )
     user = login(cell.alpha)
-    given = [decided_at(value) for reply in (device, user) for value in reply.classes]
+    given = [parse_decided_at(value) for reply in (device, user) for value in reply.classes]
     assert given == [record.at for record in cell.decisions(permitted=True)]
     assert len(given) == 2
 
@@ -31,7 +31,7 @@ def test_class_names_the_decision_at_the_end_of_a_conversation_and_of_a_resumed_
     assert seen.accepted
     classes = re.findall(r"Attribute 25 \(Class\) length=11\n\s+Value: ([0-9a-f]+)", seen.output)
     # eapol_test shows each packet twice.
-    assert list(dict.fromkeys(classes)) == [class_of(record.at)[2:] for record in cell.decisions(permitted=True)]
+    assert list(dict.fromkeys(classes)) == [encode_class(record.at)[2:] for record in cell.decisions(permitted=True)]
     assert [record.resumed for record in cell.decisions(permitted=True)] == [False, True]
 
 
@@ -78,9 +78,9 @@ def test_who_does_not_ask_gets_no_such_name(cell):
     assert "Chargeable-User-Identity" not in login(cell.alpha).attributes
 
 
-@pytest.mark.parametrize("at", [0, 1_795_000_000_000_000, LATEST])
+@pytest.mark.parametrize("at", [0, 1_795_000_000_000_000, MAX_MICROSECONDS])
 def test_class_is_read_as_it_was_given(at):
-    assert decided_at(class_of(at)) == at
+    assert parse_decided_at(encode_class(at)) == at
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_class_is_read_as_it_was_given(at):
             "0x41" + "f" * 16,
         ),
         # The text A1234567Z, and a moment after the last one.
-        *("0x41" + b"1234567Z".hex(), class_of(LATEST + 1)),
+        *("0x41" + b"1234567Z".hex(), encode_class(MAX_MICROSECONDS + 1)),
     ],
 )
 def test_class_of_somebody_else_is_none_of_ours(value):
-    assert decided_at(value) is None
+    assert parse_decided_at(value) is None

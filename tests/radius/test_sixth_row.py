@@ -16,7 +16,7 @@ from loadtest.packet import (
     USER_NAME,
     attribute,
 )
-from nac.identities.answer import Answer
+from nac.identities.verifier_messages import VerificationResult
 from nac.methods import METHODS
 from nac.replica import keys
 from nac.replica.records import NasRecord, mab_password_context
@@ -102,7 +102,7 @@ def test_logins_that_wait_for_the_verifier_do_not_evade_the_limit(cell, replica)
     async def verify(slot, name, password):
         while not everybody_asked.is_set() or (password == b"right" and len(cell.decisions()) < 4):
             await asyncio.sleep(0.01)
-        return Answer("" if password == b"right" else "wrong-password")
+        return VerificationResult("" if password == b"right" else "wrong-password")
 
     def login(password):
         attributes = attribute(USER_NAME, "awaited") + attribute(CALLING_STATION_ID, new_mac())
@@ -130,7 +130,7 @@ def test_wrong_passwords_that_wait_while_their_station_is_closed_are_counted(cel
     async def verify(slot, name, password):
         while not is_closed.is_set():
             await asyncio.sleep(0.01)
-        return Answer("" if password == b"right" else "wrong-password")
+        return VerificationResult("" if password == b"right" else "wrong-password")
 
     def login(name, password, mac):
         attributes = attribute(USER_NAME, name) + attribute(CALLING_STATION_ID, mac)
@@ -182,7 +182,7 @@ def test_spellings_that_a_directory_takes_for_one_name_count_together(cell, repl
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=METHODS, password_failure_limit=4))
         cell.alpha.put_source(batch)
     names = ("zoe zahn", "ZOE ZAHN", "zoe  zahn", "zo\uff45 zahn", "zo\u00eb zahn")
-    verify = always(Answer("wrong-password", source="directory"))
+    verify = always(VerificationResult("wrong-password", source="directory"))
     with running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify):
         for name in names:
             attributes = attribute(USER_NAME, name) + attribute(CALLING_STATION_ID, new_mac())

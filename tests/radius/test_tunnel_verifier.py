@@ -3,13 +3,13 @@
 import pytest
 
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME
-from nac.identities.answer import Answer
+from nac.identities.verifier_messages import VerificationResult
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, TTLS_MSCHAPV2, TTLS_PAP, eap_password
 from tests.radius.tunnel import USER_PASSWORD, Tunnel, avp, login
 from tests.radius.users import put_argon2_user
 from tests.verifier.running import always, running_verifier
 
-STAFF = Answer(source="directory", name="Zoe", groups=("staff",))
+STAFF = VerificationResult(source="directory", name="Zoe", groups=("staff",))
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def test_supplicant_gets_its_keys_and_vlan(cell, verifier, version):
 
 
 def test_user_of_the_tenants_own_is_asked_of_it_too(cell, verifier):
-    with verifier(Answer("own-user")) as running:
+    with verifier(VerificationResult("own-user")) as running:
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(login(b"otto", b"correct horse battery"))
     assert set(running.asked) == {(cell.alpha.slot, b"otto", b"correct horse battery")}
@@ -56,7 +56,7 @@ def test_user_of_the_tenants_own_is_asked_of_it_too(cell, verifier):
 
 @pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
 def test_refused_password_is_a_reject_with_the_reason_of_the_source(cell, verifier, version):
-    with verifier(Answer("account-locked", "by the directory")):
+    with verifier(VerificationResult("account-locked", "by the directory")):
         seen = eap_password(cell.alpha, TTLS_PAP, "zoe", "open sesame", version).run()
     assert (seen.codes[-1], seen.eap_failure, seen.vlans) == ("Access-Reject", True, [])
     record = cell.decision()
@@ -65,7 +65,7 @@ def test_refused_password_is_a_reject_with_the_reason_of_the_source(cell, verifi
 
 
 def test_reject_of_a_name_that_is_no_text_is_logged(cell, verifier):
-    with verifier(Answer("unknown-user")):
+    with verifier(VerificationResult("unknown-user")):
         assert Tunnel(cell.alpha).open().say(login(b"\xff\xfe", b"open sesame")) == ACCESS_REJECT
     assert (cell.decision().reason, cell.decision().identity) == ("unknown-user", "=FF=FE")
 
@@ -86,7 +86,7 @@ def test_verifier_that_is_silent_is_a_reject_within_its_time(cell):
 
 
 def test_group_that_no_rule_admits_is_denied_by_policy(cell, verifier):
-    with verifier(Answer(source="directory", name="zoe", groups=("guests",))):
+    with verifier(VerificationResult(source="directory", name="zoe", groups=("guests",))):
         assert Tunnel(cell.alpha).open().say(login(b"zoe", b"open sesame")) == ACCESS_REJECT
     assert cell.decision().reason == "rule-denied"
 

@@ -9,7 +9,7 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
-from nac.identities.answer import Answer
+from nac.identities.verifier_messages import VerificationResult
 from radius.verifier import server
 from tests.radius.nas import Nas, joined, mab, radclient
 from tests.radius.supplicant import new_mac
@@ -17,7 +17,7 @@ from tests.radius.tenants import PRINTER
 from tests.radius.users import put_argon2_user
 from tests.verifier.running import always, running_verifier
 
-STAFF = Answer(source="directory", name="Zoe", groups=("staff", "Büro"), attributes={"department": ("IT",)})
+STAFF = VerificationResult(source="directory", name="Zoe", groups=("staff", "Büro"), attributes={"department": ("IT",)})
 
 
 def login(cell, name="zoe", password="open sesame", seconds=5.0):
@@ -71,13 +71,13 @@ def test_slot_is_that_of_the_port_whatever_the_packet_calls_itself(cell, verifie
 
 
 def test_user_whose_groups_no_rule_admits_is_denied_by_policy(cell, verifier):
-    with verifier(always(Answer(source="directory", name="zoe", groups=("guests",)))):
+    with verifier(always(VerificationResult(source="directory", name="zoe", groups=("guests",)))):
         assert login(cell) == ACCESS_REJECT
     assert cell.decision().reason == "rule-denied"
 
 
 def test_reject_carries_the_verifiers_reason_into_the_log(cell, verifier):
-    with verifier(always(Answer("wrong-password", "data 52e", source="directory"))):
+    with verifier(always(VerificationResult("wrong-password", "data 52e", source="directory"))):
         reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="open sesame"')
     assert (reply.code, reply.attributes.get("Reply-Message")) == ("Access-Reject", None)
     record = cell.decision()
@@ -85,13 +85,13 @@ def test_reject_carries_the_verifiers_reason_into_the_log(cell, verifier):
 
 
 def test_reject_of_a_name_that_is_no_text_is_logged(cell, verifier):
-    with verifier(always(Answer("unknown-user"))):
+    with verifier(always(VerificationResult("unknown-user"))):
         assert login(cell, name=b"\xff\xfe") == ACCESS_REJECT
     assert (cell.decision().reason, cell.decision().identity) == ("unknown-user", "=FF=FE")
 
 
 def test_own_user_is_verified_elsewhere_and_keeps_its_own_groups(cell, verifier):
-    with verifier(always(Answer())) as running:
+    with verifier(always(VerificationResult())) as running:
         assert login(cell, "otto", "correct horse battery") == ACCESS_ACCEPT
     assert set(running.asked) == {(cell.alpha.slot, b"otto", b"correct horse battery")}
     record = cell.decision()
@@ -114,7 +114,7 @@ def test_slow_logins_hold_up_nobody_else(cell, verifier):
     async def slow(slot, name, password):
         while not release.is_set():
             await asyncio.sleep(0.01)
-        return Answer("directory-slow", source="directory")
+        return VerificationResult("directory-slow", source="directory")
 
     waiting = 20 * cell.config.threads
     with verifier(slow) as running, ThreadPoolExecutor(waiting) as pool:
@@ -175,7 +175,7 @@ def test_user_blocked_while_the_verifier_is_asked_is_out(cell, replica):
     async def verify(slot, name, password):
         with replica.begin() as batch:
             users[name.decode()][1](batch)
-        return Answer()
+        return VerificationResult()
 
     with running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify):
         for name, (reason, _) in users.items():

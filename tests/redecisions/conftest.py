@@ -15,9 +15,9 @@ from nac.db import CellScope, PlatformScope, TenantScope, session_scope
 from nac.decisions.recorded import moment_of
 from nac.models import AuthLog, CoaRequest, Redecision, RedecisionItem
 from nac.packet_values import packet_values
-from nac.redecisions import running, service
-from nac.redecisions.settings import FLOOR
-from nac.session_class import class_of
+from nac.redecisions import runner, service
+from nac.redecisions.settings import MIN_CEILING
+from nac.session_class import encode_class
 from radius.module.decision import Case, Places, decide_case
 from radius.module.policies import Policies
 from radius.module.request import AccessRequest
@@ -134,7 +134,7 @@ class Net:
         case, outcome = self.answer(mac, **asked)
         assert outcome.permitted, outcome
         at = self.log(case, outcome)
-        return self.begin(mac, class_of(at) if class_ is None else class_, case.identity, minutes_ago)
+        return self.begin(mac, encode_class(at) if class_ is None else class_, case.identity, minutes_ago)
 
     def begin(self, mac, class_, identity, minutes_ago=0):
         self._sessions += 1
@@ -167,7 +167,7 @@ class Net:
 
     def turn(self):
         with self.scope("worker") as session:
-            return running.advance(session, tenant_id=self.id)
+            return runner.advance_tenant(session, tenant_id=self.id)
 
     def settle(self):
         """What changed is followed, collected and worked off."""
@@ -255,7 +255,7 @@ def office(net):
 def crowd(net):
     """More devices than may be disconnected without anybody's word."""
     net.decide_by(document(by_group("printers", "20")))
-    macs = [f"00a0c00001{number:02x}" for number in range(FLOOR + 2)]
+    macs = [f"00a0c00001{number:02x}" for number in range(MIN_CEILING + 2)]
     for mac in macs:
         net.add(mac, "printers")
     sessions = [net.join(mac) for mac in macs]

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
-from nac.policies.differences import Answer
-from nac.redecisions import reading
-from nac.redecisions.judging import Judge
-from nac.session_class import class_of
+from nac.policies.differences import ComparedAnswer
+from nac.redecisions import live_sessions
+from nac.redecisions.judgement import Judge
+from nac.session_class import encode_class
 from tests.agent.rows import publish
 from tests.effort import examples
 
@@ -179,15 +179,15 @@ def test_deciding_anew_is_what_the_cell_decides(
     case, outcome = net.answer(MAC, **asked)
     at = net.log(case, outcome)
     assert outcome.permitted
-    row = net.begin(MAC, class_of(at), case.identity)
+    row = net.begin(MAC, encode_class(at), case.identity)
     states.set(document, endpoint, user, site, methods)
     _, expected = net.answer(MAC, **asked)
     with session_scope(TenantScope(net.id), engine=net.engines.worker) as session:
         [judged] = Judge(session, net.id).judge(
-            reading.read_rows(session, net.id, [row]), at=int(utc_now().timestamp())
+            live_sessions.read_rows(session, net.id, [row]), at=int(utc_now().timestamp())
         )
     assert judged.undecidable is None
-    told = Answer(expected.verdict, expected.rule_id, expected.vlan, expected.monitored)
+    told = ComparedAnswer(expected.verdict, expected.rule_id, expected.vlan, expected.monitored)
     assert judged.after.permitted == expected.permitted
     # A refusal before any rule is asked names no rule.
     assert judged.after == told, expected

@@ -11,9 +11,9 @@ from nac.clock import epoch_microseconds, utc_now
 from nac.db import TenantScope, session_scope
 from nac.decisions.recorded import moment_of
 from nac.models import AuthLog
-from nac.redecisions import reading
-from nac.redecisions.judging import Judge
-from nac.session_class import class_of
+from nac.redecisions import live_sessions
+from nac.redecisions.judgement import Judge
+from nac.session_class import encode_class
 from tests.certificates.uploads import authority, pem
 from tests.factories.certificates import certify
 from tests.factories.rows import make_row
@@ -60,7 +60,7 @@ def recorded(net):
                 | given
                 | values,
             )
-        return net.begin(mac, class_of(at), identity, minutes_ago)
+        return net.begin(mac, encode_class(at), identity, minutes_ago)
 
     return recorded
 
@@ -70,7 +70,7 @@ def judged(net):
     def judged(*rows):
         with session_scope(TenantScope(net.id), engine=net.engines.worker) as session:
             found = Judge(session, net.id).judge(
-                reading.read_rows(session, net.id, rows), at=int(utc_now().timestamp())
+                live_sessions.read_rows(session, net.id, rows), at=int(utc_now().timestamp())
             )
         by_row = {each.live.id: each for each in found}
         return by_row[rows[0]] if len(rows) == 1 else [by_row[row] for row in rows]

@@ -4,8 +4,8 @@ import pytest
 from sqlalchemy import text
 
 from nac.clock import utc_now
-from nac.redecisions import ending, reading, repository, settings
-from nac.session_class import class_of
+from nac.redecisions import completion, live_sessions, repository, settings
+from nac.session_class import encode_class
 
 DEVICES = 2_000
 PAGE = 200
@@ -41,13 +41,13 @@ def unexpected(net_of, owner):
 
 def test_a_page_of_sessions_reads_the_decisions_of_its_devices_alone(unexpected):
     moment = unexpected.moment
-    named = class_of(int(moment.timestamp() * 1_000_000))
+    named = encode_class(int(moment.timestamp() * 1_000_000))
     live = [
-        reading.Live(n, moment, f"{n:012x}", "", None, "switch|192.0.2.1", "192.0.2.1", named, None)
+        live_sessions.LiveSession(n, moment, f"{n:012x}", "", None, "switch|192.0.2.1", "192.0.2.1", named, None)
         for n in range(1, PAGE + 1)
     ]
     with unexpected.scope("worker") as session:
-        found = reading.decisions_of(session, unexpected.id, live)
+        found = live_sessions.load_decisions(session, unexpected.id, live)
         read = session.scalar(_READ, {"of": "auth_log"})
     assert set(found) == set(range(1, PAGE + 1))
     # Two of each, and a few that earlier tests have left; not all of the tenant for each.
@@ -71,7 +71,7 @@ def test_what_an_approved_run_keeps_is_looked_up_and_not_compared_with_all(net):
         net.owner.execute(_FOUND, (net.id, run, vlan, first, last))
     with net.scope("worker") as session:
         run = repository.get(session, net.id, runs[1], lock=True)
-        ending.end_deciding(session, run, settings.settings_of(session, tenant_id=net.id))
+        completion.finish_deciding(session, run, settings.get_settings(session, tenant_id=net.id))
         assert session.scalar(_READ, {"of": "redecision_items"}) <= 20 * DEVICES
     older, later = net.runs
     assert older["items"] == {"found": half, "withdrawn": DEVICES - half}

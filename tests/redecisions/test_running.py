@@ -6,9 +6,9 @@ from nac.endpoints import service as endpoints
 from nac.errors import Conflict
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.mac import display_mac
-from nac.redecisions import ending, running, service, settings
-from nac.redecisions.settings import FLOOR
-from nac.session_class import class_of
+from nac.redecisions import completion, runner, service, settings
+from nac.redecisions.settings import MIN_CEILING
+from nac.session_class import encode_class
 from tests.redecisions.conftest import CAMERA, LAPTOP, PRINTER, by_group, document
 
 
@@ -150,7 +150,7 @@ def test_several_changes_are_one_run(net, office):
 
 
 def test_many_changes_that_take_several_turns_are_one_run(net, office, monkeypatch):
-    monkeypatch.setattr(running, "MOST_MARKS", 1)
+    monkeypatch.setattr(runner, "MAX_CHANGES", 1)
     net.owner.execute("DELETE FROM endpoint_group_members")
     net.follow()
     net.collect()
@@ -162,15 +162,15 @@ def test_many_changes_that_take_several_turns_are_one_run(net, office, monkeypat
 
 
 def test_change_that_concerns_very_many_looks_at_all(net, office, monkeypatch):
-    monkeypatch.setattr(running, "PAGE", 1)
+    monkeypatch.setattr(runner, "PAGE_ROWS", 1)
     net.owner.execute("DELETE FROM endpoint_group_members")
     net.settle()
     assert [(run["scope"], run["disconnects"]) for run in net.runs] == [("all", 2)]
 
 
 def test_change_while_it_decides_has_all_looked_at_once_more(net, office, monkeypatch):
-    monkeypatch.setattr(running, "PAGE", 1)
-    monkeypatch.setattr(running.reading.read_page, "__kwdefaults__", {"limit": 1})
+    monkeypatch.setattr(runner, "PAGE_ROWS", 1)
+    monkeypatch.setattr(runner.live_sessions.read_page, "__kwdefaults__", {"limit": 1})
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
     net.follow()
     net.collect()
@@ -199,7 +199,7 @@ def test_session_of_a_start_that_came_late_is_looked_at(net, office):
     at = net.log(*net.answer(PRINTER))
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
     net.settle()
-    late = net.begin(PRINTER, class_of(at), "late")
+    late = net.begin(PRINTER, encode_class(at), "late")
     net.owner.execute("UPDATE redecision_marks SET due_at = now()")
     net.settle()
     assert net.asked[late] == "reauthenticate"
@@ -210,7 +210,7 @@ def test_device_whose_session_became_known_after_its_change_is_looked_at(net, of
     at = net.log(*net.answer(LAPTOP))
     net.call(endpoints.set_groups, mac=LAPTOP, groups=["cameras"])
     net.settle()
-    late = net.begin(LAPTOP, class_of(at), "late")
+    late = net.begin(LAPTOP, encode_class(at), "late")
     net.owner.execute("UPDATE redecision_marks SET due_at = now()")
     net.settle()
     assert net.asked == {late: "reauthenticate"}
@@ -224,45 +224,45 @@ def test_policy_that_cuts_everybody_off_waits_for_a_person(net, crowd, caplog):
     net.decide_by(document())
     net.settle()
     [run] = net.runs
-    assert (run["state"], run["waits_for"], run["disconnects"]) == ("waiting", "ceiling", FLOOR + 2)
-    assert f"disconnect {FLOOR + 2} of {FLOOR + 2} sessions" in run["detail"]
+    assert (run["state"], run["waits_for"], run["disconnects"]) == ("waiting", "ceiling", MIN_CEILING + 2)
+    assert f"disconnect {MIN_CEILING + 2} of {MIN_CEILING + 2} sessions" in run["detail"]
     assert f"./admit redecide show -t alpha {run['id']}" in caplog.text
     assert net.asked == {}
-    net.call(service.approve, number=run["id"])
+    net.call(service.approve_redecision, number=run["id"])
     net.turn()
     # As many as one NAS takes at a time.
     assert len(net.asked) == 10
     with pytest.raises(Conflict, match="does not wait"):
-        net.call(service.approve, number=run["id"])
+        net.call(service.approve_redecision, number=run["id"])
 
 
 def test_many_small_changes_are_a_large_one(net, crowd, monkeypatch):
-    for module in (ending, settings):
-        monkeypatch.setattr(module, "FLOOR", 2)
-    net.call(service.set_settings, ceiling_percent=0)
+    for module in (completion, settings):
+        monkeypatch.setattr(module, "MIN_CEILING", 2)
+    net.call(service.update_settings, ceiling_percent=0)
     for number in range(3):
         leave = "DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id AND e.mac = %s"
         net.owner.execute(leave, (f"00a0c00001{number:02x}",))
         # A look at everybody would find those anew that are still queued: it is told beforehand that it would wait.
         with net.scope() as session:
-            assert service.preview(session, tenant_id=net.id).over_ceiling is (number > 0)
+            assert service.preview_redecision(session, tenant_id=net.id).over_ceiling is (number > 0)
         net.settle()
     assert [(run["state"], run["disconnects"]) for run in net.runs] == [("done", 1), ("done", 1), ("waiting", 1)]
     assert "2 were within the last hour" in net.runs[-1]["detail"]
     # Who wants no share of the sessions to wait has none wait, however often they are asked in an hour.
-    net.call(service.set_settings, ceiling_percent=100)
+    net.call(service.update_settings, ceiling_percent=100)
     net.decide_by(document())
     net.settle()
     assert net.runs[-1]["state"] == "sending"
 
 
 def test_stop_withdraws_what_is_queued_and_sends_no_more(net, crowd):
-    net.call(service.set_settings, ceiling_percent=100)
+    net.call(service.update_settings, ceiling_percent=100)
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
     [run] = net.runs
     assert (run["state"], run["requests"]) == ("sending", {"queued": 10})
-    assert net.call(service.stop, number=run["id"]) == 10
+    assert net.call(service.stop_redecision, number=run["id"]) == 10
     net.turn()
     [stopped] = net.runs
     assert (stopped["state"], stopped["requests"], stopped["items"]) == (
@@ -272,7 +272,7 @@ def test_stop_withdraws_what_is_queued_and_sends_no_more(net, crowd):
     )
     assert net.asked == {}
     with pytest.raises(Conflict, match="is over"):
-        net.call(service.stop, number=run["id"])
+        net.call(service.stop_redecision, number=run["id"])
 
 
 def test_device_that_has_just_been_asked_is_asked_again_once_it_is_back(net, office):
@@ -313,16 +313,16 @@ def test_device_that_is_put_back_is_left_alone(net, office):
 def test_later_run_takes_over_what_an_earlier_one_has_not_sent(net, crowd):
     net.decide_by(document())
     net.settle()
-    net.call(service.set_settings, ceiling_percent=100)
+    net.call(service.update_settings, ceiling_percent=100)
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
     first, second = net.runs
-    assert (first["state"], first["items"]) == ("superseded", {"withdrawn": FLOOR + 2})
-    assert (second["state"], second["reauthentications"]) == ("sending", FLOOR + 2)
+    assert (first["state"], first["items"]) == ("superseded", {"withdrawn": MIN_CEILING + 2})
+    assert (second["state"], second["reauthentications"]) == ("sending", MIN_CEILING + 2)
 
 
 def test_what_is_decided_otherwise_when_its_turn_comes_is_not_sent(net, crowd):
-    net.call(service.set_settings, ceiling_percent=100)
+    net.call(service.update_settings, ceiling_percent=100)
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
     # Before the rest is sent, everything is as it was again.
@@ -335,23 +335,23 @@ def test_what_is_decided_otherwise_when_its_turn_comes_is_not_sent(net, crowd):
 
 
 def test_mode_preview_finds_and_sends_nothing_until_approved(net, office):
-    net.call(service.set_settings, mode="preview")
+    net.call(service.update_settings, mode="preview")
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
     [run] = net.runs
     assert (run["state"], run["waits_for"]) == ("waiting", "preview")
     assert net.asked == {}
-    net.call(service.approve, number=run["id"])
+    net.call(service.approve_redecision, number=run["id"])
     net.turn()
     assert net.asked == {office["printer"]: "reauthenticate", office["camera"]: "disconnect"}
 
 
 def test_mode_off_looks_at_nothing_but_when_a_person_asks(net, office):
-    net.call(service.set_settings, mode="off")
+    net.call(service.update_settings, mode="off")
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
     net.settle()
     assert net.runs == []
-    net.call(service.start)
+    net.call(service.start_redecision)
     net.settle()
     assert net.asked == {office["printer"]: "reauthenticate"}
 
@@ -359,7 +359,7 @@ def test_mode_off_looks_at_nothing_but_when_a_person_asks(net, office):
 def test_preview_says_beforehand_what_is_sent(net, office):
     draft = document(by_group("printers", "21"))
     with net.scope() as session:
-        row = service.preview(session, tenant_id=net.id, drafts={net.policy_id: draft}).tallies.row()
+        row = service.preview_redecision(session, tenant_id=net.id, drafts={net.policy_id: draft}).tallies.row()
     assert net.asked == {}
     net.decide_by(draft)
     net.settle()
@@ -370,7 +370,7 @@ def test_preview_says_beforehand_what_is_sent(net, office):
 
 
 def test_time_alone_has_all_looked_at_where_a_tenant_wishes(net, office):
-    net.call(service.set_settings, every_minutes=5)
+    net.call(service.update_settings, every_minutes=5)
     net.settle()
     assert net.runs == []
     net.owner.execute("UPDATE redecision_settings SET looked_at = now() - interval '6 minutes'")
@@ -415,10 +415,10 @@ def test_address_from_a_pool_is_no_difference_and_one_that_is_missing_is(net):
     assert outcome.pools
     # As the module completes it.
     given = outcome._replace(reply=(*outcome.reply, ("Framed-IP-Address", ":=", "10.1.0.5")))
-    net.begin(PRINTER, class_of(net.log(case, given)), PRINTER)
+    net.begin(PRINTER, encode_class(net.log(case, given)), PRINTER)
     without = net.join(CAMERA)
     net.forget_marks()
-    net.call(service.start)
+    net.call(service.start_redecision)
     net.settle()
     assert net.asked == {without: "reauthenticate"}
 

@@ -21,7 +21,7 @@ def states(net):
 
 
 def test_what_waits_for_a_person_waits_once(net, office):
-    net.call(service.set_settings, mode="preview")
+    net.call(service.update_settings, mode="preview")
     net.owner.execute(BLOCK, ([PRINTER],))
     net.settle()
     look_again(net)
@@ -33,13 +33,13 @@ def test_what_waits_for_a_person_waits_once(net, office):
 
 
 def test_what_a_person_has_stopped_is_not_sent_by_the_second_look(net, office):
-    net.call(service.set_settings, per_second=1)
+    net.call(service.update_settings, per_second=1)
     net.owner.execute(BLOCK, ([PRINTER, CAMERA],))
     net.follow()
     net.collect()
     net.turn()
     assert len(net.asked) == 1
-    net.call(service.stop, number=net.runs[0]["id"])
+    net.call(service.stop_redecision, number=net.runs[0]["id"])
     look_again(net)
     assert (states(net), net.asked) == ([("stopped", 2)], {})
 
@@ -56,7 +56,7 @@ def test_what_a_nas_did_not_do_is_found_by_the_second_look(net, office):
 def test_session_that_is_being_asked_about_is_looked_at_once_more_only(net, office, rounds):
     net.call(coa.ask, kind="bounce", row=office["printer"])
     for _ in range(rounds):
-        net.call(service.start)
+        net.call(service.start_redecision)
         net.settle()
     marks = net.owner.execute("SELECT key FROM redecision_marks WHERE noun = 'session'").fetchall()
     assert marks == [(str(office["printer"]),)]

@@ -10,9 +10,9 @@ from nac.coa_requests import service as coa
 from nac.coa_requests.queueing import withdraw_outdated
 from nac.endpoints import service as endpoints
 from nac.errors import Conflict
-from nac.redecisions import marks, repository, running, sending, service
-from nac.redecisions.settings import FLOOR
-from nac.session_class import class_of
+from nac.redecisions import dispatch, pending_changes, repository, runner, service
+from nac.redecisions.settings import MIN_CEILING
+from nac.session_class import encode_class
 from tests.redecisions.conftest import CAMERA, LAPTOP, PRINTER, by_group, document
 from tests.waiting import until
 
@@ -27,7 +27,7 @@ def due(net):
 @pytest.fixture
 def large(net, crowd):
     """A run that sends to a NAS that does not answer: it will be at it for long."""
-    net.call(service.set_settings, ceiling_percent=100)
+    net.call(service.update_settings, ceiling_percent=100)
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
     net.settle()
     [run] = net.runs
@@ -46,15 +46,17 @@ def test_run_that_is_at_it_for_long_holds_up_no_other(net, large):
 
 
 def test_runs_share_the_pace_and_none_waits_for_ever(net, crowd, monkeypatch):
-    monkeypatch.setattr(sending, "MOST_RUNS", 1)
+    monkeypatch.setattr(dispatch, "MAX_RUNS", 1)
     for number, session in enumerate(crowd[:3]):
         net.owner.execute("UPDATE sessions SET nas_key = %s WHERE id = %s", (f"nas-{number}|192.0.2.{number}", session))
     with net.scope("worker") as session:
         for number, row in enumerate(crowd[:3]):
-            run = running.begin(session, tenant_id=net.id, cause=str(number), scope="some")
+            run = runner.create_run(session, tenant_id=net.id, cause=str(number), scope="some")
             run.state = "sending"
-            judgements = running.Judge(session, net.id).judge(running.reading.read_rows(session, net.id, [row]), at=0)
-            repository.put_items(session, run, [judgements[0]._replace(action="disconnect", may_disconnect=True)])
+            judgements = runner.Judge(session, net.id).judge(
+                runner.live_sessions.read_rows(session, net.id, [row]), at=0
+            )
+            repository.upsert_items(session, run, [judgements[0]._replace(action="disconnect", may_disconnect=True)])
     for _ in range(3):
         net.wait()
         net.turn()
@@ -65,26 +67,26 @@ def test_runs_share_the_pace_and_none_waits_for_ever(net, crowd, monkeypatch):
 def test_slow_pace_is_kept_though_a_turn_is_early(net, large, monkeypatch):
     """Of one in a second nothing is allowed after 0.9 s, and the 0.9 s are not lost."""
     now = utc_now()
-    monkeypatch.setattr(sending, "utc_now", lambda: now)
-    net.call(service.set_settings, per_second=1)
+    monkeypatch.setattr(dispatch, "utc_now", lambda: now)
+    net.call(service.update_settings, per_second=1)
     with net.scope("worker") as session:
-        settings = service.settings_of(session, tenant_id=net.id)
-        run = session.get(running.Redecision, large["id"])
+        settings = service.get_settings(session, tenant_id=net.id)
+        run = session.get(runner.Redecision, large["id"])
         for seconds, expected in ((0.9, (0, timedelta(seconds=0.9))), (1.3, (1, timedelta(seconds=0.3)))):
             run.fed_at = now - timedelta(seconds=seconds)
             session.flush()
-            assert sending._allowance(session, net.id, settings) == expected
+            assert dispatch._compute_allowance(session, net.id, settings) == expected
 
 
 def test_change_of_a_vlan_that_disconnects_many_waits_for_a_person(net, crowd):
     """For most vendors it is a Disconnect that has a device authenticate again."""
     net.decide_by(document(by_group("printers", "21")))
     with net.scope() as session:
-        assert service.preview(session, tenant_id=net.id).over_ceiling
+        assert service.preview_redecision(session, tenant_id=net.id).over_ceiling
     net.settle()
     [run] = net.runs
     assert (run["state"], run["waits_for"]) == ("waiting", "ceiling")
-    assert (run["disconnects"], run["may_disconnect"]) == (0, FLOOR + 2)
+    assert (run["disconnects"], run["may_disconnect"]) == (0, MIN_CEILING + 2)
     assert net.asked == {}
 
 
@@ -92,7 +94,7 @@ def test_approval_outlives_a_later_look_at_everybody(net, crowd):
     net.decide_by(document())
     net.settle()
     [run] = net.runs
-    net.call(service.approve, number=run["id"])
+    net.call(service.approve_redecision, number=run["id"])
     net.turn()
     assert len(net.asked) == 10
     net.owner.execute("UPDATE sites SET name = name || 'x'")
@@ -109,7 +111,7 @@ def test_approval_outlives_a_later_look_at_everybody(net, crowd):
 def test_approval_is_of_what_was_seen(net, crowd):
     net.decide_by(document())
     net.settle()
-    net.call(service.approve, number=net.runs[0]["id"])
+    net.call(service.approve_redecision, number=net.runs[0]["id"])
     net.turn()
     # Nobody is to be disconnected any more.
     net.decide_by(document(by_group("printers", "20")))
@@ -141,13 +143,13 @@ def test_block_stands_though_the_run_that_asked_before_is_stopped(net, office):
     net.settle()
     assert net.asked[office["printer"]] == "disconnect"
     net.call(endpoints.block_endpoint, mac=PRINTER)
-    net.call(service.stop, number=net.runs[0]["id"])
+    net.call(service.stop_redecision, number=net.runs[0]["id"])
     rows = net.owner.execute("SELECT session_row, reason FROM coa_requests WHERE state = 'queued'").fetchall()
     assert rows == [(office["printer"], "endpoint-blocked")]
 
 
 def test_block_stands_though_a_person_takes_back_what_he_asked(net, office):
-    net.call(service.set_settings, mode="off")
+    net.call(service.update_settings, mode="off")
     [request] = net.call(coa.ask, kind="disconnect", row=office["printer"])
     net.call(endpoints.block_endpoint, mac=PRINTER)
     net.call(coa.withdraw, request_id=request.id)
@@ -165,7 +167,7 @@ def test_request_of_a_stopped_run_that_a_later_run_asked_as_well_stands(net, off
     net.owner.execute(LEAVE, (PRINTER,))
     net.settle()
     assert [run["scope"] for run in net.runs] == ["all", "some"]
-    net.call(service.stop, number=first)
+    net.call(service.stop_redecision, number=first)
     assert net.asked == {office["printer"]: "disconnect"}
 
 
@@ -183,13 +185,13 @@ def test_person_who_stops_a_run_and_the_worker_do_not_wait_for_each_other(net, l
 
     def stop():
         try:
-            told["withdrawn"] = net.call(service.stop, number=large["id"])
+            told["withdrawn"] = net.call(service.stop_redecision, number=large["id"])
         except Conflict as exc:
             told["withdrawn"] = exc
 
     thread = threading.Thread(target=stop)
     with net.scope("worker") as session:
-        assert repository.take_turn(session, net.id)
+        assert repository.try_lock_tenant(session, net.id)
         repository.lock_open(session, net.id)
         thread.start()
         waits = "SELECT count(*) FROM pg_locks WHERE NOT granted"
@@ -202,11 +204,11 @@ def test_person_who_stops_a_run_and_the_worker_do_not_wait_for_each_other(net, l
 
 def test_worker_locks_open_runs_before_anything_else(net, large, monkeypatch):
     order = []
-    for module, name in ((repository, "lock_open"), (running, "take_marks")):
+    for module, name in ((repository, "lock_open"), (runner, "take_pending_changes")):
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, _real=real, _name=name: (order.append(_name), _real(*a))[1])
     net.turn()
-    assert order == ["lock_open", "take_marks"]
+    assert order == ["lock_open", "take_pending_changes"]
 
 
 def test_late_look_waits_until_what_was_journalled_is_stored(net, office):
@@ -215,7 +217,7 @@ def test_late_look_waits_until_what_was_journalled_is_stored(net, office):
     net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
     net.settle()
     due(net)
-    late = net.begin(PRINTER, class_of(at), "late")
+    late = net.begin(PRINTER, encode_class(at), "late")
     due(net)
     assert late not in net.asked
     net.owner.execute("UPDATE cells SET shipped_until = now() + interval '1 minute'")
@@ -224,7 +226,7 @@ def test_late_look_waits_until_what_was_journalled_is_stored(net, office):
 
 
 def test_one_session_that_cannot_be_read_is_left_out_and_told_of(net, office, caplog):
-    bad = net.begin(LAPTOP, class_of(net.log(*net.answer(PRINTER))), "bad")
+    bad = net.begin(LAPTOP, encode_class(net.log(*net.answer(PRINTER))), "bad")
     net.owner.execute("UPDATE sessions SET mac = %s WHERE id = %s", (PRINTER, bad))
     net.owner.execute(
         """UPDATE auth_log SET request = '{"method": 5, "mac": 7, "user.source": {"no": "list"}}' """
@@ -245,7 +247,7 @@ def test_what_a_run_found_is_told_when_its_items_are_gone(net, office):
     [before] = net.runs
     net.owner.execute("UPDATE redecisions SET ended_at = now() - interval '3 days'")
     with net.scope("worker") as session:
-        assert running.prune(session, tenant_id=net.id, days=30) == 0
+        assert runner.prune(session, tenant_id=net.id, days=30) == 0
     assert net.items == {}
     [after] = net.runs
     # What is equally frequent is told in any order.
@@ -263,10 +265,13 @@ def test_many_changes_are_taken_in_the_order_of_their_time(net, office):
     )
     net.follow()
     with net.scope("worker") as session:
-        assert {key for _, key in marks.take_marks(session, net.id, 2)} == {"000000000001", "000000000002"}
+        assert {key for _, key in pending_changes.take_pending_changes(session, net.id, 2)} == {
+            "000000000001",
+            "000000000002",
+        }
         net.owner.execute("UPDATE cells SET replica_position = '1:1:'")
     with net.scope("worker") as session:
-        assert marks.take_marks(session, net.id, 2) == []
+        assert pending_changes.take_pending_changes(session, net.id, 2) == []
 
 
 def test_restored_database_waits_for_no_transaction_of_the_one_before_it(net, office):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nac.redecisions import running, service
+from nac.redecisions import runner, service
 from tests.redecisions.conftest import CAMERA, PRINTER, by_group, document
 
 BLOCK = "UPDATE endpoints SET status = 'blocked' WHERE mac = %s"
@@ -13,7 +13,7 @@ OTHER_VLAN = document(by_group("printers", "21"), CAMERAS)
 
 def look_at_all(net):
     with net.scope("worker") as session:
-        running.begin(session, tenant_id=net.id, cause="time goes by")
+        runner.create_run(session, tenant_id=net.id, cause="time goes by")
     net.settle()
 
 
@@ -26,7 +26,7 @@ def stopped(net, office):
     """A person stopped what another VLAN for printers had found."""
     net.decide_by(OTHER_VLAN)
     net.settle()
-    net.call(service.stop, number=net.runs[0]["id"])
+    net.call(service.stop_redecision, number=net.runs[0]["id"])
     assert net.asked == {}
 
 
@@ -53,7 +53,7 @@ def test_what_was_stopped_is_sent_once_a_policy_is_put_in_force(net, office, sto
 
 
 def test_what_was_stopped_is_sent_once_a_person_asks(net, office, stopped):
-    net.call(service.start)
+    net.call(service.start_redecision)
     net.settle()
     assert net.asked == {office["printer"]: "reauthenticate"}
 
@@ -68,7 +68,7 @@ def test_what_was_not_stopped_is_sent(net, office, stopped):
 def test_what_was_decided_otherwise_meanwhile_is_held_back_no_more(net, office):
     net.owner.execute(BLOCK, (PRINTER,))
     net.settle()
-    net.call(service.stop, number=net.runs[0]["id"])
+    net.call(service.stop_redecision, number=net.runs[0]["id"])
     net.owner.execute(BLOCK.replace("blocked", "active"), (PRINTER,))
     net.settle()
     assert net.asked == {}
@@ -78,8 +78,8 @@ def test_what_was_decided_otherwise_meanwhile_is_held_back_no_more(net, office):
 
 
 def test_what_changed_while_a_stopped_run_looked_is_looked_at(net, office, monkeypatch):
-    monkeypatch.setattr(running, "PAGE", 1)
-    monkeypatch.setattr(running.reading.read_page, "__kwdefaults__", {"limit": 1})
+    monkeypatch.setattr(runner, "PAGE_ROWS", 1)
+    monkeypatch.setattr(runner.live_sessions.read_page, "__kwdefaults__", {"limit": 1})
     net.decide_by(OTHER_VLAN)
     net.follow()
     net.collect()
@@ -91,7 +91,7 @@ def test_what_changed_while_a_stopped_run_looked_is_looked_at(net, office, monke
     net.turn()
     [run] = net.runs
     assert run["state"] == "deciding"
-    net.call(service.stop, number=run["id"])
+    net.call(service.stop_redecision, number=run["id"])
     net.settle()
     assert net.asked == {office["camera"]: "reauthenticate"}
 
@@ -99,12 +99,12 @@ def test_what_changed_while_a_stopped_run_looked_is_looked_at(net, office, monke
 def test_items_of_a_stopped_run_are_kept_while_they_are_needed(net, office, stopped, monkeypatch):
     net.owner.execute("UPDATE redecisions SET ended_at = now() - interval '3 days'")
     with net.scope("worker") as session:
-        running.prune(session, tenant_id=net.id, days=30)
+        runner.prune(session, tenant_id=net.id, days=30)
     look_at_all(net)
     assert net.asked == {}
-    net.call(service.start)
+    net.call(service.start_redecision)
     with net.scope("worker") as session:
-        running.prune(session, tenant_id=net.id, days=30)
+        runner.prune(session, tenant_id=net.id, days=30)
     assert net.owner.execute("SELECT count(*) FROM redecision_items").fetchone() == (0,)
 
 

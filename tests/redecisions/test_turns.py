@@ -3,7 +3,7 @@
 import pytest
 
 from nac.db import use_engine
-from nac.redecisions import reading, repository, running
+from nac.redecisions import live_sessions, repository, runner
 from radius.agent.alarms import Alarms
 from radius.agent.redecision_alarms import TIMES, tell_of_redecisions
 from tests.redecisions.conftest import by_group, document
@@ -52,14 +52,14 @@ def test_job_looks_at_every_tenant(both):
 def test_tenant_whose_rows_are_wrong_holds_up_no_other(both, monkeypatch):
     change([*both.values()])
     first, second = both.values()
-    advance = running.advance
+    advance = runner.advance_tenant
 
     def fail(session, *, tenant_id):
         if tenant_id == first.id:
             raise ValueError("a row that nobody thought of")
         return advance(session, tenant_id=tenant_id)
 
-    monkeypatch.setattr(running, "advance", fail)
+    monkeypatch.setattr(runner, "advance_tenant", fail)
     redecisions.advance()
     assert (len(first.asked), len(second.asked)) == (0, 1)
     # The cell tells of it, where it goes on.
@@ -72,7 +72,7 @@ def test_tenant_whose_rows_are_wrong_holds_up_no_other(both, monkeypatch):
     [alarm] = alarms.standing()
     assert alarm.code == "redecision-fails:alpha"
     assert "ValueError" in alarm.detail
-    monkeypatch.setattr(running, "advance", advance)
+    monkeypatch.setattr(runner, "advance_tenant", advance)
     redecisions.advance()
     assert len(first.asked) == 1
     tell_of_redecisions(first.engines.cell, first.cell_id, alarms)
@@ -83,7 +83,7 @@ def test_tenant_that_another_worker_is_at_is_left_to_it(both):
     change([*both.values()])
     first, second = both.values()
     with first.scope("worker") as session:
-        assert repository.take_turn(session, first.id)
+        assert repository.try_lock_tenant(session, first.id)
         redecisions.advance()
         assert (len(first.asked), len(second.asked)) == (0, 1)
 
@@ -95,8 +95,8 @@ def test_worker_that_dies_on_the_way_leaves_all_as_it_was(net, monkeypatch):
         net.add(mac, "printers")
     sessions = [net.join(mac) for mac in macs]
     net.forget_marks()
-    monkeypatch.setattr(running, "PAGE", 2)
-    monkeypatch.setattr(reading.read_page, "__kwdefaults__", {"limit": 2})
+    monkeypatch.setattr(runner, "PAGE_ROWS", 2)
+    monkeypatch.setattr(live_sessions.read_page, "__kwdefaults__", {"limit": 2})
     net.decide_by(document(by_group("printers", "21")))
     net.follow()
     net.collect()
@@ -109,7 +109,7 @@ def test_worker_that_dies_on_the_way_leaves_all_as_it_was(net, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(running.sending, "feed", die)
+        patch.setattr(runner.dispatch, "feed", die)
         with pytest.raises(Killed):
             net.turn()
     [run] = net.runs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nac.redecisions import ending, reading, service
+from nac.redecisions import completion, live_sessions, service
 from tests.redecisions.conftest import by_group, document
 
 LEAVE = "DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id AND e.mac = %s"
@@ -16,7 +16,7 @@ def clear(net):
     more = True
     while more:
         with net.scope("worker") as session:
-            more = ending.clear_waiting(session, tenant_id=net.id)
+            more = completion.settle_waiting(session, tenant_id=net.id)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_what_a_small_run_sends_waits_no_more(net, crowd, held):
     large, small = net.runs
     assert (large["state"], large["items"]) == ("waiting", {"found": len(crowd) - 1, "settled": 1})
     assert small["state"] == "done"
-    net.call(service.approve, number=large["id"])
+    net.call(service.approve_redecision, number=large["id"])
     net.turn()
     assert net.runs[0]["requests"] == {"queued": 9}
     assert net.owner.execute("SELECT count(*) FROM coa_requests").fetchone() == (10,)
@@ -68,7 +68,7 @@ def test_session_that_is_to_go_on_waits_no_more(net, crowd, held):
 
 
 def test_run_about_sessions_that_are_over_ends(net, crowd, held, monkeypatch):
-    monkeypatch.setattr(reading, "PAGE", 5)
+    monkeypatch.setattr(live_sessions, "PAGE_ROWS", 5)
     clear(net)
     assert net.runs[0]["items"] == {"found": len(crowd)}
     for row in crowd[:-1]:

@@ -17,17 +17,17 @@ from nac.clock import utc_now
 from nac.db.base import Base
 from nac.exports.files import Folder
 from nac.ids import TenantId
-from nac.retention.clock import Time
-from nac.retention.deleting import Window
-from nac.retention.enforcing import Enforced, enforce
+from nac.retention.clock import ClockReading
+from nac.retention.enforcement import EnforcementResult, enforce_retention
 from nac.retention.plan import midnight
+from nac.retention.row_deletion import DeletionWindow
 from tests.factories.rows import make_row
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
 from tests.standing import laid_again
 
 DAY = timedelta(days=1)
-ALWAYS = Window(time(0), time.max)
+ALWAYS = DeletionWindow(time(0), time.max)
 TABLES = {
     "auth": ("auth_log", "at"),
     "accounting": ("accounting_log", "at"),
@@ -124,11 +124,11 @@ class Logs:
         with Session(self.owner) as session, session.begin():
             make_row(session, Base.metadata.tables["retention_holds"], self.tenants[tenant], **values)
 
-    def enforce(self, *, window: Window = ALWAYS, seconds: float = 60, **given: Any) -> Enforced:
+    def enforce(self, *, window: DeletionWindow = ALWAYS, seconds: float = 60, **given: Any) -> EnforcementResult:
         # What is measured in the test is later than the test's now.
-        given = {"measure_every": -DAY, "at": Time(self.now, believed=True), "engine": self.worker} | given
+        given = {"measure_every": -DAY, "at": ClockReading(self.now, is_trusted=True), "engine": self.worker} | given
         given = {"folder": Folder(self.exports), "most_days": 1_000} | given
-        return enforce(window=window, seconds=seconds, **given)
+        return enforce_retention(window=window, seconds=seconds, **given)
 
     def forget(self) -> None:
         """All rows, settings, holds and sizes; the tenants stay."""

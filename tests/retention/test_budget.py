@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 
 from nac.db import PlatformScope, session_scope
 from nac.models import AuditEntry, LogSize, RetentionLimits, RetentionNotice
-from nac.retention import budget, deleting
+from nac.retention import budget, row_deletion
 from nac.retention import service as retention
-from nac.retention.logs import Limits
-from nac.sizes import size_text
+from nac.retention.logs import LogLimits
+from nac.sizes import format_size
 from tests.factories.tenancy import ACTOR
 from tests.retention.conftest import DAY, Logs, Ticking
 
@@ -28,9 +28,9 @@ daily = st.dictionaries(st.integers(0, 40).map(lambda n: TODAY - n * DAY), st.in
 def test_newest_days_fill_the_budget_and_one_more_would_not_fit(sizes: dict[date, int], most: int) -> None:
     since = TODAY - 30 * DAY
     first = budget.first_kept_day(sizes, since=since, budget=most)
-    assert budget.total(sizes, since=first) <= most
+    assert budget.sum_bytes(sizes, since=first) <= most
     if first > since:
-        assert budget.total(sizes, since=first - DAY) > most
+        assert budget.sum_bytes(sizes, since=first - DAY) > most
     else:
         assert first == since
 
@@ -49,7 +49,7 @@ def test_expected_day_is_the_one_that_a_simulation_comes_to(sizes: dict[date, in
         if kept > most:
             expected = TODAY + ahead * DAY
             break
-    assert budget.exceeded_on(sizes, today=TODAY, days=days, budget=most) == expected
+    assert budget.predict_exceeded_day(sizes, today=TODAY, days=days, budget=most) == expected
 
 
 @pytest.fixture
@@ -149,11 +149,11 @@ def test_lower_budget_has_a_week_of_its_own_and_the_one_before_holds_meanwhile(g
     assert (logs.enforce().deleted, len(notices(logs))) == (0, 1)
     lower = max(total(logs) // 4, 1 * MB)
     with session_scope(PlatformScope(), engine=logs.app) as session:
-        retention.change_limits(session, actor=ACTOR, log="auth", limits=Limits(7, 90, 730, lower))
+        retention.update_limits(session, actor=ACTOR, log="auth", limits=LogLimits(7, 90, 730, lower))
     assert logs.enforce().deleted == 0
     (change,) = [each for each in notices(logs, "change") if each.tenant_id == logs.tenants["alpha"]]
     assert (change.since, change.expected_on) == (logs.now, logs.ago(-7))
-    assert f"{size_text(lower)} are kept instead of " in change.detail
+    assert f"{format_size(lower)} are kept instead of " in change.detail
     assert notice(logs).expected_on == logs.ago(-7)
     # Nobody puts it off by asking for still less, day by day.
     for age in range(1, 7):
@@ -168,12 +168,12 @@ def test_lower_budget_has_a_week_of_its_own_and_the_one_before_holds_meanwhile(g
 
 def test_early_deletion_of_several_turns_is_told_once_with_all_its_rows(grown: Logs, monkeypatch) -> None:
     logs = grown
-    monkeypatch.setattr(deleting, "BATCH_ROWS", 300)
+    monkeypatch.setattr(row_deletion, "BATCH_ROWS", 300)
     logs.enforce()
     logs.choose("alpha", "auth", days=90, bytes=int(total(logs) * 0.83))
     logs.enforce()
     logs.now += 8 * DAY
-    monkeypatch.setattr(deleting, "clock", Ticking())
+    monkeypatch.setattr(row_deletion, "clock", Ticking())
     turns = []
     while deleted := logs.enforce(seconds=10).deleted:
         turns.append(deleted)

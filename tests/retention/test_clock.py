@@ -31,38 +31,38 @@ def pass_time(logs: Logs, by: timedelta) -> None:
 
 
 def test_jump_is_not_believed_for_a_week_or_until_somebody_says_so(logs: Logs) -> None:
-    assert clock.tell(engine=logs.worker).believed
+    assert clock.read_clock(engine=logs.worker).is_trusted
     pass_time(logs, timedelta(hours=23))
-    assert clock.tell(engine=logs.worker).believed
+    assert clock.read_clock(engine=logs.worker).is_trusted
     pass_time(logs, timedelta(days=400))
-    assert not clock.tell(engine=logs.worker).believed
-    assert codes(logs) == [clock.JUMPED]
+    assert not clock.read_clock(engine=logs.worker).is_trusted
+    assert codes(logs) == [clock.CLOCK_JUMPED]
     for _ in range(8):
-        assert not clock.tell(engine=logs.worker).believed
+        assert not clock.read_clock(engine=logs.worker).is_trusted
         pass_time(logs, timedelta(hours=21))
-    assert clock.tell(engine=logs.worker).believed
+    assert clock.read_clock(engine=logs.worker).is_trusted
     assert codes(logs) == []
     pass_time(logs, 2 * DAY)
-    assert not clock.tell(engine=logs.worker).believed
+    assert not clock.read_clock(engine=logs.worker).is_trusted
     with session_scope(PlatformScope(), engine=logs.app) as session:
-        clock.trust(session, actor=ACTOR)
-    assert clock.tell(engine=logs.worker).believed
+        clock.trust_clock(session, actor=ACTOR)
+    assert clock.read_clock(engine=logs.worker).is_trusted
     assert codes(logs) == []
     assert "retention.trust-clock" in {entry.action for entry in logs.scalars(AuditEntry)}
 
 
 def test_clock_that_is_set_back_ends_the_doubt(logs: Logs) -> None:
-    clock.tell(engine=logs.worker)
+    clock.read_clock(engine=logs.worker)
     pass_time(logs, 400 * DAY)
-    clock.tell(engine=logs.worker)
+    clock.read_clock(engine=logs.worker)
     pass_time(logs, -400 * DAY)
-    assert clock.tell(engine=logs.worker).believed
+    assert clock.read_clock(engine=logs.worker).is_trusted
     assert codes(logs) == []
 
 
 def test_worker_whose_clock_is_another_deletes_nothing(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither rows, nor the files of exports that are kept for a time."""
-    clock.tell(engine=logs.worker)
+    clock.read_clock(engine=logs.worker)
 
     def in_a_year() -> datetime:
         return utc_now() + timedelta(days=365)
@@ -70,12 +70,12 @@ def test_worker_whose_clock_is_another_deletes_nothing(logs: Logs, monkeypatch: 
     monkeypatch.setattr(clock, "utc_now", in_a_year)
     with Session(logs.owner) as session:
         database_now = session.scalars(text("SELECT clock_timestamp()")).one()
-    told = clock.tell(engine=logs.worker)
-    assert not told.believed
+    told = clock.read_clock(engine=logs.worker)
+    assert not told.is_trusted
     assert abs(told.now - database_now) < timedelta(minutes=1)
-    assert codes(logs) == [clock.APART]
+    assert codes(logs) == [clock.CLOCKS_DIFFER]
     with session_scope(PlatformScope(), engine=logs.worker) as session:
-        assert not clock.is_believed(session)
+        assert not clock.is_clock_trusted(session)
     monkeypatch.undo()
-    assert clock.tell(engine=logs.worker).believed
+    assert clock.read_clock(engine=logs.worker).is_trusted
     assert codes(logs) == []

@@ -20,10 +20,10 @@ from sqlalchemy.orm import Session
 from nac.db import PlatformScope, TenantScope, places, session_scope
 from nac.errors import ScopeViolation
 from nac.models import RetentionLimits, RetentionNotice, RetentionTerm, Site
-from nac.retention import deleting, holds
-from nac.retention.clock import Time
-from nac.retention.deleting import Window
+from nac.retention import holds, row_deletion
+from nac.retention.clock import ClockReading
 from nac.retention.logs import DEFAULT_LIMITS
+from nac.retention.row_deletion import DeletionWindow
 from nac.tenants import service as tenants
 from tests.effort import examples
 from tests.factories.tenancy import ACTOR
@@ -166,7 +166,7 @@ def test_rows_are_deleted_in_the_night_of_the_tenant_alone(logs: Logs) -> None:
     logs.hold("carol", first_day=logs.ago(20), last_day=logs.ago(20))
     # 18:00 UTC is 3 o'clock in Tokyo and noon or 13 o'clock in New York.
     logs.now = datetime.combine(logs.today, clock(18), UTC)
-    night = Window(clock(1), clock(5))
+    night = DeletionWindow(clock(1), clock(5))
     assert logs.enforce(window=night).deleted == 1
     assert ("auth", logs.tenants["alpha"], logs.ago(20)) not in logs.there()
     assert ("auth", logs.tenants["bravo"], logs.ago(20)) in logs.there()
@@ -177,12 +177,12 @@ def test_rows_are_deleted_in_the_night_of_the_tenant_alone(logs: Logs) -> None:
     [(1, 5, 1, True), (1, 5, 5, False), (1, 5, 0, False), (22, 4, 23, True), (22, 4, 3, True), (22, 4, 12, False)],
 )
 def test_window_may_go_past_midnight(logs: Logs, begins: int, ends: int, hour: int, is_open: bool) -> None:
-    from nac.retention.plan import load, load_limits
+    from nac.retention.plan import load_limits, load_plan
 
     with session_scope(TenantScope(logs.tenants["alpha"]), engine=logs.worker) as session:
-        plan = load(session, tenant_id=logs.tenants["alpha"], now=logs.now, limits=load_limits(session))
+        plan = load_plan(session, tenant_id=logs.tenants["alpha"], now=logs.now, limits=load_limits(session))
     at = datetime.combine(logs.today, clock(hour, 30), UTC)
-    assert Window(clock(begins), clock(ends)).is_open(plan, at) is is_open
+    assert DeletionWindow(clock(begins), clock(ends)).is_open(plan, at) is is_open
 
 
 def test_floor_and_ceiling_of_the_platform_hold_against_older_settings(logs: Logs) -> None:
@@ -247,7 +247,7 @@ def test_turn_lets_few_days_go_and_none_at_a_time_that_is_not_believed(logs: Log
     logs.partition(*days)
     logs.add("auth", "alpha", *days)
     logs.add("coa", "alpha", *days)
-    logs.enforce(at=Time(logs.now, believed=False))
+    logs.enforce(at=ClockReading(logs.now, is_trusted=False))
     assert len(logs.there("auth", "coa")) == 6
     assert logs.scalars(RetentionTerm) == []
     logs.enforce(most_days=2)
@@ -294,8 +294,8 @@ def test_requests_that_wait_are_never_deleted(logs: Logs) -> None:
 
 
 def test_batches_take_turns_end_with_the_time_and_are_gone_on_with(logs: Logs, monkeypatch) -> None:
-    monkeypatch.setattr(deleting, "BATCH_ROWS", 10)
-    monkeypatch.setattr(deleting, "clock", Ticking())
+    monkeypatch.setattr(row_deletion, "BATCH_ROWS", 10)
+    monkeypatch.setattr(row_deletion, "clock", Ticking())
     logs.partition(logs.ago(20))
     logs.add("auth", "carol", logs.ago(20))
     for tenant in ("alpha", "bravo"):
@@ -312,7 +312,7 @@ def test_batches_take_turns_end_with_the_time_and_are_gone_on_with(logs: Logs, m
 
 
 def test_rows_that_another_takes_between_two_statements_end_no_day_early(logs: Logs, monkeypatch) -> None:
-    monkeypatch.setattr(deleting, "BATCH_ROWS", 10)
+    monkeypatch.setattr(row_deletion, "BATCH_ROWS", 10)
     logs.partition(logs.ago(20))
     logs.add("auth", "carol", logs.ago(20))
     logs.choose("alpha", "auth", days=10)
@@ -328,7 +328,7 @@ def test_rows_that_another_takes_between_two_statements_end_no_day_early(logs: L
         with places.by_place(session):
             yield
 
-    monkeypatch.setattr(deleting, "by_place", by_place)
+    monkeypatch.setattr(row_deletion, "by_place", by_place)
     assert logs.enforce().deleted == 32
     assert count_of(logs, "alpha") == 0
 
@@ -347,7 +347,7 @@ import sys, datetime
 from nac.db import make_engine
 from nac.retention import deleting
 from nac.retention.clock import Time
-from nac.retention.enforcing import enforce
+from nac.retention.enforcement import enforce
 deleting.BATCH_ROWS = 50
 deleting.PAUSE_SECONDS = 0.01
 print("begun", flush=True)
@@ -472,7 +472,7 @@ def test_hold_waits_for_whoever_deletes_and_then_nothing_goes(logs: Logs) -> Non
 
 def _hold(logs: Logs) -> None:
     with session_scope(TenantScope(logs.tenants["alpha"]), engine=logs.app) as session:
-        holds.set_hold(session, actor=ACTOR, tenant_id=logs.tenants["alpha"], reason="court order 7")
+        holds.create_hold(session, actor=ACTOR, tenant_id=logs.tenants["alpha"], reason="court order 7")
 
 
 def test_tenant_with_a_hold_is_not_removed(logs: Logs) -> None:

@@ -19,7 +19,7 @@ from nac.errors import Conflict
 from nac.exports import running, service, standing
 from nac.exports.files import Folder, first_broken
 from nac.models import AuthLog, ExportJob, RetentionNotice
-from nac.retention import deleting
+from nac.retention import row_deletion
 from tests.factories.tenancy import ACTOR
 from tests.retention.conftest import DAY, Logs
 from tests.waiting import until
@@ -171,7 +171,7 @@ def test_partition_is_not_dropped_over_a_row_that_came_after_the_look_at_it(orde
 def test_rows_that_come_between_batches_stay_until_they_are_exported(ordered: Logs, monkeypatch) -> None:
     """Also one whose transaction began before the export and ended after it."""
     logs = ordered
-    monkeypatch.setattr(deleting, "BATCH_ROWS", 1)
+    monkeypatch.setattr(row_deletion, "BATCH_ROWS", 1)
     with psycopg.connect(logs.database.owner_url) as slow:
         slow.execute(
             "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason)"
@@ -187,7 +187,7 @@ def test_rows_that_come_between_batches_stay_until_they_are_exported(ordered: Lo
     logs.enforce()
     export(logs)
     assert states(logs) == [("done", 3, False), ("done", 5, True)]
-    delete = deleting.delete_batch
+    delete = row_deletion.delete_batch
 
     def delete_batch(*args: Any, **given: Any) -> Any:
         done = delete(*args, **given)
@@ -195,10 +195,10 @@ def test_rows_that_come_between_batches_stay_until_they_are_exported(ordered: Lo
             logs.add("auth", "alpha", logs.ago(11), identity="late")
         return done
 
-    monkeypatch.setattr(deleting, "delete_batch", delete_batch)
+    monkeypatch.setattr(row_deletion, "delete_batch", delete_batch)
     assert logs.enforce().deleted == 5
     assert len(ids(logs)) == 5
-    monkeypatch.setattr(deleting, "delete_batch", delete)
+    monkeypatch.setattr(row_deletion, "delete_batch", delete)
     late = ids(logs)
     for _ in range(3):
         logs.enforce()
@@ -343,7 +343,7 @@ from nac.exports import running, writing
 from nac.exports.files import Folder
 from nac.retention import deleting
 from nac.retention.clock import Time
-from nac.retention.enforcing import enforce
+from nac.retention.enforcement import enforce
 deleting.BATCH_ROWS, deleting.PAUSE_SECONDS, running.FILE_ROWS, writing._FETCHED = 50, 0.02, 200, 20
 now, engine = datetime.datetime.fromisoformat(sys.argv[2]), make_engine(sys.argv[1])
 folder = Folder(pathlib.Path(sys.argv[3]))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.retention.terms import UNBOUNDED, WAITING, Part, Terms, Wanted
+from nac.retention.terms import NOTICE_PERIOD, UNBOUNDED, LogTerms, TermPart, WantedTerms
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 # What is wanted, and after how many hours it is looked at.
@@ -16,33 +16,33 @@ steps = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 24 * 9)), min_size=
 def test_nothing_less_is_in_force_than_what_was_wanted_within_the_week(
     begin: int, steps: list[tuple[int, int]]
 ) -> None:
-    part, now = Part(begin), NOW
+    part, now = TermPart(begin), NOW
     seen = [(now, begin)]
     for wanted, hours in steps:
         now += timedelta(hours=hours)
         seen.append((now, wanted))
         part = part.advance(wanted, now)
         assert part.value >= wanted
-        assert part.value >= max(value for at, value in seen if at >= now - WAITING)
+        assert part.value >= max(value for at, value in seen if at >= now - NOTICE_PERIOD)
         assert (part.announced is None) == (part.value == wanted)
         if part.announced is not None and part.announced_at is not None:
             assert wanted <= part.announced < part.value
-            assert now - part.announced_at < WAITING
+            assert now - part.announced_at < NOTICE_PERIOD
 
 
 @given(st.lists(st.integers(1, 9), min_size=15, max_size=40))
 def test_what_is_wanted_for_two_weeks_is_in_force_however_it_changes_meanwhile(wanted: list[int]) -> None:
-    part = Part(10)
+    part = TermPart(10)
     for day, each in enumerate(wanted):
         part = part.advance(each, NOW + timedelta(days=day))
     assert part.value <= max(wanted[-15:])
 
 
 def test_no_budget_is_more_than_any_and_the_end_of_an_order_waits_as_well() -> None:
-    before = Terms.begin(Wanted(days=90, floor=7, bytes=None, export=True))
+    before = LogTerms.begin(WantedTerms(days=90, floor=7, bytes=None, export=True))
     assert (before.days, before.floor, before.bytes, before.export) == (90, 7, None, True)
-    after = before.advance(Wanted(days=90, floor=7, bytes=5, export=False), NOW)
+    after = before.advance(WantedTerms(days=90, floor=7, bytes=5, export=False), NOW)
     assert (after.bytes, after.export, set(after.announced)) == (None, True, {"bytes", "export"})
-    assert after.parts["bytes"] == Part(UNBOUNDED, 5, NOW)
-    at_last = after.advance(Wanted(days=90, floor=7, bytes=5, export=False), NOW + WAITING)
+    assert after.parts["bytes"] == TermPart(UNBOUNDED, 5, NOW)
+    at_last = after.advance(WantedTerms(days=90, floor=7, bytes=5, export=False), NOW + NOTICE_PERIOD)
     assert (at_last.bytes, at_last.export, at_last.announced) == (5, False, {})

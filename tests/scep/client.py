@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from cryptography.x509.oid import AttributeOID
 
 from pki import cms
-from pki.cms_envelopes import AES_128, ContentCipher, open_envelope, read_envelope, recipient_of, seal_envelope
+from pki.cms_envelopes import AES_128, ContentCipher, find_recipient, open_envelope, read_envelope, seal_envelope
 
 PKCS_REQ, RENEWAL_REQ, CERT_POLL, GET_CERT, GET_CRL = "19", "17", "20", "21", "22"
 # failInfo (RFC 8894 3.2.1.4.5)
@@ -108,7 +108,9 @@ class Device:
             f"{_OIDS}.7": printable(self.transaction_id),
             f"{_OIDS}.5": core.OctetString(self.nonce),
         }
-        return cms.sign(envelope, attributes=attributes | dict(changes or {}), certificate=self.identity, key=self.key)
+        return cms.sign_content(
+            envelope, attributes=attributes | dict(changes or {}), certificate=self.identity, key=self.key
+        )
 
     def enrol(self, authority: x509.Certificate, challenge: str, *, sans: Any = (), **changes: Any) -> bytes:
         """A PKCSReq."""
@@ -133,7 +135,7 @@ class Reply:
     def certificate(self, device: Device) -> x509.Certificate:
         """The certificate in the envelope, which only the device's key opens."""
         envelope = read_envelope(self.content)
-        recipient = recipient_of(envelope, device.identity)
+        recipient = find_recipient(envelope, device.identity)
         assert recipient is not None
         [certificate] = pkcs7.load_der_pkcs7_certificates(open_envelope(envelope, recipient, device.key))
         return certificate
@@ -142,7 +144,7 @@ class Reply:
 def read_reply(data: bytes) -> Reply:
     """Proven to be signed by the certificate that it carries."""
     signed = cms.read_signed(data)
-    cms.verify(signed)
+    cms.verify_signature(signed)
 
     def text(oid: str) -> str:
         found = signed.attributes.get(oid)

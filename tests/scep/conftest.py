@@ -16,7 +16,7 @@ from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.enrolment import service as enrolment
 from nac.models import Certificate, EnrolmentSecret
-from nac.scep import registration
+from nac.scep import registration_authority
 from nac.settings import Settings
 from pki.keys import generate_key as make_key
 from tests.api.served import served, settings_of_public
@@ -29,7 +29,9 @@ from tests.scep.client import KEYS, Device, Reply, read_reply, rsa_key
 @pytest.fixture(autouse=True)
 def keys(monkeypatch: pytest.MonkeyPatch) -> None:
     KEYS.rewind()
-    monkeypatch.setattr(registration, "generate_key", lambda kind: rsa_key() if kind == "rsa-2048" else make_key(kind))
+    monkeypatch.setattr(
+        registration_authority, "generate_key", lambda kind: rsa_key() if kind == "rsa-2048" else make_key(kind)
+    )
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from fastapi import FastAPI
 
-from pki.names import common_name_of
+from pki.names import read_common_name
 from tests.api.served import served_on_port
 from tests.factories.certificates import Certified
 from tests.scep.client import Device, rsa_key, signing_request
@@ -131,4 +131,4 @@ def test_envelope_by_openssl_is_opened_and_the_answer_read_by_openssl(server: Se
     openssl("pkcs7 -inform DER -in certificates -print_certs -out mine.pem")
     certificate = x509.load_pem_x509_certificate((tmp_path / "mine.pem").read_bytes())
     assert certificate.public_key() == device.key.public_key()
-    assert common_name_of(certificate.subject) == "ossl"
+    assert read_common_name(certificate.subject) == "ossl"

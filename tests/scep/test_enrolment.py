@@ -14,7 +14,7 @@ from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.models import AuditEntry, Certificate
 from pki.cms_envelopes import AES_128, AES_256, read_envelope
-from pki.names import common_name_of, sans_of
+from pki.names import read_common_name, read_sans
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
 from tests.scep.client import (
@@ -36,8 +36,8 @@ def test_device_with_a_challenge_gets_a_certificate(server: Server, challenge: s
     certificate = reply.certificate(device)
     certificate.verify_directly_issued_by(x509.load_der_x509_certificate(alpha.authorities.issuing.certificate_der))
     assert certificate.public_key() == device.key.public_key()
-    assert common_name_of(certificate.subject) == "laptop"
-    assert [str(item) for item in sans_of(certificate)] == ["dns:laptop.corp.example"]
+    assert read_common_name(certificate.subject) == "laptop"
+    assert [str(item) for item in read_sans(certificate)] == ["dns:laptop.corp.example"]
 
 
 def test_answers_are_signed_by_the_registration_authority_of_the_tenant(

@@ -10,7 +10,7 @@ from nac.db import PlatformScope, TenantScope, session_scope
 from nac.models import AuditEntry, Tenant
 from nac.tenants import service as tenants
 from pki.cms_envelopes import AES_128, read_envelope, seal_envelope
-from pki.names import common_name_of
+from pki.names import read_common_name
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
 from tests.scep.client import (
@@ -76,7 +76,7 @@ def test_failed_issue_leaves_the_challenge_good(server: Server, app_engine: Engi
     reply = server.enrol(Device("laptop"), challenge)
     assert (reply.fail_info, uses(app_engine, alpha)) == (BAD_REQUEST, [0])
     assert "'printer'" in reply.text
-    assert common_name_of(server.obtain(Device("printer"), challenge).subject) == "printer"
+    assert read_common_name(server.obtain(Device("printer"), challenge).subject) == "printer"
 
 
 def test_envelope_for_another_tenants_authority_is_refused(server: Server, other_server: Server, challenge: str):

@@ -19,11 +19,11 @@ from sqlalchemy import Engine, select
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.models import AuditEntry, ScepWebhook
-from nac.outbound.reach import USUAL
-from nac.scep import webhook, webhooks
+from nac.outbound.reach import DEFAULT_REACH
+from nac.scep import webhook_client, webhook_config
 from nac.scep.errors import InvalidScepWebhook, ScepWebhookNotFound
-from nac.scep.settings import WebhookRefused, WebhookSettings, check
-from pki.names import common_name_of, sans_of
+from nac.scep.settings import InvalidWebhookSettings, WebhookSettings, check_settings
+from pki.names import read_common_name, read_sans
 from tests.factories.certificates import SEALER, Certified
 from tests.factories.tenancy import ACTOR
 from tests.scep.client import BAD_REQUEST, Device, Reply, signing_request
@@ -48,7 +48,7 @@ class Setting:
             "ca_certificate": self.hook.ca_certificate,
         }
         with session_scope(TenantScope(self.certified.tenant_id), engine=self.app_engine) as session:
-            return webhooks.set_webhook(
+            return webhook_config.set_webhook(
                 session,
                 actor=ACTOR,
                 tenant_id=self.certified.tenant_id,
@@ -80,8 +80,8 @@ def test_allowed_device_gets_a_certificate_and_the_webhook_is_told(setting: Sett
     request = signing_request(device.key, "laptop", CHALLENGE)
     reply = server.ask(device.message(request, server.registration()))
     certificate = reply.certificate(device)
-    assert common_name_of(certificate.subject) == "laptop"
-    assert [str(item) for item in sans_of(certificate)] == ["upn:ann@corp.example"]
+    assert read_common_name(certificate.subject) == "laptop"
+    assert [str(item) for item in read_sans(certificate)] == ["upn:ann@corp.example"]
     assert hook.told.wait(PATIENCE_SECONDS)
     asked, told = hook.asked
     assert asked == {
@@ -218,7 +218,7 @@ def test_address_of_the_webhook_stays_out_of_the_log(
 def test_slow_server_is_waited_for_by_few(
     setting: Setting, hook: Hook, server: Server, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(webhook, "_places", webhook._Places(1))
+    monkeypatch.setattr(webhook_client, "_concurrency_limit", webhook_client._ConcurrencyLimit(1))
     setting.save()
     asked, go_on = threading.Event(), threading.Event()
 
@@ -257,11 +257,11 @@ def test_removed_webhook_is_not_asked(setting: Setting, hook: Hook, server: Serv
     setting.save()
     tenant_id = setting.certified.tenant_id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        webhooks.remove_webhook(session, actor=ACTOR, tenant_id=tenant_id)
+        webhook_config.delete_webhook(session, actor=ACTOR, tenant_id=tenant_id)
     assert ask(server).fail_info == BAD_REQUEST
     assert hook.asked == []
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session, pytest.raises(ScepWebhookNotFound):
-        webhooks.remove_webhook(session, actor=ACTOR, tenant_id=tenant_id)
+        webhook_config.delete_webhook(session, actor=ACTOR, tenant_id=tenant_id)
 
 
 def test_secret_is_sealed_new_each_time_and_not_in_the_audit_log(setting: Setting, app_engine: Engine):
@@ -284,8 +284,8 @@ def test_every_mistake_in_the_settings_is_named(setting: Setting):
         "networks": ("10.0.0.1/8", "here"),
         "ca_certificate": "none",
     }
-    with pytest.raises(WebhookRefused) as refused:
-        check(WebhookSettings(**wrong))
+    with pytest.raises(InvalidWebhookSettings) as refused:
+        check_settings(WebhookSettings(**wrong))
     assert [place for place, _ in refused.value.mistakes] == [
         *("url", "profile", "timeout_seconds", "networks", "networks", "ca_certificate"),
     ]
@@ -294,7 +294,7 @@ def test_every_mistake_in_the_settings_is_named(setting: Setting):
 
 
 def test_webhook_on_the_platforms_own_machine_is_not_asked(setting: Setting, hook: Hook, server: Server, app: FastAPI):
-    app.state.settings = replace(app.state.settings, outbound_reach=USUAL)
+    app.state.settings = replace(app.state.settings, outbound_reach=DEFAULT_REACH)
     setting.save()
     hook.say = saying(decision="allow", common_name="laptop")
     assert "try again later" in ask(server).text

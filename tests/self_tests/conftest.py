@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine
 
-from nac.self_tests.running import Platform
+from nac.self_tests.runner import SelfTestPlatform
 from tests.agent.running import LOOPBACK, RunningCell, RunningTenant, running_cell, running_tenant
 from tests.postgres import Database
 
@@ -38,5 +38,5 @@ def acme(cell: RunningCell, app_engine: Engine) -> RunningTenant:
 
 
 @pytest.fixture
-def self_tester(cell: RunningCell) -> Platform:
-    return Platform(cell.signing, LOOPBACK, 0)
+def self_tester(cell: RunningCell) -> SelfTestPlatform:
+    return SelfTestPlatform(cell.signing, LOOPBACK, 0)

@@ -12,36 +12,36 @@ from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import TenantScope, make_engine, session_scope
 from nac.models import AuditEntry, Certificate, Endpoint, EndpointSighting, RadiusSession, SelfTest
-from nac.self_tests import asking, running, service
-from nac.self_tests.running import Platform
-from nac.self_tests.ticket import PROFILE
+from nac.self_tests import actions, runner, service
+from nac.self_tests.runner import SelfTestPlatform
+from nac.self_tests.ticket import SELF_TEST_PROFILE
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR
 from tests.killed import AFTER, deaths, killed_at_commit
 from tests.postgres import Database
 
 # Where nobody answers, which is told in no time.
-_PLATFORM = Platform(SIGNING, "127.0.0.9", 0)
+_PLATFORM = SelfTestPlatform(SIGNING, "127.0.0.9", 0)
 
 
 @pytest.fixture
 def test_id(app_engine: Engine, owner_engine: Engine, alpha: Certified, monkeypatch: pytest.MonkeyPatch) -> UUID:
     for name in ("PATIENCE_SECONDS", "_SILENCE_SECONDS"):
-        monkeypatch.setattr(asking, name, 0.05)
-    monkeypatch.setattr(running, "_LOGGED_SECONDS", 0.0)
+        monkeypatch.setattr(actions, name, 0.05)
+    monkeypatch.setattr(runner, "_LOGGED_SECONDS", 0.0)
     monkeypatch.setattr(cells, "wait_until_live", lambda *_, **__: None)
     with Session(owner_engine) as session, session.begin():
         slot = cells.require_slot(session, tenant_id=alpha.tenant_id)
         slot.secret_sealed = SEALER.seal(b"the secret of alpha", cells.secret_context(slot))
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        return service.start(session, actor=ACTOR, tenant_id=alpha.tenant_id).id
+        return service.start_self_test(session, actor=ACTOR, tenant_id=alpha.tenant_id).id
 
 
 @pytest.fixture
 def work(database: Database) -> Callable[[], None]:
     def work() -> None:
         engine = make_engine(database.worker_url)
-        running.run_waiting(_PLATFORM, engine=engine)
+        runner.run_waiting(_PLATFORM, engine=engine)
         engine.dispose()
 
     return work
@@ -54,7 +54,7 @@ def lease_ends(engine: Engine, **values: object) -> None:
 
 def nothing_is_left(engine: Engine) -> None:
     with Session(engine) as session:
-        left = session.scalars(select(Certificate.status).where(Certificate.profile == PROFILE)).all()
+        left = session.scalars(select(Certificate.status).where(Certificate.profile == SELF_TEST_PROFILE)).all()
         assert set(left) <= {"revoked", "abandoned"}, left
         for table in (Endpoint, EndpointSighting, RadiusSession):
             assert session.scalar(select(func.count()).select_from(table)) == 0, table
@@ -65,7 +65,7 @@ def nothing_is_left(engine: Engine) -> None:
 def test_wherever_its_worker_is_killed_it_is_done_by_the_next(
     owner_engine: Engine, test_id: UUID, work: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "MOST_ATTEMPTS", 1_000)
+    monkeypatch.setattr(runner, "MAX_ATTEMPTS", 1_000)
     for _ in deaths(work):
         lease_ends(owner_engine)
     with Session(owner_engine) as session:
@@ -79,11 +79,11 @@ def test_one_that_kills_each_worker_has_failed_and_says_so(
     owner_engine: Engine, test_id: UUID, work: Callable[[], None]
 ) -> None:
     # Once what is to be revoked at the end is good.
-    for _ in range(running.MOST_ATTEMPTS):
+    for _ in range(runner.MAX_ATTEMPTS):
         assert killed_at_commit(work, at=6, when=AFTER)
         lease_ends(owner_engine)
     with Session(owner_engine) as session:
-        good = select(func.count()).where(Certificate.profile == PROFILE, Certificate.status == "valid")
+        good = select(func.count()).where(Certificate.profile == SELF_TEST_PROFILE, Certificate.status == "valid")
         assert session.scalar(good)
     work()
     with Session(owner_engine) as session:
@@ -97,16 +97,16 @@ def test_who_was_taken_for_dead_says_nothing_any_more(
     owner_engine: Engine, test_id: UUID, work: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """He comes back when the next one is at it."""
-    run, turns = running._Run.run, iter((True, False))
+    run, turns = runner._SelfTestRun.run, iter((True, False))
 
-    def slow(self: running._Run) -> list[running.Row]:
+    def slow(self: runner._SelfTestRun) -> list[runner.BoardRow]:
         if next(turns):
             lease_ends(owner_engine)
             work()
             lease_ends(owner_engine, state="running", ended_at=None)
         return run(self)
 
-    monkeypatch.setattr(running._Run, "run", slow)
+    monkeypatch.setattr(runner._SelfTestRun, "run", slow)
     work()
     with Session(owner_engine) as session:
         found = session.get_one(SelfTest, test_id)

@@ -11,12 +11,12 @@ from nac.db import TenantScope, session_scope
 from nac.errors import Conflict
 from nac.models import AuthLog, Certificate, Endpoint, EndpointSighting, EventNote, PolicyHits, RadiusSession, SelfTest
 from nac.policies import service as policies
-from nac.self_tests import asking, identities, running, service
-from nac.self_tests.asking import Device, Target
-from nac.self_tests.running import Platform
-from nac.self_tests.supplicant import Supplicant, converse, device_context
-from nac.self_tests.ticket import PROFILE
-from nac.self_tests.wire import Code, Kind, pairs_of
+from nac.self_tests import actions, identities, runner, service
+from nac.self_tests.actions import PlayedDevice, RadiusTarget
+from nac.self_tests.radius_client import AttributeType, PacketCode, encode_attributes
+from nac.self_tests.runner import SelfTestPlatform
+from nac.self_tests.supplicant import Supplicant, device_context, run_conversation
+from nac.self_tests.ticket import SELF_TEST_PROFILE
 from nac.tenants import service as tenants
 from tests.agent.running import RunningCell, RunningTenant
 from tests.factories.certificates import SIGNING
@@ -25,16 +25,16 @@ from tests.factories.tenancy import ACTOR
 pytestmark = pytest.mark.early
 
 
-def _run(acme: RunningTenant, platform: Platform, engine: Engine) -> SelfTest:
+def _run(acme: RunningTenant, platform: SelfTestPlatform, engine: Engine) -> SelfTest:
     with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
-        test_id = service.start(session, actor=ACTOR, tenant_id=acme.id).id
-    assert running.run_waiting(platform, engine=engine) == 1
+        test_id = service.start_self_test(session, actor=ACTOR, tenant_id=acme.id).id
+    assert runner.run_waiting(platform, engine=engine) == 1
     with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
-        return service.require(session, tenant_id=acme.id, test_id=test_id)
+        return service.require_self_test(session, tenant_id=acme.id, test_id=test_id)
 
 
 def test_a_self_test_tells_how_the_tenant_answers_and_leaves_its_log_alone(
-    cell: RunningCell, acme: RunningTenant, self_tester: Platform, worker_engine: Engine
+    cell: RunningCell, acme: RunningTenant, self_tester: SelfTestPlatform, worker_engine: Engine
 ):
     found = _run(acme, self_tester, worker_engine)
     assert (found.state, found.error, found.passed) == ("done", "", True), found.board
@@ -70,32 +70,32 @@ def _nothing_follows(acme: RunningTenant) -> None:
 def _nobody_else_gets_in(cell: RunningCell, acme: RunningTenant) -> None:
     """With the certificate of a self-test that is under way, nor as its known device."""
     with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
-        own = identities.issue_own(
+        own = identities.issue_identity(
             session, actor=ACTOR, tenant_id=acme.id, name="self-test-x", signing=cell.signing, now=utc_now()
         )
-        key = tenants.require(session, tenant_id=acme.id).cui_key.bytes
+        key = tenants.require_tenant(session, tenant_id=acme.id).cui_key.bytes
     acme.wait_live()
     server = acme.server
-    target = Target(
+    target = RadiusTarget(
         server.host, server.auth_port, server.acct_port, server.secret.encode(), key, 0, own.root, own.server_name
     )
-    thief = {Kind.CALLING_STATION_ID: "02-00-00-00-00-01", Kind.USER_NAME: "self-test-x"}
+    thief = {AttributeType.CALLING_STATION_ID: "02-00-00-00-00-01", AttributeType.USER_NAME: "self-test-x"}
     supplicant = Supplicant(
         device_context(own.identity, root=own.root, server_name=own.server_name),
         "self-test-x",
         server_name=own.server_name,
     )
     with target.server() as asked:
-        assert converse(asked, supplicant, pairs_of(thief)).reply.code == Code.ACCESS_REJECT
-    played = Device("00005e0053f1", "00000000-1", known=True, group="printers")
-    stale = asking.by_mac(played)(target, epoch_seconds() - 300)
-    other_device = asking.by_mac(replace(played, mac="020000000001"))(target, epoch_seconds())
+        assert run_conversation(asked, supplicant, encode_attributes(thief)).reply.code == PacketCode.ACCESS_REJECT
+    played = PlayedDevice("00005e0053f1", "00000000-1", known=True, group="printers")
+    stale = actions.build_mab_action(played)(target, epoch_seconds() - 300)
+    other_device = actions.build_mab_action(replace(played, mac="020000000001"))(target, epoch_seconds())
     for seen in (stale, other_device):
-        assert seen.reply.code == Code.ACCESS_REJECT
-    assert asking.by_mac(played)(target, epoch_seconds()).reply.vlan == "20"
+        assert seen.reply.code == PacketCode.ACCESS_REJECT
+    assert actions.build_mab_action(played)(target, epoch_seconds()).reply.vlan == "20"
 
 
-def _a_policy_that_is_not_in_force_is_told(acme: RunningTenant, self_tester: Platform, engine: Engine) -> None:
+def _a_policy_that_is_not_in_force_is_told(acme: RunningTenant, self_tester: SelfTestPlatform, engine: Engine) -> None:
     """The database says one thing and the cell another: that is what a self-test is for."""
     with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
         named = {"actor": ACTOR, "tenant_id": acme.id, "slug": "certificates"}
@@ -108,7 +108,7 @@ def _a_policy_that_is_not_in_force_is_told(acme: RunningTenant, self_tester: Pla
     assert {row["got"] for row in found.board if row["rule"]} == {"permit VLAN 99"}
 
 
-def _a_dead_port_is_told(acme: RunningTenant, self_tester: Platform, engine: Engine) -> None:
+def _a_dead_port_is_told(acme: RunningTenant, self_tester: SelfTestPlatform, engine: Engine) -> None:
     found = _run(acme, replace(self_tester, radius_host="127.0.0.9"), engine)
     assert (found.state, found.passed) == ("done", False)
     wrong = {row["sent"]: row["why"] for row in found.board if not row["ok"]}
@@ -120,33 +120,33 @@ def test_a_suspended_tenant_is_not_tested(app_engine: Engine, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         tenants.suspend_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
         with pytest.raises(Conflict):
-            service.start(session, actor=ACTOR, tenant_id=alpha.tenant_id)
+            service.start_self_test(session, actor=ACTOR, tenant_id=alpha.tenant_id)
 
 
 def test_a_third_self_test_waits_for_the_first(app_engine: Engine, alpha):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        for _ in range(service.MOST_UNDER_WAY):
-            service.start(session, actor=ACTOR, tenant_id=alpha.tenant_id)
+        for _ in range(service.MAX_OPEN):
+            service.start_self_test(session, actor=ACTOR, tenant_id=alpha.tenant_id)
         with pytest.raises(Conflict):
-            service.start(session, actor=ACTOR, tenant_id=alpha.tenant_id)
+            service.start_self_test(session, actor=ACTOR, tenant_id=alpha.tenant_id)
 
 
 def test_a_self_test_that_cannot_begin_leaves_no_good_certificate(
     app_engine: Engine, worker_engine: Engine, alpha, monkeypatch: pytest.MonkeyPatch
 ):
-    issue_own = identities.issue_own
+    issue_own = identities.issue_identity
 
     def fail(session, **given):
         if given["name"].endswith("revoked"):
             raise Conflict("on purpose")
         return issue_own(session, **given)
 
-    monkeypatch.setattr(identities, "issue_own", fail)
+    monkeypatch.setattr(identities, "issue_identity", fail)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        test_id = service.start(session, actor=ACTOR, tenant_id=alpha.tenant_id).id
-    assert running.run_waiting(Platform(SIGNING, "127.0.0.1", 1.0), engine=worker_engine) == 1
+        test_id = service.start_self_test(session, actor=ACTOR, tenant_id=alpha.tenant_id).id
+    assert runner.run_waiting(SelfTestPlatform(SIGNING, "127.0.0.1", 1.0), engine=worker_engine) == 1
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        found = service.require(session, tenant_id=alpha.tenant_id, test_id=test_id)
+        found = service.require_self_test(session, tenant_id=alpha.tenant_id, test_id=test_id)
         assert (found.state, found.error) == ("failed", "on purpose")
-        own = select(Certificate.status).where(Certificate.profile == PROFILE)
+        own = select(Certificate.status).where(Certificate.profile == SELF_TEST_PROFILE)
         assert session.scalars(own).all() == ["revoked"]

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.self_tests.ticket import LIFE_SECONDS, Ticket, port_of, read_ticket
-from nac.self_tests.wire import Malformed, read_pairs, read_reply
+from nac.self_tests.radius_client import MalformedPacket, read_pairs, read_reply
+from nac.self_tests.ticket import LIFETIME_SECONDS, Ticket, encode_ticket, read_ticket
 
 KEY = b"k" * 16
-GOOD = Ticket("00005e0053f1", "0123abcd-1", 1_000_000 + LIFE_SECONDS, known=True, group="printers")
+GOOD = Ticket("00005e0053f1", "0123abcd-1", 1_000_000 + LIFETIME_SECONDS, known=True, group="printers")
 
 
 def _read(port: str, **other: object) -> Ticket | None:
@@ -17,7 +17,7 @@ def _read(port: str, **other: object) -> Ticket | None:
 
 
 def test_a_ticket_is_read_as_it_was_made():
-    assert _read(port_of(GOOD, KEY)) == GOOD
+    assert _read(encode_ticket(GOOD, KEY)) == GOOD
 
 
 @pytest.mark.parametrize(
@@ -29,15 +29,15 @@ def test_a_ticket_is_read_as_it_was_made():
         {"tenant_key": b"o" * 16},
         {"tenant_key": b""},
         {"now_seconds": GOOD.until + 1},
-        {"now_seconds": GOOD.until - 3 * LIFE_SECONDS},
+        {"now_seconds": GOOD.until - 3 * LIFETIME_SECONDS},
     ],
 )
 def test_a_ticket_for_something_else_is_none(other: dict[str, object]):
-    assert _read(port_of(GOOD, KEY), **other) is None
+    assert _read(encode_ticket(GOOD, KEY), **other) is None
 
 
 def test_an_unknown_device_does_not_become_a_known_one():
-    assert _read(port_of(GOOD._replace(known=False), KEY).replace(".u.", ".k.")) is None
+    assert _read(encode_ticket(GOOD._replace(known=False), KEY).replace(".u.", ".k.")) is None
 
 
 @given(st.text(max_size=300))
@@ -54,5 +54,5 @@ def test_any_octets_are_read_as_no_reply(came: bytes, asked: bytes):
 def test_attributes_of_any_octets_are_read_or_refused(packet: bytes):
     try:
         assert sum(2 + len(value) for _, value in read_pairs(packet)) == len(packet) - 20
-    except Malformed:
+    except MalformedPacket:
         return

@@ -13,7 +13,7 @@ from nac.db import TenantScope, driver_connection, make_engine, session_scope
 from nac.errors import NotFound
 from nac.models import EndedSession
 from nac.sessions import service as sessions
-from nac.sessions.usage import DIMENSIONS, list_usage
+from nac.sessions.usage import USAGE_DIMENSIONS, list_usage
 from tests.factories.tenancy import make_platform, make_tenant
 from tests.statements import counted
 
@@ -105,7 +105,7 @@ def test_what_is_looked_up_by_a_key_is_planned_once_and_reads_no_more_than_is_fo
             wanted = {"user": "anonymous"}
             connection.execute("UPDATE sessions SET identity = 'anonymous' WHERE tenant_id = %s", (crowd.tenant_id,))
         connection.execute("VACUUM ANALYZE sessions")
-    assert sessions.is_by_key(**{"mac": "", "user": "", "nas": "", "address": ""} | wanted)
+    assert sessions.is_indexed_query(**{"mac": "", "user": "", "nas": "", "address": ""} | wanted)
     read = []
     with session_scope(TenantScope(crowd.tenant_id), engine=api_engine, by_key=True) as session:
         ask = driver_connection(session).execute
@@ -241,7 +241,7 @@ def test_page_follows_a_page(crowds, app_engine):
 
 def test_usage_is_summed_up_exactly_by_each_dimension(crowds, app_engine):
     [_, crowd, _] = crowds
-    expected = {by: defaultdict(lambda: [0, 0, 0, 0]) for by in DIMENSIONS}
+    expected = {by: defaultdict(lambda: [0, 0, 0, 0]) for by in USAGE_DIMENSIONS}
     hour = datetime.fromtimestamp(crowd.base, UTC).replace(minute=0, second=0)
     for n in range(crowd.sessions):
         age = n * 37 % LONGEST_SECONDS
@@ -256,7 +256,7 @@ def test_usage_is_summed_up_exactly_by_each_dimension(crowds, app_engine):
         }
         for by, name in names.items():
             expected[by][name] = [sum(pair) for pair in zip(expected[by][name], used, strict=True)]
-    for by in DIMENSIONS:
+    for by in USAGE_DIMENSIONS:
         with session_scope(TenantScope(crowd.tenant_id), engine=app_engine) as session:
             found = list_usage(
                 session, tenant_id=crowd.tenant_id, by=by, since=hour, until=hour + timedelta(hours=1), limit=LIVE

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from nac.db import TenantScope, session_scope
 from nac.errors import InvalidInput, NotFound
 from nac.models import USAGE_HOURS, AuthLog, EndedSession, RadiusSession
-from nac.session_class import class_of
+from nac.session_class import encode_class
 from nac.sessions import service as sessions
 from nac.sessions.usage import list_usage
 from tests.factories.rows import make_row
@@ -163,14 +163,14 @@ def test_what_there_is_none_of_is_told(wanted, error, ask) -> None:
 
 def test_session_names_the_decision_that_began_it(put, owner_engine: Engine, app_engine: Engine, tenants) -> None:
     at = 1_795_000_000_123_457
-    put(1, mac=MAC, **{"class": class_of(at)})
+    put(1, mac=MAC, **{"class": encode_class(at)})
     with Session(owner_engine) as session, session.begin():
         for mac, rule in (("02a0c0000002", "Others"), (MAC, "Staff")):
             moment = datetime.fromtimestamp(0, NOON.tzinfo) + timedelta(microseconds=at)
             make_row(session, AuthLog.__table__, tenants[0], at=moment, mac=mac, rule_name=rule)
     with session_scope(TenantScope(tenants[0]), engine=app_engine) as session:
         (shown,) = sessions.list_sessions(session, tenant_id=tenants[0])
-        decision = sessions.deciding_row(session, shown)
+        decision = sessions.find_deciding_row(session, shown)
         assert decision is not None
         assert decision.rule_name == "Staff"
         with pytest.raises(sessions.SessionNotFound):

@@ -97,11 +97,11 @@ MakePerson = Callable[..., Person]
 def make_person(app_engine: Engine) -> MakePerson:
     def make(email: str = EMAIL, password: str = PASSWORD) -> Person:
         with session_scope(PlatformScope(), engine=app_engine) as session:
-            person_id = people.ensure_person(session, email=email)
+            person_id = people.get_or_create_person(session, email=email)
         with session_scope(PersonScope(person_id), engine=app_engine) as session:
             if password:
                 return people.set_password(session, actor=ACTOR, person_id=person_id, password=password)
-            return people.require(session, person_id=person_id)
+            return people.require_person(session, person_id=person_id)
 
     return make
 

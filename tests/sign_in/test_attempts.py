@@ -10,19 +10,19 @@ from sqlalchemy import Engine, text
 from nac.db import CredentialScope, session_scope
 from nac.models import Person
 from nac.sign_in import attempts
-from nac.sign_in.attempts import FREE, FREE_OF_AN_ADDRESS, Attempt
+from nac.sign_in.attempts import FREE_ATTEMPTS, FREE_PER_ADDRESS, CountedAttempt
 from nac.sign_in.errors import TooManyAttempts
 from tests.sign_in.conftest import EMAIL, PASSWORD, Browser
 
-ANN, BOB = attempts.email_tag("ann@example.com"), attempts.email_tag("bob@example.com")
+ANN, BOB = attempts.make_email_tag("ann@example.com"), attempts.make_email_tag("bob@example.com")
 HERE, THERE = "192.0.2.1", "198.51.100.1"
 
 
 @pytest.fixture
-def tried(app_engine: Engine) -> Callable[[Attempt], int]:
+def tried(app_engine: Engine) -> Callable[[CountedAttempt], int]:
     """The seconds to wait; 0 where it was looked at."""
 
-    def begin(attempt: Attempt) -> int:
+    def begin(attempt: CountedAttempt) -> int:
         try:
             with session_scope(CredentialScope(""), engine=app_engine) as session:
                 attempt.begin(session)
@@ -33,8 +33,8 @@ def tried(app_engine: Engine) -> Callable[[Attempt], int]:
     return begin
 
 
-def at_password(tag: bytes = ANN, address: str = HERE, device_id: bytes | None = None) -> Attempt:
-    return attempts.at_password(email_tag=tag, address=address, device_id=device_id)
+def at_password(tag: bytes = ANN, address: str = HERE, device_id: bytes | None = None) -> CountedAttempt:
+    return attempts.password_attempt(email_tag=tag, address=address, device_id=device_id)
 
 
 def later(owner_engine: Engine, seconds: int) -> None:
@@ -49,7 +49,7 @@ def later(owner_engine: Engine, seconds: int) -> None:
 
 
 def test_delay_grows_and_ends(tried, owner_engine: Engine) -> None:
-    assert [tried(at_password()) for _ in range(FREE)] == [0] * FREE
+    assert [tried(at_password()) for _ in range(FREE_ATTEMPTS)] == [0] * FREE_ATTEMPTS
     waits = []
     for _ in range(12):
         waits.append(tried(at_password()))
@@ -57,11 +57,11 @@ def test_delay_grows_and_ends(tried, owner_engine: Engine) -> None:
         assert tried(at_password()) == 0
     assert waits == [2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900]
     later(owner_engine, 3_601)
-    assert [tried(at_password()) for _ in range(FREE + 1)] == [0] * FREE + [2]
+    assert [tried(at_password()) for _ in range(FREE_ATTEMPTS + 1)] == [0] * FREE_ATTEMPTS + [2]
 
 
 def test_guesser_holds_up_nobody_else(tried) -> None:
-    for _ in range(FREE):
+    for _ in range(FREE_ATTEMPTS):
         tried(at_password())
     assert tried(at_password()) > 0
     # Somebody else here, the person elsewhere, and the person's own browser, here as well.
@@ -71,7 +71,7 @@ def test_guesser_holds_up_nobody_else(tried) -> None:
 
 
 def test_address_that_guesses_at_many_is_held_up(tried) -> None:
-    for number in range(FREE_OF_AN_ADDRESS):
+    for number in range(FREE_PER_ADDRESS):
         assert tried(at_password(bytes([number]))) == 0
     assert tried(at_password(BOB)) > 0
     assert tried(at_password(BOB, THERE)) == 0
@@ -79,7 +79,7 @@ def test_address_that_guesses_at_many_is_held_up(tried) -> None:
 
 
 def test_network_of_one_is_one_address(tried) -> None:
-    for number in range(FREE):
+    for number in range(FREE_ATTEMPTS):
         tried(at_password(address=f"2001:db8::{number}"))
     assert tried(at_password(address="2001:db8::ffff")) > 0
     assert tried(at_password(address="2001:db8:0:1::1")) == 0
@@ -87,14 +87,14 @@ def test_network_of_one_is_one_address(tried) -> None:
 
 def test_codes_are_counted_by_the_person_wherever_they_come_from(tried) -> None:
     person = UUID(int=1)
-    for number in range(FREE):
-        assert tried(attempts.at_code(person_id=person, address=f"192.0.2.{number}", device_id=None)) == 0
-    assert tried(attempts.at_code(person_id=person, address=THERE, device_id=None)) > 0
-    assert tried(attempts.at_code(person_id=person, address=THERE, device_id=b"known")) == 0
+    for number in range(FREE_ATTEMPTS):
+        assert tried(attempts.code_attempt(person_id=person, address=f"192.0.2.{number}", device_id=None)) == 0
+    assert tried(attempts.code_attempt(person_id=person, address=THERE, device_id=None)) > 0
+    assert tried(attempts.code_attempt(person_id=person, address=THERE, device_id=b"known")) == 0
 
 
 def test_success_forgives_the_person_and_not_the_address(tried, app_engine: Engine, owner_engine: Engine) -> None:
-    for number in range(FREE_OF_AN_ADDRESS - 1):
+    for number in range(FREE_PER_ADDRESS - 1):
         tried(at_password(bytes([number])))
     for _ in range(3):
         assert tried(at_password()) == 0
@@ -102,15 +102,15 @@ def test_success_forgives_the_person_and_not_the_address(tried, app_engine: Engi
             at_password().succeed(session)
     with owner_engine.connect() as connection:
         counts = connection.scalars(text("SELECT count FROM sign_in_attempts ORDER BY count DESC")).all()
-    assert counts[0] == FREE_OF_AN_ADDRESS - 1
+    assert counts[0] == FREE_PER_ADDRESS - 1
     # Of each of them one more, wherever it comes from.
-    assert len(counts) == 2 * FREE_OF_AN_ADDRESS
+    assert len(counts) == 2 * FREE_PER_ADDRESS
 
 
 def test_many_at_once_are_no_more_than_one_after_the_other(tried) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: tried(at_password()), range(40)))
-    assert found.count(0) == FREE
+    assert found.count(0) == FREE_ATTEMPTS
 
 
 def test_what_is_long_ago_goes(tried, owner_engine: Engine) -> None:
@@ -128,7 +128,7 @@ def test_guesses_over_http_lock_the_guesser_out_alone(browser: Callable[[], Brow
     mine.sign_in()
     mine.good("POST", "/sign-out")
     body = {"email": EMAIL, "password": "wrong"}
-    for _ in range(FREE):
+    for _ in range(FREE_ATTEMPTS):
         assert guesser.refused("POST", "/sign-in", body) == (401, "sign-in-refused")
     answer = guesser.ask("POST", "/sign-in", body | {"password": PASSWORD})
     assert (answer.status_code, answer.json()["code"]) == (429, "too-many-attempts")
@@ -137,6 +137,6 @@ def test_guesses_over_http_lock_the_guesser_out_alone(browser: Callable[[], Brow
     assert mine.sign_in()["state"] == "signed-in"
     # Of somebody there is not, the same is told.
     nobody = {"email": "nobody@example.com", "password": "wrong"}
-    for _ in range(FREE):
+    for _ in range(FREE_ATTEMPTS):
         assert guesser.refused("POST", "/sign-in", nobody) == (401, "sign-in-refused")
     assert guesser.refused("POST", "/sign-in", nobody) == (429, "too-many-attempts")

@@ -15,7 +15,7 @@ from nac.db import PersonScope, PlatformScope, session_scope
 from nac.errors import AdmitError
 from nac.models import Passkey, Person, RecoveryCode
 from nac.people import service as people
-from nac.sign_in import passkeys, recovery, rules
+from nac.sign_in import passkeys, recovery_codes, rules
 from nac.sign_in.errors import PasskeyRefused, SignInRefused
 from nac.sign_in.passkeys import RelyingParty
 from tests.effort import examples
@@ -61,9 +61,9 @@ def test_whatever_comes_for_an_answer_is_refused(
     given = {"person": with_key, "party": PARTY, "nonce": b"x" * 32, "credential": credential}
     with session_scope(PersonScope(with_key.id), engine=app_engine) as session:
         with pytest.raises(SignInRefused):
-            passkeys.use(session, **given, alone=alone, now=utc_now())
+            passkeys.use_passkey(session, **given, alone=alone, now=utc_now())
         with pytest.raises(PasskeyRefused):
-            passkeys.add(session, **given, actor=ACTOR, name="k")
+            passkeys.create_passkey(session, **given, actor=ACTOR, name="k")
 
 
 @pytest.mark.parametrize("response", ["x", ["x"], 5, {"userHandle": {"a": 1}}])
@@ -83,19 +83,21 @@ def test_answers_of_wrong_shape_are_no_fault_of_ours(browser: MakeBrowser, with_
 def test_recovery_codes_made_at_once_leave_one_set(app_engine: Engine, ann: Person) -> None:
     def make(_: int) -> None:
         with session_scope(PersonScope(ann.id), engine=app_engine) as session:
-            recovery.make(session, actor=ACTOR, person=people.require(session, person_id=ann.id))
+            recovery_codes.create_recovery_codes(
+                session, actor=ACTOR, person=people.require_person(session, person_id=ann.id)
+            )
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(make, range(4)))
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
-        assert session.scalars(select(func.count()).select_from(RecoveryCode)).one() == recovery.CODES
+        assert session.scalars(select(func.count()).select_from(RecoveryCode)).one() == recovery_codes.CODE_COUNT
 
 
 def test_rules_set_at_once_for_the_first_time_are_set(app_engine: Engine) -> None:
     def put(number: int) -> str:
         try:
             with session_scope(PlatformScope(), engine=app_engine) as session:
-                rules.change(session, actor=ACTOR, owner=Owner(), two_factors=number % 2 == 0, by=None)
+                rules.update_rule(session, actor=ACTOR, owner=Owner(), two_factors=number % 2 == 0, by=None)
         except AdmitError as exc:
             return exc.code
         return ""

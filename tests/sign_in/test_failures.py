@@ -14,9 +14,9 @@ from nac.clock import utc_now
 from nac.db import CredentialScope, PersonScope, session_scope
 from nac.members import service as members
 from nac.models import Person
-from nac.sign_in import failures, links, pruning, telling
-from nac.sign_in.attempts import FREE
-from nac.sign_in.failures import NOBODY
+from nac.sign_in import failure_audit, failures, links, pruning
+from nac.sign_in.attempts import FREE_ATTEMPTS
+from nac.sign_in.failures import NOBODY_ID
 from tests.accounts.conftest import Field, Within, whole
 from tests.api.v1.conftest import MakeToken
 from tests.sign_in.authenticator import Authenticator
@@ -32,7 +32,7 @@ def member(ann: Person, within: Within, field: Field) -> Person:
     """Of acme and, by itself, of its tenant alpha."""
     for owner in (field.acme, field.alpha):
         with within(owner) as session:
-            members.add_member(session, **whole(owner), email=EMAIL, role="help-desk")
+            members.create_member(session, **whole(owner), email=EMAIL, role="help-desk")
     return ann
 
 
@@ -40,7 +40,7 @@ def fail(engine: Engine, subject_id: UUID, address: str, reason: str = "wrong-pa
     for _ in range(times):
         with session_scope(CredentialScope(""), engine=engine) as session:
             audit.note_origin(session, Origin(address, "asked"))
-            failures.note(session, subject_id=subject_id, reason=reason, user_agent="x")
+            failures.record_failure(session, subject_id=subject_id, reason=reason, user_agent="x")
 
 
 def count(engine: Engine, table: str) -> int:
@@ -80,7 +80,7 @@ def test_who_has_tried_is_told_to_the_person_and_where_it_is_a_member(
     second = mine.good("GET", f"/me/sign-ins?limit=2&after={first['next']}")
     assert (first["items"] + second["items"], second["next"]) == (listed, None)
     assert mine.refused("GET", "/me/sign-ins?after=bm9uc2Vuc2U") == (422, "invalid-input")
-    assert telling.tell_failures(engine=worker_engine) == 1
+    assert failure_audit.audit_failures(engine=worker_engine) == 1
     for owner, place in ((field.acme, "msps/acme"), (field.alpha, "tenants/alpha")):
         headers = {"Authorization": f"Bearer {make_token(owner)}"}
         entries = client.get(f"/v1/{place}/audit?target={EMAIL}", headers=headers).json()["items"]
@@ -99,7 +99,7 @@ def test_attacker_fills_neither_log_nor_table(
 ) -> None:
     before = count(owner_engine, "audit_log")
     for number in range(60):
-        for subject in (member.id, NOBODY):
+        for subject in (member.id, NOBODY_ID):
             fail(app_engine, subject, f"192.0.2.{number}")
             fail(app_engine, subject, f"2001:db8::{number}", "wrong-code")
     with owner_engine.connect() as connection:
@@ -107,14 +107,14 @@ def test_attacker_fills_neither_log_nor_table(
             text("SELECT subject_id, count(*), sum(count) FROM sign_in_failures GROUP BY 1")
         ).all()
     # 20 rows, and one more for each reason where it goes on.
-    assert {row[0]: (row[1] <= 22, row[2]) for row in rows} == {member.id: (True, 120), NOBODY: (True, 120)}
-    assert telling.tell_failures(engine=worker_engine) == 2
+    assert {row[0]: (row[1] <= 22, row[2]) for row in rows} == {member.id: (True, 120), NOBODY_ID: (True, 120)}
+    assert failure_audit.audit_failures(engine=worker_engine) == 2
     # In acme and in alpha; of nobody on the platform.
     assert count(owner_engine, "audit_log") == before + 3
     fail(app_engine, member.id, "192.0.2.1", times=5)
-    assert telling.tell_failures(engine=worker_engine) == 0
+    assert failure_audit.audit_failures(engine=worker_engine) == 0
     later(owner_engine)
-    assert telling.tell_failures(engine=worker_engine) == 1
+    assert failure_audit.audit_failures(engine=worker_engine) == 1
     with owner_engine.connect() as connection:
         found = connection.execute(
             text("SELECT after, host(address) FROM audit_log WHERE tenant_id IS NOT NULL AND action = 'sign-in.fail'")
@@ -123,7 +123,7 @@ def test_attacker_fills_neither_log_nor_table(
     assert found[1] == ({**found[1][0], "in_this_hour": 125}, "192.0.2.1")
     assert len(found[0][0]["from"]) == 5
     later(owner_engine)
-    assert telling.tell_failures(engine=worker_engine) == 0
+    assert failure_audit.audit_failures(engine=worker_engine) == 0
 
 
 def test_each_kind_of_failure_has_its_reason(browser: MakeBrowser, ann: Person, owner_engine: Engine) -> None:
@@ -146,14 +146,14 @@ def test_each_kind_of_failure_has_its_reason(browser: MakeBrowser, ann: Person, 
         (ann.id, "wrong-passkey"),
         (ann.id, "wrong-code"),
         (ann.id, "disabled"),
-        (NOBODY, "wrong-password"),
+        (NOBODY_ID, "wrong-password"),
     }
 
 
 def test_signing_in_again_and_again_fills_no_log_of_others(
     browser: MakeBrowser, member: Person, owner_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nac.sign_in.sessions.MOST_TOLD_AN_HOUR", 2)
+    monkeypatch.setattr("nac.sign_in.sign_ins.MAX_AUDITED_PER_HOUR", 2)
     mine = browser()
     for _ in range(3):
         mine.sign_in()
@@ -181,11 +181,11 @@ def test_what_is_long_over_is_forgotten_and_nothing_else(
     for number in range(5):
         browser().sign_in()
         fail(app_engine, ann.id, f"192.0.2.{number}")
-    for _ in range(FREE):
+    for _ in range(FREE_ATTEMPTS):
         mine.ask("POST", "/sign-in", WRONG)
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
         for _ in range(3):
-            links.make_link(session, actor="x", person=ann)
+            links.create_link(session, actor="x", person=ann)
     assert sum(pruning.prune(engine=worker_engine).values()) == 0
     past = {"at": utc_now() - timedelta(days=91)}
     with owner_engine.begin() as connection:

@@ -12,9 +12,9 @@ from sqlalchemy import Engine, select, text
 from nac.account_mails.letters import Letters
 from nac.account_mails.writing import MOST_AN_HOUR, Writer
 from nac.db import CredentialScope, PlatformScope, process_engine, session_scope
-from nac.mail import sending
-from nac.mail.mailbox import Kept, Mailbox
-from nac.mail.service import MOST_A_DAY
+from nac.mail import outbox
+from nac.mail.mailbox import Mailbox, StoredMail
+from nac.mail.service import MAX_PER_DAY
 from nac.members import service as members
 from nac.models import AuditEntry, Person, SignOn
 from nac.people import service as people
@@ -46,7 +46,7 @@ class Post:
         there = {kept.id for kept in self._mailbox.list_mails()}
         WRITER.write_waiting(engine=self._engine)
         with mailbox_server(self._mailbox) as server:
-            sending.send_waiting(server, unseal=SIGNING.sealer.open, engine=self._engine)
+            outbox.send_due(server, unseal=SIGNING.sealer.open, engine=self._engine)
         found = []
         for kept in self._mailbox.list_mails():
             if kept.id not in there:
@@ -54,7 +54,7 @@ class Post:
                 found.append((kept.message["To"], kept.message["Subject"], link[1] if link else ""))
         return found
 
-    def kept(self) -> Sequence[Kept]:
+    def kept(self) -> Sequence[StoredMail]:
         return self._mailbox.list_mails()
 
 
@@ -150,7 +150,9 @@ def test_person_under_a_distributed_attack_gets_in_by_a_known_browser_or_a_mail(
     for number in range(FREE_ANYWHERE):
         with session_scope(CredentialScope(""), engine=app_engine) as session:
             address = f"198.51.100.{number}"
-            attempts.at_password(email_tag=attempts.email_tag(EMAIL), address=address, device_id=None).begin(session)
+            attempts.password_attempt(email_tag=attempts.make_email_tag(EMAIL), address=address, device_id=None).begin(
+                session
+            )
     refused = stranger.ask("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD})
     assert (refused.status_code, refused.json()["code"]) == (429, "place-not-known")
     assert "link by mail" in refused.json()["remedy"]
@@ -214,7 +216,7 @@ def test_new_members_are_invited(
         session.add(
             SignOn(id=uuid4(), settings={"issuer": "https://x.example"}, secret_sealed=b"", msp_id=field.bolt.msp_id)
         )
-        member = members.add_member(session, **whole(field.bolt), email="late@example.com", role="auditor")
+        member = members.create_member(session, **whole(field.bolt), email="late@example.com", role="auditor")
     bolt = {"Authorization": f"Bearer {make_token(field.bolt)}"}
     path = f"/members/{member.membership.id}/invitation"
     assert client.post(f"/v1/msps/acme{path}", headers=headers).status_code == 404
@@ -233,7 +235,7 @@ def test_invitations_are_few_and_say_nothing_that_their_author_chose(
     assert client.patch("/v1/tenants/alpha", json={"name": lure}, headers=headers).status_code == 200
     made = client.post("/v1/tenants/alpha/members", json={"email": EMAIL, "role": "auditor"}, headers=headers)
     path = f"/v1/tenants/alpha/members/{made.json()['id']}/invitation"
-    for _ in range(MOST_A_DAY + 2):
+    for _ in range(MAX_PER_DAY + 2):
         assert client.post(path, headers=headers).status_code == 204
     came = post.deliver()
     assert [(to, subject) for to, subject, _ in came] == [(EMAIL, "You are a member of alpha at Admit")] * 5

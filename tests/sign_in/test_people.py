@@ -61,7 +61,7 @@ def test_operator_looks_after_an_account(
     owner_engine: Engine,
 ) -> None:
     with within(field.acme) as session:
-        members.add_member(session, **whole(field.acme), email=EMAIL, role="auditor")
+        members.create_member(session, **whole(field.acme), email=EMAIL, role="auditor")
     mine = browser()
     mine.sign_in()
     with_totp(mine)
@@ -110,7 +110,7 @@ def test_nobody_becomes_somebody_who_may_more(
     # Of somebody who may nothing it is enough.
     assert ask("POST", f"/{ann.id}/password-link", {"mail": False}, token=few).status_code == 201
     with within(field.alpha) as session:
-        members.add_member(session, **whole(field.alpha), email=EMAIL, role="help-desk")
+        members.create_member(session, **whole(field.alpha), email=EMAIL, role="help-desk")
     for method, path, body in (
         ("POST", "/password-link", {"mail": False}),
         ("DELETE", "/factors", None),
@@ -132,14 +132,14 @@ def test_last_operator_stays_and_shows_who_it_is(
     owner_engine: Engine,
 ) -> None:
     with within(Owner()) as session:
-        members.add_member(session, **whole(Owner()), email=EMAIL, role="platform-operator")
+        members.create_member(session, **whole(Owner()), email=EMAIL, role="platform-operator")
     with owner_engine.begin() as connection:
         connection.execute(text("UPDATE memberships SET accepted_at = now()"))
     disable = ("PATCH", f"/{ann.id}", {"status": "disabled"})
     assert ask(*disable).json()["code"] == "last-manager"
     bob = make_person("bob@example.com")
     with within(Owner()) as session:
-        members.add_member(session, **whole(Owner()), email=bob.email, role="platform-operator")
+        members.create_member(session, **whole(Owner()), email=bob.email, role="platform-operator")
     mine = browser()
     mine.sign_in()
     with owner_engine.begin() as connection:

@@ -8,7 +8,7 @@ from nac.accounts.permissions import Level, permissions_at
 from nac.db import PersonScope, session_scope
 from nac.members import service as members
 from nac.models import Msp, Person
-from nac.msps import standing
+from nac.msps import lifecycle
 from nac.sign_in import rules
 from nac.templates import service as templates
 from tests.accounts.conftest import PLATFORM, Field, Within, whole
@@ -20,8 +20,8 @@ def test_two_factors_are_asked_for_where_the_body_names_the_msp(
     browser, ann: Person, field: Field, within: Within
 ) -> None:
     with within(field.acme) as session:
-        members.add_member(session, **whole(field.acme), email=EMAIL, role="msp-admin")
-        rules.change(session, actor=ACTOR, owner=field.acme, two_factors=True, by=None)
+        members.create_member(session, **whole(field.acme), email=EMAIL, role="msp-admin")
+        rules.update_rule(session, actor=ACTOR, owner=field.acme, two_factors=True, by=None)
     mine: Browser = browser()
     mine.sign_in()
     needed = (403, "second-factor-needed")
@@ -36,10 +36,12 @@ def test_who_was_given_some_tenants_sees_no_others_by_a_template(
     assert field.acme.msp_id is not None
     whose = {"actor": ACTOR, "msp_id": field.acme.msp_id, "slug": "school"}
     with within(field.acme) as session:
-        members.add_member(session, **whole(field.acme), email=EMAIL, role="msp-technician", tenants=["alpha"])
+        members.create_member(session, **whole(field.acme), email=EMAIL, role="msp-technician", tenants=["alpha"])
         templates.create_template(session, **whose, name="School")
         for slug in ("alpha", "bravo"):
-            templates.follow(session, **whose, tenant=slug, overrides=[], held=lambda _: permissions_at(Level.TENANT))
+            templates.follow_template(
+                session, **whose, tenant=slug, overrides=[], held=lambda _: permissions_at(Level.TENANT)
+            )
     mine: Browser = browser()
     mine.sign_in()
     for path in ("tenants", "tenants?drift=true"):
@@ -58,22 +60,22 @@ def test_tenants_of_all_own_grants_are_one_list(browser, ann: Person, field: Fie
 
     assert seen() == []
     with within(field.acme) as session:
-        members.add_member(session, **whole(field.acme), email=EMAIL, role="msp-technician", tenants=["alpha"])
+        members.create_member(session, **whole(field.acme), email=EMAIL, role="msp-technician", tenants=["alpha"])
     assert seen() == ["alpha"]
     with within(field.bravo) as session:
-        members.add_member(session, **whole(field.bravo), email=EMAIL, role="auditor")
+        members.create_member(session, **whole(field.bravo), email=EMAIL, role="auditor")
     with within(field.bolt) as session:
-        members.add_member(session, **whole(field.bolt), email=EMAIL, role="msp-admin")
+        members.create_member(session, **whole(field.bolt), email=EMAIL, role="msp-admin")
     assert seen() == ["alpha", "bravo", "foreign"]
     assert seen(sort="-slug", limit="2") == ["foreign", "bravo"]
     assert (seen(text="a"), seen(msp="bolt"), seen(msp="nothing")) == (["alpha", "bravo"], ["foreign"], [])
     assert seen(status="suspended") == []
     with within(PLATFORM) as session:
-        standing.suspend_msp(session, actor=ACTOR, msp_id=field.acme.msp_id)
+        lifecycle.suspend_msp(session, actor=ACTOR, msp_id=field.acme.msp_id)
     # The MSP has given the one, the tenant itself the other.
     assert seen() == ["bravo", "foreign"]
     with within(field.bolt) as session:
-        rules.change(session, actor=ACTOR, owner=field.bolt, two_factors=True, by=None)
+        rules.update_rule(session, actor=ACTOR, owner=field.bolt, two_factors=True, by=None)
     assert seen() == ["bravo"]
 
 
@@ -108,9 +110,9 @@ def test_grants_are_told_with_the_slugs_of_their_places(
     mine.sign_in()
     assert mine.good("GET", "/grants")["grants"] == []
     with within(field.acme) as session:
-        members.add_member(session, **whole(field.acme), email=EMAIL, role="msp-technician", tenants=["alpha"])
+        members.create_member(session, **whole(field.acme), email=EMAIL, role="msp-technician", tenants=["alpha"])
     with within(field.foreign) as session:
-        members.add_member(session, **whole(field.foreign), email=EMAIL, role="auditor")
+        members.create_member(session, **whole(field.foreign), email=EMAIL, role="auditor")
     found = told(mine.good("GET", "/grants")["grants"])
     assert sorted(found, key=str) == [("msp", "acme", None, ["alpha"]), ("tenant", None, "foreign", None)]
 
@@ -120,7 +122,7 @@ def test_person_sees_the_msps_of_own_memberships_and_no_others(
 ) -> None:
     for owner in (field.bravo, field.bolt):
         with within(owner) as session:
-            members.add_member(session, **whole(owner), email=EMAIL, role="auditor")
+            members.create_member(session, **whole(owner), email=EMAIL, role="auditor")
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
         assert session.scalars(select(Msp.slug)).all() == ["bolt"]
         # As the rows of its tenants, they are seen and not changed.

@@ -185,7 +185,7 @@ def test_link_sets_a_password_once_and_ends_what_was_begun(
     mine = browser()
     mine.sign_in()
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
-        older, newer = (links.make_link(session, actor=ACTOR, person=ann).text for _ in range(2))
+        older, newer = (links.create_link(session, actor=ACTOR, person=ann).text for _ in range(2))
     new = "another horse battery"
     for token, expected in ((older, 410), ("x", 410), (newer, 204), (newer, 410)):
         answer = browser().ask("POST", "/sign-in/new-password", {"token": token, "password": new})
@@ -197,7 +197,7 @@ def test_link_sets_a_password_once_and_ends_what_was_begun(
 
 def test_bad_password_leaves_the_link_good(browser: MakeBrowser, ann: Person, app_engine: Engine) -> None:
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
-        token = links.make_link(session, actor=ACTOR, person=ann).text
+        token = links.create_link(session, actor=ACTOR, person=ann).text
     assert browser().refused("POST", "/sign-in/new-password", {"token": token, "password": "short"})[0] == 422
     browser().good("POST", "/sign-in/new-password", {"token": token, "password": "another horse battery"})
 
@@ -253,8 +253,8 @@ def test_work_says_nothing_of_who_there_is(
 ) -> None:
     make_person("bea@example.com")
     hashed = []
-    is_password = passwords.is_password
-    monkeypatch.setattr(passwords, "is_password", lambda *given: hashed.append(given[1]) or is_password(*given))
+    is_password = passwords.verify_password
+    monkeypatch.setattr(passwords, "verify_password", lambda *given: hashed.append(given[1]) or is_password(*given))
     sent = []
     for email in ("bea@example.com", "nobody@example.com"):
         with counted(process_engine()) as statements:

@@ -146,7 +146,7 @@ def test_person_tells_the_audit_log_of_the_own_places_alone(
     within: Within,
 ) -> None:
     with within(field.acme) as session:
-        members.add_member(session, **whole(field.acme), email="ann@example.com", role="auditor")
+        members.create_member(session, **whole(field.acme), email="ann@example.com", role="auditor")
     for person, owner, may in (("ann", field.acme, True), ("ann", field.bolt, False), ("bob", field.acme, False)):
         with ExitStack() as stack:
             if not may:

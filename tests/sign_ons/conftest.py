@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from api.main import create_app
 from nac.clock import epoch_seconds
-from nac.sign_ons import flow
+from nac.sign_ons import code_flow
 from tests.accounts.conftest import Field, field, scope_of, whole, within  # noqa: F401 -- fixtures
 from tests.api.served import served, settings_of_public
 from tests.api.v1.conftest import MakeToken, make_token  # noqa: F401 -- fixtures
@@ -105,8 +105,8 @@ def hostile(certificates: Certificates) -> Iterator[Hostile]:
 
 @pytest.fixture
 def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
-    flow._known.__init__()  # type: ignore[misc]
-    flow._places.__init__()  # type: ignore[misc]
+    code_flow._metadata_cache.__init__()  # type: ignore[misc]
+    code_flow._provider_limits.__init__()  # type: ignore[misc]
     settings = settings_of_public(database, tmp_path, ADMIT_OUTBOUND_NETWORKS="127.0.0.0/8")
     with served(create_app(settings)) as client:
         # A busy machine says nothing of what is tested.

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from nac.clock import epoch_seconds
-from nac.sign_ons import flow
+from nac.sign_ons import code_flow
 from tests.identities.test_provider import jwk
 from tests.sign_in.conftest import EMAIL, Browser
 from tests.sign_ons.conftest import KEY, Certificates, Hostile, SetUp, begin, come_back
@@ -140,8 +140,8 @@ def test_provider_without_end_is_given_up(
     said: bytes,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(flow, "_TOTAL_SECONDS", 2.0)
-    monkeypatch.setattr(flow, "_STEP_SECONDS", 1.0)
+    monkeypatch.setattr(code_flow, "_TOTAL_SECONDS", 2.0)
+    monkeypatch.setattr(code_flow, "_STEP_SECONDS", 1.0)
     sign_on = set_up(MSP, endless(said))
     answer = browser().ask("GET", f"/sign-on/{sign_on['id']}/begin")
     assert (answer.status_code, answer.json()["code"]) == (503, "provider-unavailable")

@@ -10,8 +10,8 @@ from sqlalchemy import Engine, text
 from nac.db import PlatformScope, session_scope
 from nac.outbound.tls import tls_context
 from nac.people import service as people
-from nac.sign_in import telling
-from nac.sign_ons import flow
+from nac.sign_in import failure_audit
+from nac.sign_ons import code_flow
 from tests.accounts.conftest import Field, Within
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.conftest import EMAIL, Browser
@@ -132,7 +132,7 @@ def test_page_that_began_is_told_the_code(
     query = parse_qs(where.query)
     assert (query["tab"], query["error"]) == (["a"], ["id-token-not-valid"])
     assert query["request_id"] == [back.headers["x-request-id"]]
-    flow._known.__init__()  # type: ignore[misc]
+    code_flow._metadata_cache.__init__()  # type: ignore[misc]
     hostile.discovery = {"issuer": "https://elsewhere.example"}
     failed = mine.ask("GET", f"{path}?on_error=/sign-in")
     assert (failed.status_code, "error=provider-unavailable" in failed.headers["location"]) == (303, True)
@@ -154,7 +154,7 @@ def test_owner_is_told_what_fails_and_not_how_often(
     hostile.claims = {"email": "nobody@example.com"}
     for _ in range(3):
         by_hostile(browser(), sign_on, hostile)
-    assert telling.tell_failures(engine=worker_engine) == 1
+    assert failure_audit.audit_failures(engine=worker_engine) == 1
     with owner_engine.connect() as connection:
         found = connection.execute(
             text("SELECT msp_id, target, after FROM audit_log WHERE action = 'sign-in.fail'")
@@ -163,4 +163,4 @@ def test_owner_is_told_what_fails_and_not_how_often(
     assert found.after["reasons"] == {"no-member-here": 3}
     assert SECRET not in str(found)
     by_hostile(browser(), sign_on, hostile)
-    assert telling.tell_failures(engine=worker_engine) == 0
+    assert failure_audit.audit_failures(engine=worker_engine) == 0

@@ -6,8 +6,8 @@ import pytest
 
 from nac.errors import Forbidden, Unavailable
 from nac.sign_in.errors import TooManySignIns
-from nac.sign_ons import places
-from nac.sign_ons.places import Places
+from nac.sign_ons import provider_limits
+from nac.sign_ons.provider_limits import ProviderLimits
 
 
 class Clock:
@@ -23,17 +23,17 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def all_places(clock: Clock) -> Places:
-    return Places(clock=clock)
+def all_places(clock: Clock) -> ProviderLimits:
+    return ProviderLimits(clock=clock)
 
 
-def ask(all_places: Places, owner: str, *, fails: Exception | None = None, host: str = "idp.example") -> None:
+def ask(all_places: ProviderLimits, owner: str, *, fails: Exception | None = None, host: str = "idp.example") -> None:
     with all_places.one(owner=owner, host=host):
         if fails is not None:
             raise fails
 
 
-def hang(all_places: Places, stack: ExitStack, owner: str, *, times: int) -> int:
+def hang(all_places: ProviderLimits, stack: ExitStack, owner: str, *, times: int) -> int:
     """How many got a place."""
     for number in range(times):
         try:
@@ -43,30 +43,30 @@ def hang(all_places: Places, stack: ExitStack, owner: str, *, times: int) -> int
     return times
 
 
-def test_providers_that_hang_leave_places_for_those_that_answer(all_places: Places) -> None:
+def test_providers_that_hang_leave_places_for_those_that_answer(all_places: ProviderLimits) -> None:
     ask(all_places, "good")
     with ExitStack() as stack:
         assert [hang(all_places, stack, f"evil{n}", times=4) for n in range(6)] == [1, 1, 1, 1, 0, 0]
         ask(all_places, "good")
         # So many at once as it ever may.
-        for _ in range(places.OF_OWNER_MOST):
+        for _ in range(provider_limits.MAX_PER_OWNER):
             stack.enter_context(all_places.one(owner="good", host="idp.example"))
         with pytest.raises(TooManySignIns):
             ask(all_places, "good")
     ask(all_places, "new")
 
 
-def test_host_of_many_has_a_bound(all_places: Places) -> None:
+def test_host_of_many_has_a_bound(all_places: ProviderLimits) -> None:
     for number in range(4):
         ask(all_places, f"owner{number}")
     with ExitStack() as stack:
-        for number in range(places.OF_HOST_MOST):
+        for number in range(provider_limits.MAX_PER_HOST):
             stack.enter_context(all_places.one(owner=f"owner{number % 4}", host="idp.example"))
         with pytest.raises(TooManySignIns):
             ask(all_places, "owner5")
 
 
-def test_who_fails_pauses_longer_each_time_and_others_do_not(all_places: Places, clock: Clock) -> None:
+def test_who_fails_pauses_longer_each_time_and_others_do_not(all_places: ProviderLimits, clock: Clock) -> None:
     pauses = []
     for number in range(10):
         with pytest.raises(Unavailable):
@@ -84,7 +84,7 @@ def test_who_fails_pauses_longer_each_time_and_others_do_not(all_places: Places,
     assert pauses == [0, 0, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_who_answered_once_and_hangs_has_one_place_again(all_places: Places) -> None:
+def test_who_answered_once_and_hangs_has_one_place_again(all_places: ProviderLimits) -> None:
     ask(all_places, "evil", host="evil.example")
     with pytest.raises(Unavailable):
         ask(all_places, "evil", fails=Unavailable("it hangs"), host="evil.example")

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from nac.clock import epoch_seconds
 from nac.members import service as members
 from nac.outbound.tls import tls_context
-from nac.sign_ons import flow
+from nac.sign_ons import code_flow
 from tests.accounts.conftest import Field, Within, whole
 from tests.api.v1.conftest import MakeToken
 from tests.sign_in.conftest import EMAIL, Browser
@@ -28,7 +28,7 @@ def ann(within: Within, field: Field, make_person) -> None:
     make_person()
     for owner, role in ((field.acme, "help-desk"), (field.bolt, "msp-admin"), (field.alpha, "tenant-admin")):
         with within(owner) as session:
-            members.add_member(session, **whole(owner), email=EMAIL, role=role)
+            members.create_member(session, **whole(owner), email=EMAIL, role=role)
 
 
 def at_real_provider(asked: dict[str, str], certificates: Certificates, subject: str, claims: dict) -> str:
@@ -233,9 +233,9 @@ def test_provider_at_fault_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, 
     sign_on = set_up(MSP, hostile.issuer)
     mine = browser()
     for discovery in _WRONG_DISCOVERIES:
-        flow._known.__init__()
+        code_flow._metadata_cache.__init__()
         # Nobody pauses here.
-        flow._places.__init__()
+        code_flow._provider_limits.__init__()
         hostile.discovery = discovery
         answer = mine.ask("GET", f"/sign-on/{sign_on['id']}/begin")
         if answer.status_code == 303:
@@ -302,8 +302,8 @@ def test_subject_stays_the_person_and_no_other_takes_the_address(
     assert by_hostile(browser(), sign_on, hostile).status_code == 403
     with within(field.acme) as session:
         [member] = members.list_members(session, owner=field.acme)
-        members.add_member(session, **whole(field.acme), email="boss@example.com", role="msp-admin")
-        members.remove_member(session, **whole(field.acme), membership_id=member.membership.id)
+        members.create_member(session, **whole(field.acme), email="boss@example.com", role="msp-admin")
+        members.delete_member(session, **whole(field.acme), membership_id=member.membership.id)
     # Out at once, though still a member elsewhere.
     assert mine.refused("GET", "/msps/acme/tenants") == (404, "msp-not-found")
     assert mine.good("GET", "/me/places")["items"] == []
@@ -413,6 +413,6 @@ def test_secret_goes_to_the_provider_as_the_standard_says(
     assert (kind, client_id, unquote_plus(secret)) == ("Basic", "admit", SECRET)
     assert "client_secret" not in hostile.forms[-1]
     hostile.discovery = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    flow._known.__init__()
+    code_flow._metadata_cache.__init__()
     by_hostile(browser(), set_up(MSP, hostile.issuer), hostile)
     assert (hostile.forms[-1]["client_secret"], hostile.forms[-1]["authorization"]) == (SECRET, "")

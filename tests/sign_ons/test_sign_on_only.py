@@ -28,9 +28,9 @@ def ann(within: Within, field: Field, make_person) -> None:
     make_person("bob@example.com")
     for owner, role in ((field.acme, "msp-admin"), (field.bolt, "msp-admin"), (field.alpha, "tenant-admin")):
         with within(owner) as session:
-            members.add_member(session, **whole(owner), email=EMAIL, role=role)
+            members.create_member(session, **whole(owner), email=EMAIL, role=role)
     with within(field.acme) as session:
-        members.add_member(session, **whole(field.acme), email="bob@example.com", role="msp-admin")
+        members.create_member(session, **whole(field.acme), email="bob@example.com", role="msp-admin")
 
 
 def come_in(mine: Browser, sign_on: dict, hostile: Hostile, place: str) -> None:

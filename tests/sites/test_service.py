@@ -32,7 +32,9 @@ def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
 
 
 def test_site_added_is_listed_by_slug(session: Session, tenant_id: TenantId) -> None:
-    sites.add_site(session, actor=ACTOR, tenant_id=tenant_id, slug="berlin", name="Berlin", time_zone="Europe/Berlin")
+    sites.create_site(
+        session, actor=ACTOR, tenant_id=tenant_id, slug="berlin", name="Berlin", time_zone="Europe/Berlin"
+    )
     assert [(site.slug, site.time_zone) for site in sites.list_sites(session, tenant_id=tenant_id)] == [
         ("berlin", "Europe/Berlin"),
         ("main", "UTC"),
@@ -41,13 +43,13 @@ def test_site_added_is_listed_by_slug(session: Session, tenant_id: TenantId) -> 
 
 def test_slug_taken_is_refused(session: Session, tenant_id: TenantId) -> None:
     with pytest.raises(AlreadyExists):
-        sites.add_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main")
+        sites.create_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main")
 
 
 @pytest.mark.parametrize("zone", ["Mars/Base", "", "../etc/passwd", "CEST?"])
 def test_unknown_time_zone_is_refused(session: Session, tenant_id: TenantId, zone: str) -> None:
     with pytest.raises(InvalidInput, match="time zone"):
-        sites.add_site(session, actor=ACTOR, tenant_id=tenant_id, slug="mars", time_zone=zone)
+        sites.create_site(session, actor=ACTOR, tenant_id=tenant_id, slug="mars", time_zone=zone)
 
 
 def test_policy_is_assigned_and_taken_away(session: Session, tenant_id: TenantId) -> None:
@@ -66,24 +68,24 @@ def test_policy_that_does_not_exist_is_refused(session: Session, tenant_id: Tena
 
 def test_site_that_nothing_needs_is_removed(session: Session, tenant_id: TenantId) -> None:
     who = {"actor": ACTOR, "tenant_id": tenant_id}
-    sites.add_site(session, **who, slug="berlin")
-    sites.remove_site(session, **who, slug="berlin")
+    sites.create_site(session, **who, slug="berlin")
+    sites.delete_site(session, **who, slug="berlin")
     assert [site.slug for site in sites.list_sites(session, tenant_id=tenant_id)] == ["main"]
 
 
 def test_default_site_stays(session: Session, tenant_id: TenantId) -> None:
     with pytest.raises(InUse, match="is the default site"):
-        sites.remove_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main")
+        sites.delete_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main")
 
 
 def test_site_with_a_nas_stays(session: Session, tenant_id: TenantId) -> None:
     who = {"actor": ACTOR, "tenant_id": tenant_id}
-    site = sites.add_site(session, **who, slug="berlin")
-    nases.add_nas(session, **who, site_id=site.id, name="core", seal=seal, identifier="core-1")
+    site = sites.create_site(session, **who, slug="berlin")
+    nases.create_nas(session, **who, site_id=site.id, name="core", seal=seal, identifier="core-1")
     with pytest.raises(InUse, match=r"has 1 NAS\. Remove them first"):
-        sites.remove_site(session, **who, slug="berlin")
-    nases.remove_nas(session, **who, reference="core")
-    sites.remove_site(session, **who, slug="berlin")
+        sites.delete_site(session, **who, slug="berlin")
+    nases.delete_nas(session, **who, reference="core")
+    sites.delete_site(session, **who, slug="berlin")
 
 
 @pytest.mark.parametrize(
@@ -99,15 +101,15 @@ def test_site_with_a_session_that_goes_on_stays(
     session: Session, owner_engine: Engine, tenant_id: TenantId, session_row: dict[str, object], stays: bool
 ) -> None:
     who = {"actor": ACTOR, "tenant_id": tenant_id}
-    site = sites.add_site(session, **who, slug="berlin")
+    site = sites.create_site(session, **who, slug="berlin")
     with Session(owner_engine) as owner, owner.begin():
         make_row(owner, RadiusSession.__table__, tenant_id, site_id=site.id, **session_row)
     with pytest.raises(InUse, match="has 1 session that no Stop") if stays else nullcontext():
-        sites.remove_site(session, **who, slug="berlin")
+        sites.delete_site(session, **who, slug="berlin")
 
 
 def test_default_site_changes(session: Session, tenant_id: TenantId) -> None:
     who = {"actor": ACTOR, "tenant_id": tenant_id}
-    site = sites.add_site(session, **who, slug="berlin")
+    site = sites.create_site(session, **who, slug="berlin")
     sites.make_default(session, **who, slug="berlin")
     assert session.get_one(Tenant, tenant_id).default_site_id == site.id

@@ -10,7 +10,7 @@ from nac.db import PlatformScope, TenantScope, session_scope
 from nac.ids import TenantId
 from nac.models import AuditEntry
 from nac.msps import service as msps
-from nac.snippets.rendering import PLACEHOLDER
+from nac.snippets.rendering import SECRET_PLACEHOLDER
 from tests.api.v1.conftest import MakeToken, api, make_token, msp_token, outbound_networks, tenant_id
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_cell
@@ -34,7 +34,7 @@ def test_a_snippet_has_the_tenants_ports_and_no_secret(api: httpx.Client, tenant
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         slot = cells.require_slot(session, tenant_id=tenant_id)
     assert f"auth-port {slot.auth_port} acct-port {slot.acct_port}" in shown["text"]
-    assert PLACEHOLDER in shown["text"]
+    assert SECRET_PLACEHOLDER in shown["text"]
     assert api.get(f"{ALPHA}/snippets/nothing").status_code == 404
 
 

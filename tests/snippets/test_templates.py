@@ -10,33 +10,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nac.errors import InvalidInput
-from nac.snippets.catalogue import Template, all_templates
-from nac.snippets.rendering import PLACEHOLDER, SecretNotWritable, Values, render, safe_name
+from nac.snippets.catalogue import SnippetTemplate, load_templates
+from nac.snippets.rendering import SECRET_PLACEHOLDER, SecretNotWritable, SnippetValues, render, safe_name
 from nac.vendors.catalogue import all_vendors
 
 GOLDEN = Path(__file__).parent / "golden"
 SECRET = "s3cretOfAcme"
-VALUES = Values("acme", "192.0.2.1", 21812, 21813, site="Main site", nas="sw-1", secret=SECRET)
-TEMPLATES = list(all_templates().values())
+VALUES = SnippetValues("acme", "192.0.2.1", 21812, 21813, site="Main site", nas="sw-1", secret=SECRET)
+TEMPLATES = list(load_templates().values())
 # What a line of a shell, a switch or a configuration file could go on with.
 _SEPARATORS = "\n\r;|&`$\"'\\!#<>{}"
 
 
-def _ids(template: Template) -> str:
+def _ids(template: SnippetTemplate) -> str:
     return template.id
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=_ids)
-def test_a_template_is_as_it_was_read(template: Template):
+def test_a_template_is_as_it_was_read(template: SnippetTemplate):
     assert render(template, VALUES) == (GOLDEN / f"{template.id}.txt").read_text()
 
 
 def test_there_is_a_golden_file_for_each_template_alone():
-    assert {file.stem for file in GOLDEN.iterdir()} == set(all_templates())
+    assert {file.stem for file in GOLDEN.iterdir()} == set(load_templates())
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=_ids)
-def test_a_template_names_what_its_features_need(template: Template):
+def test_a_template_names_what_its_features_need(template: SnippetTemplate):
     text = render(template, VALUES)
     assert VALUES.host in text
     assert "21812" in text
@@ -55,32 +55,32 @@ def test_a_template_names_what_its_features_need(template: Template):
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=_ids)
-def test_without_the_secret_there_is_a_word_in_its_place(template: Template):
-    values = Values("acme", "192.0.2.1", 21812, 21813)
-    assert PLACEHOLDER in render(template, values)
+def test_without_the_secret_there_is_a_word_in_its_place(template: SnippetTemplate):
+    values = SnippetValues("acme", "192.0.2.1", 21812, 21813)
+    assert SECRET_PLACEHOLDER in render(template, values)
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=_ids)
 @pytest.mark.parametrize("sign", [*_SEPARATORS[:3], '"', "\\", "`", " " * 129])
-def test_a_secret_that_could_end_its_word_is_refused(template: Template, sign: str):
+def test_a_secret_that_could_end_its_word_is_refused(template: SnippetTemplate, sign: str):
     if sign in ";" and template.quoting != "plain":
         return
     with pytest.raises(SecretNotWritable):
-        render(template, Values("acme", "192.0.2.1", 1, 2, secret=f"abc{sign}reload"))
+        render(template, SnippetValues("acme", "192.0.2.1", 1, 2, secret=f"abc{sign}reload"))
 
 
 @given(st.text(max_size=100), st.text(max_size=100))
 def test_no_name_adds_a_line_or_a_word_of_its_own(site: str, nas: str):
     for template in TEMPLATES:
-        plain = render(template, Values("acme", "192.0.2.1", 21812, 21813, site="S", nas="N"))
-        named = render(template, Values("acme", "192.0.2.1", 21812, 21813, site=f"S{site}", nas=f"N{nas}"))
+        plain = render(template, SnippetValues("acme", "192.0.2.1", 21812, 21813, site="S", nas="N"))
+        named = render(template, SnippetValues("acme", "192.0.2.1", 21812, 21813, site=f"S{site}", nas=f"N{nas}"))
         assert named.count("\n") == plain.count("\n")
         assert not set(safe_name(site)) & set(_SEPARATORS)
 
 
 def test_a_host_is_an_address_or_a_name():
     with pytest.raises(InvalidInput):
-        render(TEMPLATES[0], Values("acme", "192.0.2.1\nreload", 1, 2))
+        render(TEMPLATES[0], SnippetValues("acme", "192.0.2.1\nreload", 1, 2))
 
 
 @pytest.mark.parametrize("name", ["hostapd-wired", "hostapd-wireless"])
@@ -88,7 +88,7 @@ def test_hostapd_reads_its_template(name: str, tmp_path: Path):
     """It stops at the interface, which there is none of, and not at a line."""
     hostapd = shutil.which("hostapd") or "/usr/sbin/hostapd"
     file = tmp_path / "hostapd.conf"
-    file.write_text(render(all_templates()[name], VALUES))
+    file.write_text(render(load_templates()[name], VALUES))
     told = subprocess.run([hostapd, str(file)], capture_output=True, text=True, timeout=20, check=False).stdout
     assert "driver" in told
     assert "Line " not in told

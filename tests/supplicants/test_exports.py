@@ -20,15 +20,15 @@ from nac.certificates import service as certificates
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.supplicants import apple, linux, service
-from nac.supplicants.network import Files, InvalidNetwork, Network, require_network
-from pki.issuing import issue_root
+from nac.supplicants.network import IdentityFiles, InvalidNetwork, SupplicantNetwork, require_network
+from pki.issuance import issue_root
 from pki.keys import generate_key
 from pki.names import subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
 from tests.factories.certificates import Certified
 
-FILES = Files("/etc/admit/ca.pem", "/etc/admit/device.pem", "/etc/admit/device.key")
+FILES = IdentityFiles("/etc/admit/ca.pem", "/etc/admit/device.pem", "/etc/admit/device.key")
 SERVER = "radius.alpha.example"
 
 
@@ -40,9 +40,9 @@ def root(name: str) -> x509.Certificate:
 ROOTS = (root("Alpha Root CA"), root("Alpha Root CA 2"))
 
 
-def network(ssid: str = "Office", **changes: Any) -> Network:
+def network(ssid: str = "Office", **changes: Any) -> SupplicantNetwork:
     facts: dict[str, Any] = {"tenant_id": UUID(int=7), "organisation": "Alpha & Söhne", "ssid": ssid, "anchors": ROOTS}
-    return require_network(Network(**facts | {"server_names": (SERVER, "radius2.alpha.example")} | changes))
+    return require_network(SupplicantNetwork(**facts | {"server_names": (SERVER, "radius2.alpha.example")} | changes))
 
 
 def by_type(profile: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -59,7 +59,9 @@ def test_apple_profile_ties_network_roots_and_identity_together(alpha: Certified
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         issued = alpha.issue(session)
     bundle = certificates.pkcs12_file(issued, password="correct horse")
-    profile = plistlib.loads(apple.mobileconfig(network(ssid), identity=bundle, password="correct horse", name="x"))
+    profile = plistlib.loads(
+        apple.build_mobileconfig(network(ssid), identity=bundle, password="correct horse", name="x")
+    )
     assert (profile["PayloadType"], profile["PayloadVersion"]) == ("Configuration", 1)
     payloads = by_type(profile)
     roots = payloads["com.apple.security.root"]
@@ -81,12 +83,12 @@ def test_apple_profile_ties_network_roots_and_identity_together(alpha: Certified
 
 
 def test_apple_profile_replaces_its_predecessor_when_a_root_joins():
-    old = plistlib.loads(apple.mobileconfig(network(anchors=ROOTS[:1])))
-    new = plistlib.loads(apple.mobileconfig(network()))
+    old = plistlib.loads(apple.build_mobileconfig(network(anchors=ROOTS[:1])))
+    new = plistlib.loads(apple.build_mobileconfig(network()))
     assert old["PayloadIdentifier"] == new["PayloadIdentifier"]
     before, after = ({payload["PayloadUUID"] for payload in each["PayloadContent"]} for each in (old, new))
     assert before < after
-    other = plistlib.loads(apple.mobileconfig(network(tenant_id=uuid4())))
+    other = plistlib.loads(apple.build_mobileconfig(network(tenant_id=uuid4())))
     assert other["PayloadUUID"] != new["PayloadUUID"]
 
 
@@ -96,7 +98,7 @@ def spaces(document: ET.Element) -> set[str]:
 
 @pytest.mark.parametrize(("ssid", "kind"), [("Öffice & <Co>", "WLAN"), ("", "LAN")])
 def test_windows_profile_is_well_formed_and_checks_the_server(ssid: str, kind: str):
-    files = service.export(network(ssid), form="windows", identity="laptop", folder="/x")
+    files = service.export_files(network(ssid), form="windows", identity="laptop", folder="/x")
     document = ET.fromstring(files["admit.xml"])  # noqa: S314 -- made here
     schema = f"http://www.microsoft.com/networking/{kind}/profile/v1"
     assert document.tag == f"{{{schema}}}{kind}Profile"
@@ -135,7 +137,7 @@ def offline(keyfile: str, *fields: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("ssid", ["Office", "Öffice; 7", "123;", " lead", ""])
 def test_network_manager_reads_its_keyfile(tmp_path: Path, ssid: str):
-    understood = offline(linux.network_manager(network(ssid), identity="lap;top\\1", files=FILES))
+    understood = offline(linux.render_network_manager(network(ssid), identity="lap;top\\1", files=FILES))
     assert understood["type"] == ("wifi" if ssid else "ethernet")
     assert understood["eap"] == "tls;"
     assert understood["identity"] == "lap;top\\\\1"
@@ -159,7 +161,7 @@ def ssid_of(value: str) -> str:
 
 def test_network_manager_refuses_what_is_wrong():
     """Else the test above would show nothing."""
-    keyfile = linux.network_manager(network(), identity="laptop", files=FILES).replace("eap=tls;", "eap=smoke;")
+    keyfile = linux.render_network_manager(network(), identity="laptop", files=FILES).replace("eap=tls;", "eap=smoke;")
     with pytest.raises(AssertionError, match="eap"):
         offline(keyfile)
 
@@ -167,7 +169,7 @@ def test_network_manager_refuses_what_is_wrong():
 @pytest.mark.parametrize(("ssid", "before"), [("Office", []), ("", ["ap_scan=0", ""])])
 def test_wpa_supplicant_is_told_of_the_network_alone(ssid: str, before: list[str]):
     """Where the system controls it from, say, stays as the system has it."""
-    lines = linux.wpa_supplicant(network(ssid), identity="laptop", files=FILES).splitlines()
+    lines = linux.render_wpa_supplicant(network(ssid), identity="laptop", files=FILES).splitlines()
     block = lines.index("network={")
     assert (lines[:block], lines[-1]) == (before, "}")
     assert all(line.startswith("\t") for line in lines[block + 1 : -1])
@@ -190,10 +192,12 @@ def test_network_manager_opens_the_bundle_of_a_device_with_its_password_alone(
 
 def test_every_form_names_both_roots_during_a_rollover():
     for form in ("wpa_supplicant", "networkmanager", "android"):
-        files = service.export(network(), form=form, identity="laptop", folder="/etc/admit")
+        files = service.export_files(network(), form=form, identity="laptop", folder="/etc/admit")
         assert tuple(x509.load_pem_x509_certificates(files["ca.pem"])) == ROOTS
-    assert SERVER in service.export(network(), form="android", identity="laptop", folder="")["README.txt"].decode()
-    wired = service.export(network(""), form="android", identity="laptop", folder="")
+    assert (
+        SERVER in service.export_files(network(), form="android", identity="laptop", folder="")["README.txt"].decode()
+    )
+    wired = service.export_files(network(""), form="android", identity="laptop", folder="")
     assert "no wired network" in wired["README.txt"].decode()
 
 
@@ -203,9 +207,9 @@ def test_every_form_names_both_roots_during_a_rollover():
         (lambda: network("x" * 33), "ssid"),
         (lambda: network("a\nb"), "ssid"),
         (lambda: network(anchors=()), "server"),
-        (lambda: service.export(network(), form="wpa_supplicant", identity="x", folder="/a b"), "path"),
-        (lambda: service.export(network(), form="wpa_supplicant", identity="x", folder="relative"), "path"),
-        (lambda: service.export(network(), form="apple", identity="a\nb", folder="/x"), "identity"),
+        (lambda: service.export_files(network(), form="wpa_supplicant", identity="x", folder="/a b"), "path"),
+        (lambda: service.export_files(network(), form="wpa_supplicant", identity="x", folder="relative"), "path"),
+        (lambda: service.export_files(network(), form="apple", identity="a\nb", folder="/x"), "identity"),
     ],
 )
 def test_what_no_file_can_carry_is_refused(make, complaint: str):

@@ -16,11 +16,11 @@ from nac.accounts.permissions import Permission
 from nac.clock import utc_now
 from nac.db import MspScope, TenantScope, session_scope
 from nac.ids import MspId, TenantId
-from nac.jobs import running
+from nac.jobs import runner
 from nac.jobs import service as jobs
 from nac.models import Job, Rollout, RolloutTenant
 from nac.templates import repository, rollouts, service
-from nac.templates.rollouts import Stage
+from nac.templates.rollouts import RolloutStage
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
 from tests.standing import laid_again
@@ -75,33 +75,38 @@ class Field:
             return function(session, actor=ACTOR, msp_id=self.msp_id, **given)
 
     def follow(self, slug: str, tenant: str, **more: Any) -> None:
-        self.call(service.follow, slug=slug, tenant=tenant, held=everything, **more)
+        self.call(service.follow_template, slug=slug, tenant=tenant, held=everything, **more)
 
     def save(self, content: object, *, slug: str = "school") -> int:
         number: int = self.call(service.save_version, slug=slug, document=content).number
         return number
 
-    def roll_out(self, number: int, *stages: Stage, slug: str = "school", **more: Any) -> UUID:
-        given = {"slug": slug, "number": number, "stages": stages or (Stage(1, share=100),), "most_moved": 0.05}
-        rollout_id: UUID = self.call(rollouts.start, held=everything, seal=lambda plain, _: plain, **given | more).id
+    def roll_out(self, number: int, *stages: RolloutStage, slug: str = "school", **more: Any) -> UUID:
+        given = {"slug": slug, "number": number, "stages": stages or (RolloutStage(1, share=100),), "most_moved": 0.05}
+        rollout_id: UUID = self.call(
+            rollouts.start_rollout, held=everything, seal=lambda plain, _: plain, **given | more
+        ).id
         return rollout_id
 
     def go_on(self, rollout_id: UUID) -> None:
-        self.call(rollouts.go_on, rollout_id=rollout_id, held=everything, seal=lambda plain, _: plain)
+        self.call(rollouts.resume_rollout, rollout_id=rollout_id, held=everything, seal=lambda plain, _: plain)
 
     def roll_back(self, rollout_id: UUID) -> None:
-        self.call(rollouts.roll_back, rollout_id=rollout_id, held=everything, seal=lambda plain, _: plain)
+        self.call(rollouts.roll_back_rollout, rollout_id=rollout_id, held=everything, seal=lambda plain, _: plain)
 
     def job(self, rollout_id: UUID) -> Job:
         with self.msp() as session:
             job_id = rollouts.require_rollout(session, msp_id=self.msp_id, rollout_id=rollout_id).job_id
             assert job_id is not None
-            return jobs.require(session, owner=Owner(self.msp_id), job_id=job_id)
+            return jobs.require_job(session, owner=Owner(self.msp_id), job_id=job_id)
 
     def work(self) -> None:
         """All that is due."""
-        while running.run_next(
-            {rollouts.KIND: rollouts.HANDLER}, unseal=lambda sealed, _: sealed, app_engine=self.app, engine=self.worker
+        while runner.run_next(
+            {rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER},
+            unseal=lambda sealed, _: sealed,
+            app_engine=self.app,
+            engine=self.worker,
         ):
             pass
 
@@ -148,7 +153,7 @@ class Field:
     def rollout(self, rollout_id: UUID) -> tuple[Rollout, dict[str, RolloutTenant]]:
         with self.msp() as session:
             found = rollouts.require_rollout(session, msp_id=self.msp_id, rollout_id=rollout_id)
-            return found, {tenant.slug: row for row, tenant in repository.rollout_tenants(session, found)}
+            return found, {tenant.slug: row for row, tenant in repository.list_rollout_tenants(session, found)}
 
     def states(self, rollout_id: UUID) -> dict[str, str]:
         return {slug: row.state for slug, row in self.rollout(rollout_id)[1].items()}

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nac.errors import InvalidInput, SeveralMistakes
-from nac.templates.document import PART, parse_template, parts_of, read_template
+from nac.templates.document import PART_PATTERN, list_parts, parse_template, read_template
 from tests.templates.conftest import document, policy
 
 
 def test_parts_are_what_it_says_and_nothing_else() -> None:
-    parts = parts_of(parse_template(document(10)))
+    parts = list_parts(parse_template(document(10)))
     assert parts == {
         "group:endpoint/printers": True,
         "site:main": True,
@@ -22,11 +22,11 @@ def test_parts_are_what_it_says_and_nothing_else() -> None:
         "settings.replay_days": None,
         "settings.silent_days": 5,
     }
-    assert all(PART.fullmatch(part) for part in parts)
+    assert all(PART_PATTERN.fullmatch(part) for part in parts)
 
 
 def test_no_days_of_replay_are_what_tenants_have() -> None:
-    assert parts_of(parse_template({"settings": {"replay_days": 0}})) == {"settings.replay_days": None}
+    assert list_parts(parse_template({"settings": {"replay_days": 0}})) == {"settings.replay_days": None}
 
 
 def _policy(fallback: dict[str, str]) -> dict[str, object]:
@@ -80,12 +80,12 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 
 def test_version_of_before_the_bounds_is_still_read() -> None:
-    assert parts_of(read_template({"settings": {"silent_days": 1000}})) == {"settings.silent_days": 1000}
+    assert list_parts(read_template({"settings": {"silent_days": 1000}})) == {"settings.silent_days": 1000}
 
 
 def test_realms_are_compared_as_tenants_have_them() -> None:
-    assert parts_of(parse_template({"settings": {"realms": ["CORP", "corp"]}})) == {"settings.realms": ["corp"]}
-    assert parts_of(parse_template({"settings": {"realms": []}})) == {"settings.realms": []}
+    assert list_parts(parse_template({"settings": {"realms": ["CORP", "corp"]}})) == {"settings.realms": ["corp"]}
+    assert list_parts(parse_template({"settings": {"realms": []}})) == {"settings.realms": []}
 
 
 _JSON = st.recursive(
@@ -98,4 +98,4 @@ _JSON = st.recursive(
 @given(_JSON)
 def test_whatever_comes_is_parsed_or_refused(content: object) -> None:
     with suppress(InvalidInput):
-        parts_of(parse_template(content))
+        list_parts(parse_template(content))

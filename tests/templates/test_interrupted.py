@@ -13,13 +13,13 @@ from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import MspScope, PlatformScope, make_engine, session_scope
 from nac.errors import Conflict, InvalidInput
-from nac.jobs import running
+from nac.jobs import runner
 from nac.jobs import service as jobs
 from nac.models import Cell, Slot
 from nac.sites import service as sites
 from nac.templates import rollouts, service
-from nac.templates.rollouts import Stage
-from nac.tenants import moving
+from nac.templates.rollouts import RolloutStage
+from nac.tenants import moves
 from nac.tenants import service as tenants
 from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR, make_cell
@@ -27,23 +27,23 @@ from tests.killed import deaths
 from tests.postgres import Database
 from tests.templates.conftest import Field, document
 
-_STAGES = (Stage(5, tenants=["t0"]), Stage(5, tenants=["t1", "t2"]), Stage(1, share=100))
+_STAGES = (RolloutStage(5, tenants=["t0"]), RolloutStage(5, tenants=["t1", "t2"]), RolloutStage(1, share=100))
 
 
 def cancel_job(field: Field, rollout_id) -> None:
     with field.msp() as session:
-        jobs.cancel(session, actor=ACTOR, owner=Owner(field.msp_id), job_id=field.job(rollout_id).id)
+        jobs.cancel_job(session, actor=ACTOR, owner=Owner(field.msp_id), job_id=field.job(rollout_id).id)
 
 
 def break_once(monkeypatch: pytest.MonkeyPatch, act: Callable[[str], None]) -> None:
     """`act` is called with the tenant's slug before anything is put to a tenant."""
-    put = rollouts.put_parts
+    put = rollouts.apply_parts
 
     def put_parts(session, **given):
-        act(tenants.require(session, tenant_id=given["tenant_id"]).slug)
+        act(tenants.require_tenant(session, tenant_id=given["tenant_id"]).slug)
         return put(session, **given)
 
-    monkeypatch.setattr(rollouts, "put_parts", put_parts)
+    monkeypatch.setattr(rollouts, "apply_parts", put_parts)
 
 
 def finish(field: Field, rollout_id) -> None:
@@ -71,7 +71,9 @@ def test_one_whose_job_is_cancelled_is_stopped_and_goes_on(field: Field) -> None
 
 def test_one_that_is_cancelled_or_stopped_at_work_ends_at_the_tenant(field: Field, monkeypatch) -> None:
     """One is at work when somebody says so; it gets all of it or nothing, and the next one gets nothing."""
-    rollout_id = field.roll_out(field.save(document(10)), Stage(5, tenants=["t0", "t1", "t2"]), Stage(1, share=100))
+    rollout_id = field.roll_out(
+        field.save(document(10)), RolloutStage(5, tenants=["t0", "t1", "t2"]), RolloutStage(1, share=100)
+    )
     break_once(monkeypatch, lambda slug: cancel_job(field, rollout_id) if slug == "t1" else None)
     field.work()
     assert field.rollout(rollout_id)[0].state == "stopped"
@@ -97,7 +99,7 @@ def test_one_whose_job_fails_is_stopped_says_why_and_goes_on(field: Field, monke
     monkeypatch.undo()
     # Its job, begun again, brings nothing on: the roll-out is stopped, and is gone on with as any other.
     with field.msp() as session:
-        jobs.retry(session, actor=ACTOR, owner=Owner(field.msp_id), job_id=field.job(rollout_id).id)
+        jobs.retry_job(session, actor=ACTOR, owner=Owner(field.msp_id), job_id=field.job(rollout_id).id)
     field.work()
     assert field.has("t0") == set()
     field.go_on(rollout_id)
@@ -106,7 +108,7 @@ def test_one_whose_job_fails_is_stopped_says_why_and_goes_on(field: Field, monke
 
 def test_one_whose_worker_dies_goes_on_by_itself(field: Field, monkeypatch) -> None:
     """Within the lease of its job, from the tenant that was at work."""
-    rollout_id = field.roll_out(field.save(document(10)), Stage(1, share=100))
+    rollout_id = field.roll_out(field.save(document(10)), RolloutStage(1, share=100))
     died: list[str] = []
 
     def die(slug: str) -> None:
@@ -148,7 +150,7 @@ def test_the_job_of_before_does_nothing_beside_that_which_goes_on(field: Field) 
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
     field.work()
     before = field.job(rollout_id).id
-    field.call(rollouts.stop, rollout_id=rollout_id)
+    field.call(rollouts.stop_rollout, rollout_id=rollout_id)
     field.go_on(rollout_id)
     field.pass_minutes(0)
     field.work()
@@ -160,16 +162,19 @@ def test_the_job_of_before_does_nothing_beside_that_which_goes_on(field: Field) 
 
 @pytest.mark.parametrize("goes_back", [True, False])
 def test_deleted_and_released_tenants_are_left_out_and_stop_nothing(field: Field, goes_back: bool) -> None:
-    stages = (Stage(5, tenants=["t0", "t1", "t2"]) if goes_back else Stage(5, tenants=["t0"]), Stage(5, share=100))
+    stages = (
+        RolloutStage(5, tenants=["t0", "t1", "t2"]) if goes_back else RolloutStage(5, tenants=["t0"]),
+        RolloutStage(5, share=100),
+    )
     rollout_id = field.roll_out(field.save(document(10)), *stages)
     field.work()
     with field.tenant("t1") as (session, tenant_id):
         tenants.delete_tenant(
             session, actor=ACTOR, tenant_id=tenant_id, purge_at=None if goes_back else utc_now() + timedelta(days=1)
         )
-    field.call(service.release, slug="school", tenant="t2")
+    field.call(service.release_follower, slug="school", tenant="t2")
     if goes_back:
-        field.call(rollouts.stop, rollout_id=rollout_id)
+        field.call(rollouts.stop_rollout, rollout_id=rollout_id)
         field.roll_back(rollout_id)
         field.work()
         assert field.rollout(rollout_id)[0].state == "rolled-back"
@@ -231,23 +236,23 @@ def test_two_at_once_of_two_templates(field: Field) -> None:
     """Turn by turn; each has its own tenants, and the one that stops does not stop the other."""
     field.call(service.create_template, slug="shop")
     for slug in ("t2", "t3"):
-        field.call(service.release, slug="school", tenant=slug)
+        field.call(service.release_follower, slug="school", tenant=slug)
         field.follow("shop", slug)
     with pytest.raises(Conflict, match="another template"):
         field.follow("shop", "t0")
     field.save(document(30), slug="shop")
-    school = field.roll_out(field.save(document(10)), Stage(5, tenants=["t0"]), Stage(5, share=100))
-    shop = field.roll_out(1, Stage(5, tenants=["t2"]), Stage(5, share=100), slug="shop")
+    school = field.roll_out(field.save(document(10)), RolloutStage(5, tenants=["t0"]), RolloutStage(5, share=100))
+    shop = field.roll_out(1, RolloutStage(5, tenants=["t2"]), RolloutStage(5, share=100), slug="shop")
     # The one waits for its stage while the other has its turn.
     for rollout_id in (school, shop):
-        assert running.run_next(
-            {rollouts.KIND: rollouts.HANDLER},
+        assert runner.run_next(
+            {rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER},
             unseal=lambda sealed, _: sealed,
             app_engine=field.app,
             engine=field.worker,
         ), rollout_id
     assert [field.has(slug) for slug in ("t0", "t1", "t2", "t3")] == [{"10"}, set(), {"30"}, set()]
-    field.call(rollouts.stop, rollout_id=school)
+    field.call(rollouts.stop_rollout, rollout_id=school)
     field.pass_minutes(6)
     field.work()
     assert [field.has(slug) for slug in ("t0", "t1", "t2", "t3")] == [{"10"}, set(), {"30"}, {"30"}]
@@ -261,7 +266,9 @@ def test_one_that_moves_goes_back_by_itself_where_that_is_wanted(field: Field, g
     field.work()
     field.hear("t2", rejected=2, permitted=38, seconds_ago=60)
     second = field.save(document(20))
-    rollout_id = field.roll_out(second, Stage(30, tenants=["t2"]), Stage(1, share=100), back_when_moved=goes_back)
+    rollout_id = field.roll_out(
+        second, RolloutStage(30, tenants=["t2"]), RolloutStage(1, share=100), back_when_moved=goes_back
+    )
     field.work()
     assert field.has("t2") == {"20"}
     field.pass_minutes(5)
@@ -282,7 +289,7 @@ def test_one_that_cannot_go_back_keeps_no_other_from_it(field: Field, monkeypatc
     field.work()
     rollout_id = field.roll_out(field.save(document(20)))
     field.work()
-    field.call(rollouts.stop, rollout_id=rollout_id)
+    field.call(rollouts.stop_rollout, rollout_id=rollout_id)
 
     def refuse(slug: str) -> None:
         if slug == "t1":
@@ -311,12 +318,12 @@ def test_names_are_no_drift(field: Field) -> None:
     field.roll_out(field.save(document(10, sites=[{"slug": "main", "name": "Main", "time_zone": "Europe/Berlin"}])))
     field.work()
     with field.tenant("t3") as (session, tenant_id):
-        tenants.set_name(session, actor=ACTOR, tenant_id=tenant_id, name="Renamed")
-        sites.set_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main", time_zone="UTC")
+        tenants.rename_tenant(session, actor=ACTOR, tenant_id=tenant_id, name="Renamed")
+        sites.update_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main", time_zone="UTC")
     with session_scope(MspScope(field.msp_id), engine=field.app) as session:
         template = service.require_template(session, msp_id=field.msp_id, slug="school")
         *_, last = service.list_followers(session, template=template, with_drift=True)
-    assert last.drift == [service.Difference("site:main.time_zone", "Europe/Berlin", "UTC")]
+    assert last.drift == [service.DriftedPart("site:main.time_zone", "Europe/Berlin", "UTC")]
 
 
 def test_tenant_that_moves_meanwhile_is_watched_wherever_it_is(field: Field, cell_engine) -> None:
@@ -333,19 +340,19 @@ def test_tenant_that_moves_meanwhile_is_watched_wherever_it_is(field: Field, cel
             step(session, actor=ACTOR, tenant_id=field.tenants["t0"], **given)
 
     field.hear("t0", rejected=0, permitted=40, seconds_ago=60)
-    move(moving.prepare_move, cell="cell-2", sealer=sealer)
+    move(moves.prepare_move, cell="cell-2", sealer=sealer)
     rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
     field.work()
     assert field.states(rollout_id)["t0"] == "applied"
     with Session(field.owner) as session, session.begin():
         session.execute(update(Slot).where(Slot.status == "reserved").values(status="ready"))
-    move(moving.switch_move, sealer=sealer)
+    move(moves.switch_move, sealer=sealer)
     field.pass_minutes(1)
     field.hear("t0", rejected=30, permitted=10, cell_id=other)
     field.work()
     found = field.rollout(rollout_id)[0]
     assert (found.state, "30 of 40 devices" in found.detail) == ("stopped", True)
-    move(moving.cancel_move)
+    move(moves.cancel_move)
     field.roll_back(rollout_id)
     field.work()
     assert field.states(rollout_id)["t0"] == "rolled-back"
@@ -355,7 +362,7 @@ def test_tenant_that_moves_meanwhile_is_watched_wherever_it_is(field: Field, cel
 def test_the_last_stage_is_watched_to_its_end(field: Field, moves_at_the_end: bool) -> None:
     """With 100 percent too: it is not done before, and what moves in the last minute stops it."""
     field.hear("t3", rejected=0, permitted=40, seconds_ago=60)
-    rollout_id = field.roll_out(field.save(document(10)), Stage(30, share=100))
+    rollout_id = field.roll_out(field.save(document(10)), RolloutStage(30, share=100))
     field.work()
     assert set(field.states(rollout_id).values()) == {"applied"}
     field.pass_minutes(29)
@@ -372,7 +379,7 @@ def test_tenant_with_too_few_devices_is_told_as_such(field: Field) -> None:
     """Nothing is proven, nothing stops; the roll-out says of whom it cannot tell."""
     field.hear("t0", rejected=0, permitted=2, seconds_ago=60)
     field.hear("t1", rejected=0, permitted=40, seconds_ago=60)
-    rollout_id = field.roll_out(field.save(document(10)), Stage(5, share=100))
+    rollout_id = field.roll_out(field.save(document(10)), RolloutStage(5, share=100))
     field.work()
     field.pass_minutes(5)
     # In the middle of what is watched: that ended when the tenants got it, which may be a while ago.

@@ -9,7 +9,7 @@ from nac.groups import ENDPOINT_GROUPS, USER_GROUPS, Groups
 from nac.policies import service as policies
 from nac.sites import service as sites
 from nac.templates import rollouts, service
-from nac.templates.rollouts import Stage
+from nac.templates.rollouts import RolloutStage
 from nac.tenants import service as tenants
 from tests.factories.tenancy import ACTOR
 from tests.templates.conftest import SLUGS, Field, document, everything, policy
@@ -17,7 +17,9 @@ from tests.templates.conftest import SLUGS, Field, document, everything, policy
 
 def test_each_stage_waits_for_the_one_before(field: Field) -> None:
     number = field.save(document(10))
-    rollout_id = field.roll_out(number, Stage(30, tenants=["t2"]), Stage(10, share=50), Stage(1, share=100))
+    rollout_id = field.roll_out(
+        number, RolloutStage(30, tenants=["t2"]), RolloutStage(10, share=50), RolloutStage(1, share=100)
+    )
     field.work()
     assert [slug for slug, state in field.states(rollout_id).items() if state == "applied"] == ["t2"]
     field.pass_minutes(29)
@@ -59,7 +61,7 @@ def test_it_stops_where_the_share_of_rejected_devices_moves(
     number = field.save(document(10))
     field.hear("t2", rejected=before[0], permitted=before[1], seconds_ago=60)
     field.hear("t1", rejected=1, permitted=9, seconds_ago=60)
-    rollout_id = field.roll_out(number, Stage(30, tenants=["t1", "t2"]), Stage(1, share=100))
+    rollout_id = field.roll_out(number, RolloutStage(30, tenants=["t1", "t2"]), RolloutStage(1, share=100))
     field.work()
     field.pass_minutes(10)
     field.hear("t2", rejected=since[0], permitted=since[1])
@@ -78,7 +80,7 @@ def test_realms_reach_tenants_as_they_have_them(field: Field) -> None:
     field.roll_out(field.save(document(settings={"realms": ["CORP", "corp.example"]})))
     field.work()
     with field.tenant("t0") as (session, tenant_id):
-        assert tenants.require(session, tenant_id=tenant_id).realms == ["corp", "corp.example"]
+        assert tenants.require_tenant(session, tenant_id=tenant_id).realms == ["corp", "corp.example"]
 
 
 def test_one_that_was_stopped_goes_on_or_back(field: Field) -> None:
@@ -88,9 +90,9 @@ def test_one_that_was_stopped_goes_on_or_back(field: Field) -> None:
     field.pass_minutes(2)
     field.work()
     second = field.save(document(20, settings={"silent_days": 9}))
-    rollout_id = field.roll_out(second, Stage(5, tenants=["t0", "t1"]), Stage(5, share=100))
+    rollout_id = field.roll_out(second, RolloutStage(5, tenants=["t0", "t1"]), RolloutStage(5, share=100))
     field.work()
-    field.call(rollouts.stop, rollout_id=rollout_id)
+    field.call(rollouts.stop_rollout, rollout_id=rollout_id)
     field.pass_minutes(60)
     field.work()
     assert [field.has(slug) for slug in SLUGS] == [{"20"}, {"20"}, {"10"}, {"10"}]
@@ -162,7 +164,7 @@ def test_group_of_the_template_is_not_renamed_in_a_tenant_unless_it_is_its_own(f
     rename("t0", ENDPOINT_GROUPS, "own")
     with pytest.raises(InUse, match="template"):
         rename("t1", ENDPOINT_GROUPS, "own")
-    field.call(service.release, slug="school", tenant="t1")
+    field.call(service.release_follower, slug="school", tenant="t1")
     rename("t1", ENDPOINT_GROUPS, "own")
     # What is saved and was not brought to anybody is nobody's yet.
     field.save(document(10, endpoint_groups=["printers", "own-2"]))
@@ -174,30 +176,30 @@ def test_drift_is_told_with_what_is_wanted_and_what_is_found(field: Field) -> No
     field.roll_out(field.save(document(10)))
     field.work()
     with field.tenant("t3") as (session, tenant_id):
-        sites.set_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main", time_zone="UTC")
+        sites.update_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main", time_zone="UTC")
     with field.msp() as session:
         template = service.require_template(session, msp_id=field.msp_id, slug="school")
         *others, last = service.list_followers(session, template=template, with_drift=True)
     assert [each.drift for each in others] == [[]] * 3
-    assert last.drift == [service.Difference("site:main.time_zone", "Europe/Berlin", "UTC")]
+    assert last.drift == [service.DriftedPart("site:main.time_zone", "Europe/Berlin", "UTC")]
 
 
 @pytest.mark.parametrize(
     ("stages", "place"),
     [
         ([], "stages"),
-        ([Stage(0, share=10)], "stages[0].minutes"),
-        ([Stage(1)], "stages[0]"),
-        ([Stage(1, tenants=["t0"], share=5)], "stages[0]"),
-        ([Stage(1, share=100), Stage(1, tenants=["nobody"])], "stages[1].tenants"),
-        ([Stage(1, share=101)], "stages[0].share"),
+        ([RolloutStage(0, share=10)], "stages[0].minutes"),
+        ([RolloutStage(1)], "stages[0]"),
+        ([RolloutStage(1, tenants=["t0"], share=5)], "stages[0]"),
+        ([RolloutStage(1, share=100), RolloutStage(1, tenants=["nobody"])], "stages[1].tenants"),
+        ([RolloutStage(1, share=101)], "stages[0].share"),
     ],
 )
-def test_bad_plans_are_refused(field: Field, stages: list[Stage], place: str) -> None:
+def test_bad_plans_are_refused(field: Field, stages: list[RolloutStage], place: str) -> None:
     number = field.save(document(10))
     with pytest.raises(InvalidInput) as refused:
         field.call(
-            rollouts.start,
+            rollouts.start_rollout,
             slug="school",
             number=number,
             stages=stages,

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nac.templates.watching import Devices, has_moved, likelihood
+from nac.templates.reject_rates import DeviceCounts, compute_p_value, has_share_moved
 
 
-def naive(before: Devices, since: Devices) -> float:
+def naive(before: DeviceCounts, since: DeviceCounts) -> float:
     """Of all ways to say which devices are the rejected ones, those that are as unlikely as what was seen."""
     everyone = before.all + since.all
     rejected = before.rejected + since.rejected
@@ -24,8 +24,8 @@ def naive(before: Devices, since: Devices) -> float:
 
 @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6), st.integers(0, 6))
 def test_likelihood_is_that_of_counting(a: int, b: int, c: int, d: int) -> None:
-    before, since = Devices(a, a + b), Devices(c, c + d)
-    assert likelihood(before, since) == pytest.approx(naive(before, since))
+    before, since = DeviceCounts(a, a + b), DeviceCounts(c, c + d)
+    assert compute_p_value(before, since) == pytest.approx(naive(before, since))
 
 
 @pytest.mark.parametrize(
@@ -42,4 +42,4 @@ def test_likelihood_is_that_of_counting(a: int, b: int, c: int, d: int) -> None:
     ],
 )
 def test_it_takes_both_size_and_proof(before: tuple[int, int], since: tuple[int, int], moved: bool) -> None:
-    assert has_moved(Devices(*before), Devices(*since), most=0.05) == moved
+    assert has_share_moved(DeviceCounts(*before), DeviceCounts(*since), most=0.05) == moved

@@ -20,9 +20,9 @@ from nac.ids import TenantId
 from nac.nases import service as nases
 from nac.sites import service as sites
 from nac.tenant_files import tables
-from nac.tenant_files.importing import import_tenant
-from nac.tenant_files.reading import TenantFile
-from nac.tenant_files.writing import write_tenant
+from nac.tenant_files.importer import import_tenant
+from nac.tenant_files.reader import TenantFile
+from nac.tenant_files.writer import write_tenant
 from nac.tenants import service as tenants
 from tests.effort import examples
 from tests.factories.certificates import SEALER, SIGNING, Certified
@@ -70,12 +70,12 @@ def fill(session: Session, tenant_id: TenantId, told: Mapping[str, Any]) -> None
         ENDPOINT_GROUPS.create(session, **who, name=name)
     for number, each in enumerate(told["endpoints"]):
         endpoints.add_endpoint(session, **who, **each, groups=told["groups"][:number], allow_random=True)
-    site = sites.set_site(session, **who, slug="main", time_zone=told["zone"])
+    site = sites.update_site(session, **who, slug="main", time_zone=told["zone"])
     for identifier in told["identifiers"]:
-        nases.add_nas(
+        nases.create_nas(
             session, **who, site_id=site.id, name=identifier, identifier=identifier, seal=SEALER.seal, vendor=""
         )
-    tenants.set_silence(session, **who, days=told["days"])
+    tenants.update_silence(session, **who, days=told["days"])
 
 
 def written(session: Session, tenant_id: TenantId) -> io.BytesIO:
@@ -88,7 +88,7 @@ def read(source: io.BytesIO, renamed_by: TenantId | None = None) -> dict[str, An
     """What is in it, ids as `renamed_by` renames them."""
     file = TenantFile(source, passphrase=PASSPHRASE)
     found: dict[str, Any] = {"settings": file.settings()}
-    for table in tables.contents():
+    for table in tables.content_tables():
         rows = ({**row.values, **row.secrets} for row in file.rows(table))
         found[table.name] = sorted((_plain(row, renamed_by) for row in rows), key=repr)
     return found

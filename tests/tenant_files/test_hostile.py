@@ -21,10 +21,10 @@ from sqlalchemy.orm import Session
 
 from nac.errors import AdmitError
 from nac.models import Tenant
-from nac.tenant_files.reading import TenantFile, TenantFileRefused
-from nac.tenant_files.sealing import FileKey, PassphraseRefused
-from nac.tenant_files.tables import contents
-from nac.tenant_files.writing import signed_part
+from nac.tenant_files.file_key import FileKey, PassphraseRefused
+from nac.tenant_files.reader import TenantFile, TenantFileRefused
+from nac.tenant_files.tables import content_tables
+from nac.tenant_files.writer import encode_signed_part
 from tests.effort import examples
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import Platform
@@ -59,7 +59,7 @@ def resigned(parts: Parts) -> Parts:
         told |= {"rows": content.count(b"\n"), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     if manifest["secrets"] is not None:
         key = FileKey.make(PASSPHRASE, bytes.fromhex(manifest["secrets"]["salt"]))
-        manifest["signature"] = key.sign(signed_part(manifest))
+        manifest["signature"] = key.sign(encode_signed_part(manifest))
     return parts | {"manifest.json": json.dumps(manifest).encode()}
 
 
@@ -291,7 +291,7 @@ def test_altered_bytes_are_read_as_they_were_or_refused(whole: bytes, data: st.D
         altered[data.draw(st.integers(0, len(altered) - 1))] = data.draw(st.integers(0, 255))
     try:
         file = TenantFile(io.BytesIO(bytes(altered)))
-        for table in contents():
+        for table in content_tables():
             for _ in file.rows(table):
                 pass
         file.settings()

@@ -9,7 +9,7 @@ from loadtest.large_tenant import write_large
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.groups import ENDPOINT_GROUPS
-from nac.tenant_files.importing import import_tenant
+from nac.tenant_files.importer import import_tenant
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform
 from tests.tenant_files.test_round_trip import exported

@@ -16,7 +16,7 @@ from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import AuditEntry, Tenant
 from nac.retention import holds, repository
-from nac.tenant_files import purging
+from nac.tenant_files import tenant_purge
 from nac.tenants import service as tenants
 from tests.factories.certificates import SEALER, Certified
 from tests.factories.tenancy import ACTOR, Platform
@@ -43,10 +43,10 @@ def test_tenant_goes_after_its_days_with_a_file_that_brings_it_back(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(purging, "BATCH_ROWS", 1)
+    monkeypatch.setattr(tenant_purge, "BATCH_ROWS", 1)
 
     def purge(days: float) -> list[str]:
-        return purging.purge_due(
+        return tenant_purge.purge_due(
             folder=tmp_path, sealer=SEALER, now=utc_now() + timedelta(days=days), engine=worker_engine
         )
 
@@ -69,13 +69,13 @@ def test_tenant_goes_after_its_days_with_a_file_that_brings_it_back(
 
     (path,) = tmp_path.glob("*.zip")
     with path.open("rb") as file:
-        done = imported(app_engine, platform, file, passphrase=purging.stored_passphrase(path, SEALER))
+        done = imported(app_engine, platform, file, passphrase=tenant_purge.open_stored_passphrase(path, SEALER))
     assert {name: len(rows) for name, rows in contents_of(owner_engine, done.tenant.id).items()} == {
         name: len(rows) for name, rows in before.items()
     }
-    purging.forget_last_files(tmp_path, kept=timedelta(days=1), engine=worker_engine)
+    tenant_purge.delete_last_files(tmp_path, kept=timedelta(days=1), engine=worker_engine)
     assert len(list(tmp_path.iterdir())) == 2
-    purging.forget_last_files(tmp_path, kept=timedelta(days=-1), engine=worker_engine)
+    tenant_purge.delete_last_files(tmp_path, kept=timedelta(days=-1), engine=worker_engine)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -86,13 +86,13 @@ def test_tenant_whose_file_cannot_be_written_stays(
     (tmp_path / "file").write_text("")
     folder = tmp_path / "file" / "folder"
     before = contents_of(owner_engine, alpha.tenant_id)
-    assert purging.purge_due(folder=folder, sealer=SEALER, now=utc_now(), engine=worker_engine) == []
+    assert tenant_purge.purge_due(folder=folder, sealer=SEALER, now=utc_now(), engine=worker_engine) == []
     assert contents_of(owner_engine, alpha.tenant_id) == before
 
 
 def hold(engine: Engine, tenant_id: TenantId) -> int:
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        return holds.set_hold(session, actor=ACTOR, tenant_id=tenant_id, reason="A case").id
+        return holds.create_hold(session, actor=ACTOR, tenant_id=tenant_id, reason="A case").id
 
 
 def test_tenant_under_a_hold_stays_whole_and_can_be_restored(
@@ -101,7 +101,7 @@ def test_tenant_under_a_hold_stays_whole_and_can_be_restored(
     delete(app_engine, full, days=0)
     hold(app_engine, full)
     before = contents_of(owner_engine, full)
-    assert purging.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine) == []
+    assert tenant_purge.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine) == []
     assert contents_of(owner_engine, full) == before
     assert list(tmp_path.iterdir()) == []
     with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -117,7 +117,7 @@ def test_hold_that_is_set_in_the_middle_keeps_the_rest_and_the_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     delete(app_engine, full, days=0)
-    delete_batch, held = purging._delete_batch, []
+    delete_batch, held = tenant_purge._delete_batch, []
 
     def and_then_hold(session: Session, tenant_id: TenantId, name: str) -> int:
         if name == "endpoints" and not held:
@@ -125,15 +125,15 @@ def test_hold_that_is_set_in_the_middle_keeps_the_rest_and_the_file(
         return delete_batch(session, tenant_id, name)
 
     def purge() -> list[str]:
-        return purging.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
+        return tenant_purge.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
 
-    monkeypatch.setattr(purging, "_delete_batch", and_then_hold)
+    monkeypatch.setattr(tenant_purge, "_delete_batch", and_then_hold)
     assert purge() == []
     assert purge() == []
     assert contents_of(owner_engine, full)["endpoints"]
     (path,) = tmp_path.glob("*.zip")
     whole = path.read_bytes()
-    purging.forget_last_files(tmp_path, kept=timedelta(days=-1), engine=worker_engine)
+    tenant_purge.delete_last_files(tmp_path, kept=timedelta(days=-1), engine=worker_engine)
     with session_scope(TenantScope(full), engine=app_engine) as session:
         holds.clear_hold(session, actor=ACTOR, tenant_id=full, hold_id=held[0])
     assert purge() == ["alpha"]
@@ -148,9 +148,9 @@ def test_each_deletion_of_a_tenant_has_a_file_of_its_own(
 
     for days in (-2, -1):
         with monkeypatch.context() as patch:
-            patch.setattr(purging, "_delete_many", fail)
+            patch.setattr(tenant_purge, "_delete_large_tables", fail)
             delete(app_engine, full, days=days)
-            purging.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
+            tenant_purge.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
         held = hold(app_engine, full)
         with session_scope(PlatformScope(), engine=app_engine) as session:
             tenants.resume_tenant(session, actor=ACTOR, tenant_id=full)
@@ -179,10 +179,10 @@ def test_hold_that_is_set_as_its_tenant_is_removed_is_kept_and_nobody_waits_in_a
 
     removing = threading.Thread(target=remove)
     with session_scope(TenantScope(full), engine=app_engine) as session:
-        repository.own_holds(session)
+        repository.lock_holds_exclusive(session)
         removing.start()
         until(waits, "the removal waits")
-        holds.set_hold(session, actor=ACTOR, tenant_id=full, reason="Case 1")
+        holds.create_hold(session, actor=ACTOR, tenant_id=full, reason="Case 1")
     removing.join()
     assert [type(each) for each in refused] == [holds.HoldInForce]
 
@@ -197,12 +197,12 @@ def test_tenant_goes_wherever_its_worker_dies_and_its_file_is_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Killed before and after each of its commits."""
-    monkeypatch.setattr(purging, "BATCH_ROWS", 1)
+    monkeypatch.setattr(tenant_purge, "BATCH_ROWS", 1)
     delete(app_engine, full, days=0)
     before = contents_of(owner_engine, full)
 
     def purge() -> None:
-        purging.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=make_engine(database.worker_url))
+        tenant_purge.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=make_engine(database.worker_url))
 
     written: list[bytes] = []
     for death in deaths(purge):
@@ -217,7 +217,7 @@ def test_tenant_goes_wherever_its_worker_dies_and_its_file_is_whole(
     assert sorted(each.suffix for each in tmp_path.iterdir()) == [".key", ".zip"]
     (path,) = tmp_path.glob("*.zip")
     with path.open("rb") as file:
-        done = imported(app_engine, platform, file, passphrase=purging.stored_passphrase(path, SEALER))
+        done = imported(app_engine, platform, file, passphrase=tenant_purge.open_stored_passphrase(path, SEALER))
     assert {name: len(rows) for name, rows in contents_of(owner_engine, done.tenant.id).items()} == {
         name: len(rows) for name, rows in before.items()
     }
@@ -233,10 +233,10 @@ def test_second_worker_takes_no_file_away(
 ) -> None:
     """It begins while the first one writes, and dies in the middle of a file."""
     delete(app_engine, full, days=0)
-    write_tenant, begun = purging.write_tenant, []
+    write_tenant, begun = tenant_purge.write_tenant, []
 
     def purge() -> list[str]:
-        return purging.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
+        return tenant_purge.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
 
     def write(session: Session, file: IO[bytes], **given: Any) -> object:
         begun.append(file)
@@ -249,11 +249,13 @@ def test_second_worker_takes_no_file_away(
             assert purge() == []
         return written
 
-    monkeypatch.setattr(purging, "write_tenant", write)
+    monkeypatch.setattr(tenant_purge, "write_tenant", write)
     assert purge() == ["alpha"]
     (path,) = tmp_path.glob("*.zip")
     with path.open("rb") as file:
-        assert imported(app_engine, platform, file, passphrase=purging.stored_passphrase(path, SEALER)).rows["sites"]
+        assert imported(app_engine, platform, file, passphrase=tenant_purge.open_stored_passphrase(path, SEALER)).rows[
+            "sites"
+        ]
 
 
 def test_those_that_cannot_go_keep_nobody_from_it(
@@ -264,15 +266,15 @@ def test_those_that_cannot_go_keep_nobody_from_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(purging, "_AT_ONCE", 1)
+    monkeypatch.setattr(tenant_purge, "_TENANTS_PER_TURN", 1)
     delete(app_engine, full, days=-2)
     delete(app_engine, bravo.tenant_id, days=-1)
-    write_tenant = purging.write_tenant
+    write_tenant = tenant_purge.write_tenant
 
     def write(session: Session, file: IO[bytes], **given: Any) -> object:
         if given["tenant_id"] == full:
             raise ValueError("on purpose")
         return write_tenant(session, file, **given)
 
-    monkeypatch.setattr(purging, "write_tenant", write)
-    assert purging.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine) == ["bravo"]
+    monkeypatch.setattr(tenant_purge, "write_tenant", write)
+    assert tenant_purge.purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine) == ["bravo"]

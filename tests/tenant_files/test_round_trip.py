@@ -15,8 +15,8 @@ from nac.errors import AdmitError, NoFreeSlot
 from nac.ids import TenantId
 from nac.models import AuditEntry, Tenant
 from nac.tenant_files import tables
-from nac.tenant_files.importing import Imported, import_tenant
-from nac.tenant_files.writing import write_tenant
+from nac.tenant_files.importer import TenantImportResult, import_tenant
+from nac.tenant_files.writer import write_tenant
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, Platform
@@ -34,7 +34,7 @@ def exported(app_engine: Engine, tenant_id: TenantId, **changes: Any) -> io.Byte
     return target
 
 
-def imported(app_engine: Engine, platform: Platform, source: io.BytesIO, **changes: Any) -> Imported:
+def imported(app_engine: Engine, platform: Platform, source: io.BytesIO, **changes: Any) -> TenantImportResult:
     given = {"passphrase": PASSPHRASE, "slug": "copy"} | changes
     with session_scope(PlatformScope(), engine=app_engine) as session:
         return import_tenant(session, source, actor=ACTOR, msp_id=platform.msp_id, signing=SIGNING, **given)
@@ -48,9 +48,9 @@ def full(dictionary, alpha: Certified, owner_engine: Engine) -> TenantId:
             sealed = SEALER.seal(b"a-radius-secret-of-the-slot", f"slot:{slot['id']}")
             slots = Base.metadata.tables["slots"]
             session.execute(update(slots).where(slots.c.id == slot["id"]).values(secret_sealed=sealed))
-        for table in tables.contents():
+        for table in tables.content_tables():
             _add_row(session, table, alpha.tenant_id)
-        for table in tables.contents():
+        for table in tables.content_tables():
             _seal_rows(session, table, alpha.tenant_id)
     return alpha.tenant_id
 
@@ -97,7 +97,7 @@ def contents_of(engine: Engine, tenant_id: TenantId, *, renamed_by: TenantId | N
     found: dict[str, list[Any]] = {}
     with Session(engine) as session:
         for name, table in tables.tenant_tables().items():
-            if name in tables.LEFT_OUT or name in tables.LOGS:
+            if name in tables.EXCLUDED_TABLES or name in tables.LOG_TABLES:
                 continue
             rows = session.execute(select(table).where(table.c.tenant_id == tenant_id)).mappings().all()
             found[name] = sorted((_plain(table, dict(row), tenant_id, renamed_by) for row in rows), key=repr)
@@ -108,7 +108,7 @@ def _plain(table: Table, row: dict[str, Any], tenant_id: TenantId, renamed_by: T
     for column, context in tables.sealed_columns(table).items():
         row[column] = row[column] and SEALER.open(row[column], context(tenant_id, row.get("id")))
     del row["tenant_id"]
-    row |= tables.ANEW.get(table.name, {})
+    row |= tables.RESET_VALUES.get(table.name, {})
     if table.name == "feeds":
         del row["done"]
     if renamed_by is not None:
@@ -120,7 +120,7 @@ def _plain(table: Table, row: dict[str, Any], tenant_id: TenantId, renamed_by: T
 
 def test_every_table_of_tenants_is_in_the_file_or_left_out_for_a_reason() -> None:
     """A table that is new here: add it to one of the lists of nac/tenant_files/tables.py."""
-    named = [*tables.CONTENTS, *tables.LOGS, *tables.LEFT_OUT]
+    named = [*tables.CONTENT_TABLES, *tables.LOG_TABLES, *tables.EXCLUDED_TABLES]
     assert len(named) == len(set(named))
     assert set(tables.tenant_tables()) == set(named)
 
@@ -128,12 +128,15 @@ def test_every_table_of_tenants_is_in_the_file_or_left_out_for_a_reason() -> Non
 def test_every_secret_and_every_setting_is_known() -> None:
     sealed = {
         f"{table.name}.{column.name}"
-        for table in tables.contents()
+        for table in tables.content_tables()
         for column in table.columns
         if column.name.endswith("_sealed")
     }
-    assert sealed == set(tables.SEALED)
-    assert {column.name for column in Tenant.__table__.columns} == {*tables.TENANT_COLUMNS, *tables.TENANT_PLACE}
+    assert sealed == set(tables.SEALED_COLUMNS)
+    assert {column.name for column in Tenant.__table__.columns} == {
+        *tables.TENANT_COLUMNS,
+        *tables.TENANT_LOCAL_COLUMNS,
+    }
 
 
 def test_all_of_a_tenant_comes_back_as_another(

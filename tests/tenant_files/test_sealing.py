@@ -1,7 +1,7 @@
 import hashlib
 import hmac
 
-from nac.tenant_files.sealing import FileKey
+from nac.tenant_files.file_key import FileKey
 
 
 def test_key_of_a_passphrase_costs_what_the_format_says(costs_in_use: None) -> None:

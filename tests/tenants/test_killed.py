@@ -16,7 +16,7 @@ from nac.db import PlatformScope, TenantScope, make_engine, session_scope
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, Cell, Certificate, CertificateAuthority, Site, Slot, Tenant, TenantMove
 from nac.provisioning import provision_tenant
-from nac.tenants import moving
+from nac.tenants import moves
 from tests.factories.certificates import SEALER, SIGNING
 from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import ACTOR, Platform, make_cell, make_platform, make_tenant
@@ -103,9 +103,9 @@ def test_step_of_a_move_is_taken_or_not(
 ) -> None:
     given = {"actor": ACTOR, "tenant_id": moved}
     steps = (
-        ("prepared", lambda session: moving.prepare_move(session, cell="cell-2", sealer=SEALER, **given)),
-        ("switched", lambda session: moving.switch_move(session, sealer=SEALER, **given)),
-        ("finished", lambda session: moving.finish_move(session, **given)),
+        ("prepared", lambda session: moves.prepare_move(session, cell="cell-2", sealer=SEALER, **given)),
+        ("switched", lambda session: moves.switch_move(session, sealer=SEALER, **given)),
+        ("finished", lambda session: moves.finish_move(session, **given)),
     )
     state = None
     for name, step in steps:

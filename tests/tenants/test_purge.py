@@ -26,8 +26,8 @@ from nac.models import (
     QuarantinedRecord,
     RadiusSession,
 )
-from nac.retention import deleting
-from nac.tenants import purge
+from nac.retention import row_deletion
+from nac.tenants import log_purge
 from nac.tenants import service as tenants
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant
@@ -75,24 +75,24 @@ def remembered(owner_engine: Engine) -> list[TenantId]:
 def test_logs_of_a_purged_tenant_go_in_batches_and_those_of_others_stay(
     app_engine, owner_engine, worker_engine, two, monkeypatch
 ):
-    monkeypatch.setattr(purge, "BATCH_ROWS", 7)
+    monkeypatch.setattr(log_purge, "BATCH_ROWS", 7)
     alpha, bravo = two
     for tenant_id in two:
         add_logs(owner_engine, tenant_id, rows=20)
-    assert purge.delete_logs(seconds=60, engine=worker_engine) == 0
+    assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 0
     purge_tenant(app_engine, alpha)
     assert rows(owner_engine, alpha) == [20, 20, 0, 0, 0, 0, 0]
-    assert purge.delete_logs(seconds=60, engine=worker_engine) == 40
+    assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 40
     assert rows(owner_engine, alpha) == [0, 0, 0, 0, 0, 0, 0]
     assert rows(owner_engine, bravo) == [20, 20, 1, 1, 1, 1, 1]
 
 
 def test_time_that_is_up_leaves_the_rest_to_the_next_run(app_engine, owner_engine, worker_engine, two, monkeypatch):
-    monkeypatch.setattr(purge, "BATCH_ROWS", 5)
+    monkeypatch.setattr(log_purge, "BATCH_ROWS", 5)
     alpha, _ = two
     add_logs(owner_engine, alpha, rows=12)
     purge_tenant(app_engine, alpha)
-    assert [purge.delete_logs(seconds=-1, engine=worker_engine) for _ in range(4)] == [10, 10, 4, 0]
+    assert [log_purge.delete_logs(seconds=-1, engine=worker_engine) for _ in range(4)] == [10, 10, 4, 0]
 
 
 def test_purged_tenant_is_looked_after_for_a_day_because_rows_may_come_late(
@@ -100,13 +100,15 @@ def test_purged_tenant_is_looked_after_for_a_day_because_rows_may_come_late(
 ):
     alpha, _ = two
     purge_tenant(app_engine, alpha)
-    purge.delete_logs(seconds=60, engine=worker_engine)
+    log_purge.delete_logs(seconds=60, engine=worker_engine)
     add_logs(owner_engine, alpha, rows=1)
-    assert purge.delete_logs(seconds=60, engine=worker_engine) == len(LOGS)
+    assert log_purge.delete_logs(seconds=60, engine=worker_engine) == len(LOGS)
     assert remembered(owner_engine) == [alpha]
     with Session(owner_engine) as session, session.begin():
-        session.execute(update(PurgedTenant).values(purged_at=utc_now() - purge.LOOKED_AFTER - timedelta(minutes=1)))
-    purge.delete_logs(seconds=60, engine=worker_engine)
+        session.execute(
+            update(PurgedTenant).values(purged_at=utc_now() - log_purge.LATE_ROWS_WINDOW - timedelta(minutes=1))
+        )
+    log_purge.delete_logs(seconds=60, engine=worker_engine)
     assert remembered(owner_engine) == []
 
 
@@ -114,11 +116,11 @@ def test_tenant_is_remembered_while_another_process_has_its_rows(
     app_engine, owner_engine, worker_engine, two, monkeypatch
 ):
     alpha, _ = two
-    monkeypatch.setattr(purge, "BATCH_ROWS", 4)
+    monkeypatch.setattr(log_purge, "BATCH_ROWS", 4)
     add_logs(owner_engine, alpha, rows=8)
     purge_tenant(app_engine, alpha)
     with Session(owner_engine) as session, session.begin():
-        session.execute(update(PurgedTenant).values(purged_at=utc_now() - 2 * purge.LOOKED_AFTER))
+        session.execute(update(PurgedTenant).values(purged_at=utc_now() - 2 * log_purge.LATE_ROWS_WINDOW))
 
     @contextmanager
     def beside(session: Session) -> Iterator[None]:
@@ -130,12 +132,12 @@ def test_tenant_is_remembered_while_another_process_has_its_rows(
         yield
 
     with monkeypatch.context() as patched:
-        patched.setattr(purge, "by_place", beside)
-        patched.setattr(purge, "_delete_days", lambda *_: (0, True))
-        patched.setattr(purge, "_UNREFERENCED", ())
-        assert purge.delete_logs(seconds=60, engine=worker_engine) == 0
+        patched.setattr(log_purge, "by_place", beside)
+        patched.setattr(log_purge, "_delete_days", lambda *_: (0, True))
+        patched.setattr(log_purge, "_UNREFERENCED_TABLES", ())
+        assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 0
     assert remembered(owner_engine) == [alpha]
-    purge.delete_logs(seconds=60, engine=worker_engine)
+    log_purge.delete_logs(seconds=60, engine=worker_engine)
     assert (remembered(owner_engine), rows(owner_engine, alpha)) == ([], [0] * len(LOGS))
 
 
@@ -144,19 +146,19 @@ def test_tenant_that_is_only_being_deleted_keeps_its_logs(app_engine, owner_engi
     add_logs(owner_engine, alpha, rows=1)
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=alpha)
-    assert purge.delete_logs(seconds=60, engine=worker_engine) == 0
+    assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 0
     assert rows(owner_engine, alpha) == [1, 1, 1, 1, 1, 1, 1]
 
 
 def test_ended_sessions_and_usage_go_as_well(app_engine, owner_engine, worker_engine, two, monkeypatch):
-    monkeypatch.setattr(deleting, "BATCH_ROWS", 5)
+    monkeypatch.setattr(row_deletion, "BATCH_ROWS", 5)
     tables = [Base.metadata.tables[name] for name in KEYS]
     with Session(owner_engine) as session, session.begin():
         for tenant_id, table, days in product(two, tables, (0, 0, 0, 0, 0, 0, 0, 1, 400)):
             make_row(session, table, tenant_id, **{KEYS[table.name]: utc_now() - timedelta(days=days)})
     alpha, bravo = two
     purge_tenant(app_engine, alpha)
-    assert purge.delete_logs(seconds=60, engine=worker_engine) == 2 * 9
+    assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 2 * 9
     with Session(owner_engine) as session:
         assert {row for table in tables for row in session.scalars(select(table.c.tenant_id))} == {bravo}
 
@@ -170,6 +172,6 @@ def test_records_in_quarantine_go_with_their_tenant_alone(app_engine, owner_engi
             session.execute(insert(QuarantinedRecord).values(values))
     purge_tenant(app_engine, alpha)
     # alpha's, and that of a tenant that nobody knows.
-    assert purge.delete_logs(seconds=60, engine=worker_engine) == 2
+    assert log_purge.delete_logs(seconds=60, engine=worker_engine) == 2
     with Session(owner_engine) as session:
         assert set(session.scalars(select(QuarantinedRecord.tenant_id))) == {bravo, None}

@@ -45,7 +45,7 @@ def test_offer_is_changed_in_part_and_audited(app_engine: Engine, platform: Plat
 
         def change(**asked: str | None) -> Tenant:
             offer = parse_offer(**({"methods": None, "tls_versions": None} | asked))
-            return tenants.set_offer(session, actor=ACTOR, tenant_id=tenant_id, offer=offer)
+            return tenants.update_method_offer(session, actor=ACTOR, tenant_id=tenant_id, offer=offer)
 
         assert change(methods="mab, EAP-TLS").methods == ["mab", "eap-tls"]
         assert change(tls_versions="1.3").methods == ["mab", "eap-tls"]

@@ -14,8 +14,8 @@ from nac.db import PlatformScope, session_scope
 from nac.models import Mail
 from nac.models.mail import mail_context
 from nac.settings import Settings
-from nac.trials.keeping import Keeper
-from nac.trials.service import Desk
+from nac.trials.lifecycle import TrialEnvironment
+from nac.trials.service import SignUpContext
 from tests.api.served import served, settings_of_public
 from tests.factories.certificates import SIGNING
 from tests.factories.dictionary import give_dictionary
@@ -87,8 +87,10 @@ def api(offering: Settings, cell: None) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def keeper(offering: Settings) -> Keeper:
-    return Keeper(Desk(offering.trials, offering.portal_url, SIGNING.sealer.seal), SIGNING, offering.radius_host)
+def keeper(offering: Settings) -> TrialEnvironment:
+    return TrialEnvironment(
+        SignUpContext(offering.trials, offering.portal_url, SIGNING.sealer.seal), SIGNING, offering.radius_host
+    )
 
 
 @pytest.fixture

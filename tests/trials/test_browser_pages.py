@@ -9,7 +9,7 @@ import pytest
 
 from api.main import create_app
 from api.start import routes as start_routes
-from nac.sign_in.text import LinkText
+from nac.sign_in.secret_texts import LinkText
 from tests.api.served import served, settings_of_public
 from tests.postgres import Database
 from tests.trials.test_start_page import Start, start

@@ -29,7 +29,7 @@ def _post(start: Start, path: str, **given: str) -> httpx.Response:
 def test_who_is_asked_for_two_factors_adds_an_app_and_comes_in(start: Start, app_engine: Engine) -> None:
     with session_scope(PlatformScope(), engine=app_engine) as session:
         owner = Owner(tenant_id=TenantId(tenants.require_by_slug(session, slug=start.slug).id))
-        rules.change(session, actor=ACTOR, owner=owner, two_factors=True, by=None)
+        rules.update_rule(session, actor=ACTOR, owner=owner, two_factors=True, by=None)
     refused = start.api.get(start.path)
     assert (refused.status_code, re.findall('<a href="([^"]+)"', refused.text)) == (403, [_PAGE, "/"])
     assert "none yet" in start.api.get(_PAGE).text

@@ -17,10 +17,10 @@ from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import AuditEntry, AuthLog, SignUp, Tenant, Trial
 from nac.msps import service as msps
-from nac.tenant_files.purging import purge_due
+from nac.tenant_files.tenant_purge import purge_due
 from nac.tenants import service as tenants
-from nac.trials import keeping, service
-from nac.trials.keeping import Keeper
+from nac.trials import lifecycle, service
+from nac.trials.lifecycle import TrialEnvironment
 from nac.trials.limits import TrialLimitReached
 from tests.api.v1.conftest import MakeToken, make_token
 from tests.factories.certificates import SEALER
@@ -48,7 +48,7 @@ def _ends_at(tenant_id: TenantId, engine: Engine) -> datetime:
 
 def _status(tenant_id: TenantId, engine: Engine) -> str:
     with session_scope(PlatformScope(), engine=engine) as session:
-        return tenants.require(session, tenant_id=tenant_id).status
+        return tenants.require_tenant(session, tenant_id=tenant_id).status
 
 
 def _add(engine: Engine, tenant_id: TenantId, number: int) -> None:
@@ -57,13 +57,18 @@ def _add(engine: Engine, tenant_id: TenantId, number: int) -> None:
 
 
 def test_a_trial_is_reminded_ended_and_removed(
-    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine, tmp_path: Path
+    tenant_id: TenantId,
+    keeper: TrialEnvironment,
+    mails: Mails,
+    app_engine: Engine,
+    worker_engine: Engine,
+    tmp_path: Path,
 ):
     ends_at = _ends_at(tenant_id, app_engine)
     told = len(mails.all())
     seen = []
     for days in (14, 7, 6.9, 3, 2, 0.5, 0.4, 0, -1):
-        keeping.keep_all(keeper, now=ends_at - days * _DAY, engine=worker_engine)
+        lifecycle.process_trials(keeper, now=ends_at - days * _DAY, engine=worker_engine)
         seen.append((days, [values.get("days") for _, _, values in mails.all()[told:]]))
     assert seen == [
         (14, []),
@@ -79,10 +84,10 @@ def test_a_trial_is_reminded_ended_and_removed(
     assert mails.templates()[-1] == "trial-ended"
     assert _status(tenant_id, app_engine) == "suspended"
     over = ends_at + 14 * _DAY
-    keeping.keep_all(keeper, now=over, engine=worker_engine)
-    keeping.keep_all(keeper, now=over + _DAY, engine=worker_engine)
+    lifecycle.process_trials(keeper, now=over, engine=worker_engine)
+    lifecycle.process_trials(keeper, now=over + _DAY, engine=worker_engine)
     with session_scope(PlatformScope(), engine=app_engine) as session:
-        row = tenants.require(session, tenant_id=tenant_id)
+        row = tenants.require_tenant(session, tenant_id=tenant_id)
         assert (row.status, row.purge_at) == ("deleting", over)
         row.purge_at = utc_now()
         enter_tenant(session, tenant_id)
@@ -97,10 +102,10 @@ def test_a_trial_is_reminded_ended_and_removed(
 
 
 def test_what_was_missed_is_told_by_one_mail(
-    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine
+    tenant_id: TenantId, keeper: TrialEnvironment, mails: Mails, app_engine: Engine, worker_engine: Engine
 ):
     """The worker was down for a week."""
-    keeping.keep_all(keeper, now=_ends_at(tenant_id, app_engine) - timedelta(hours=5), engine=worker_engine)
+    lifecycle.process_trials(keeper, now=_ends_at(tenant_id, app_engine) - timedelta(hours=5), engine=worker_engine)
     assert [values.get("days") for _, _, values in mails.all()][-1] == 1
     assert mails.templates().count("trial-ending") == 1
 
@@ -126,7 +131,7 @@ def _log(engine: Engine, owner: Engine, tenant_id: TenantId, number: int, nas: s
 
 def test_too_many_authentications_are_told_first_and_suspended_later(
     tenant_id: TenantId,
-    keeper: Keeper,
+    keeper: TrialEnvironment,
     mails: Mails,
     app_engine: Engine,
     worker_engine: Engine,
@@ -134,43 +139,48 @@ def test_too_many_authentications_are_told_first_and_suspended_later(
 ):
     _log(app_engine, owner_engine, tenant_id, 3)
     _log(app_engine, owner_engine, tenant_id, 5, nas="admit-self-test")
-    keeping.keep_all(keeper, engine=worker_engine)
+    lifecycle.process_trials(keeper, engine=worker_engine)
     assert "trial-limit" not in mails.templates()
     _log(app_engine, owner_engine, tenant_id, 1)
     now = utc_now()
     for hours in (0, 1, 23):
-        keeping.keep_all(keeper, now=now + timedelta(hours=hours), engine=worker_engine)
+        lifecycle.process_trials(keeper, now=now + timedelta(hours=hours), engine=worker_engine)
     assert mails.templates().count("trial-limit") == 1
     assert _status(tenant_id, app_engine) == "active"
     # The day that it is counted over has gone on with it: as if it had been as busy since.
     with session_scope(PlatformScope(), engine=app_engine) as session:
         service.require_trial(session, tenant_id=tenant_id).over_since = now - _DAY
-    keeping.keep_all(keeper, now=now, engine=worker_engine)
+    lifecycle.process_trials(keeper, now=now, engine=worker_engine)
     assert mails.templates()[-1] == "trial-suspended"
     assert _status(tenant_id, app_engine) == "suspended"
 
 
 def test_a_calm_day_ends_the_warning(
-    tenant_id: TenantId, keeper: Keeper, app_engine: Engine, worker_engine: Engine, owner_engine: Engine
+    tenant_id: TenantId, keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine, owner_engine: Engine
 ):
     _log(app_engine, owner_engine, tenant_id, 4)
-    keeping.keep_all(keeper, engine=worker_engine)
-    keeping.keep_all(keeper, now=utc_now() + 2 * _DAY, engine=worker_engine)
+    lifecycle.process_trials(keeper, engine=worker_engine)
+    lifecycle.process_trials(keeper, now=utc_now() + 2 * _DAY, engine=worker_engine)
     with session_scope(PlatformScope(), engine=app_engine) as session:
         assert service.require_trial(session, tenant_id=tenant_id).over_since is None
 
 
 def test_a_converted_trial_has_neither_end_nor_limits(
-    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine, tmp_path: Path
+    tenant_id: TenantId,
+    keeper: TrialEnvironment,
+    mails: Mails,
+    app_engine: Engine,
+    worker_engine: Engine,
+    tmp_path: Path,
 ):
     ends_at = _ends_at(tenant_id, app_engine)
-    keeping.keep_all(keeper, now=ends_at, engine=worker_engine)
+    lifecycle.process_trials(keeper, now=ends_at, engine=worker_engine)
     with session_scope(PlatformScope(), engine=app_engine) as session:
         msp_id = msps.create_msp(session, actor=ACTOR, slug="bolt").id
-        keeping.convert(session, keeper.desk, actor=ACTOR, tenant_id=tenant_id, msp="bolt")
-        tenant = tenants.require(session, tenant_id=tenant_id)
+        lifecycle.convert_trial(session, keeper.desk, actor=ACTOR, tenant_id=tenant_id, msp="bolt")
+        tenant = tenants.require_tenant(session, tenant_id=tenant_id)
         assert (tenant.status, tenant.msp_id) == ("active", msp_id)
-    keeping.keep_all(keeper, now=ends_at + 100 * _DAY, engine=worker_engine)
+    lifecycle.process_trials(keeper, now=ends_at + 100 * _DAY, engine=worker_engine)
     assert _status(tenant_id, app_engine) == "active"
     assert mails.templates()[-1] == "trial-converted"
     for number in range(4):
@@ -196,15 +206,20 @@ def test_a_trial_is_told_with_the_slug_of_its_tenant(
 
 
 def test_a_conversion_that_is_killed_is_done_or_not(
-    tenant_id: TenantId, keeper: Keeper, mails: Mails, database: Database, app_engine: Engine, worker_engine: Engine
+    tenant_id: TenantId,
+    keeper: TrialEnvironment,
+    mails: Mails,
+    database: Database,
+    app_engine: Engine,
+    worker_engine: Engine,
 ):
     """With its mail and its audit entry; who asks again is told, or has it done."""
-    keeping.keep_all(keeper, now=_ends_at(tenant_id, app_engine), engine=worker_engine)
+    lifecycle.process_trials(keeper, now=_ends_at(tenant_id, app_engine), engine=worker_engine)
     told = mails.templates()
 
     def convert(engine: Engine) -> None:
         with session_scope(PlatformScope(), engine=engine) as session:
-            keeping.convert(session, keeper.desk, actor=ACTOR, tenant_id=tenant_id)
+            lifecycle.convert_trial(session, keeper.desk, actor=ACTOR, tenant_id=tenant_id)
 
     for when, state, status, more in ((BEFORE, "ended", "suspended", []), (AFTER, "converted", "active", _CONVERTED)):
         assert killed_at_commit(lambda: convert(make_engine(database.app_url)), at=1, when=when)
@@ -219,19 +234,26 @@ def test_a_conversion_that_is_killed_is_done_or_not(
 
 
 def test_an_extended_trial_goes_on(
-    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine, tmp_path: Path
+    tenant_id: TenantId,
+    keeper: TrialEnvironment,
+    mails: Mails,
+    app_engine: Engine,
+    worker_engine: Engine,
+    tmp_path: Path,
 ):
     ends_at = _ends_at(tenant_id, app_engine)
-    keeping.keep_all(keeper, now=ends_at, engine=worker_engine)
+    lifecycle.process_trials(keeper, now=ends_at, engine=worker_engine)
     with session_scope(PlatformScope(), engine=app_engine) as session:
-        keeping.extend(session, actor=ACTOR, tenant_id=tenant_id, days=30)
+        lifecycle.extend_trial(session, actor=ACTOR, tenant_id=tenant_id, days=30)
     assert _status(tenant_id, app_engine) == "active"
     assert _ends_at(tenant_id, app_engine) == ends_at + 30 * _DAY
-    keeping.keep_all(keeper, now=ends_at + 20 * _DAY, engine=worker_engine)
+    lifecycle.process_trials(keeper, now=ends_at + 20 * _DAY, engine=worker_engine)
     assert _status(tenant_id, app_engine) == "active"
 
 
-def test_sign_ups_are_forgotten_after_a_month(trial: str, keeper: Keeper, app_engine: Engine, worker_engine: Engine):
-    keeping.keep_all(keeper, now=utc_now() + timedelta(days=31), engine=worker_engine)
+def test_sign_ups_are_forgotten_after_a_month(
+    trial: str, keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine
+):
+    lifecycle.process_trials(keeper, now=utc_now() + timedelta(days=31), engine=worker_engine)
     with session_scope(PlatformScope(), engine=app_engine) as session:
         assert session.scalars(select(SignUp)).all() == []

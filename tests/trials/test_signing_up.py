@@ -29,14 +29,14 @@ from nac.models import (
     Tenant,
     Trial,
 )
-from nac.settings import Trials
+from nac.settings import TrialSettings
 from nac.sites import service as sites
 from nac.tenants import service as tenants
-from nac.trials import keeping, provisioning
+from nac.trials import lifecycle, provisioning
 from nac.trials import service as signing_up
-from nac.trials.keeping import Keeper
-from nac.trials.service import Desk
-from nac.users.passwords import is_password
+from nac.trials.lifecycle import TrialEnvironment
+from nac.trials.service import SignUpContext
+from nac.users.passwords import verify_password
 from tests.api.served import served, settings_of_public
 from tests.factories.certificates import SIGNING
 from tests.killed import deaths
@@ -53,8 +53,8 @@ def test_who_confirms_administers_a_tenant_that_decides(
         tenant = tenants.require_by_slug(session, slug=trial)
         person = session.scalars(select(Person)).one()
         assert (person.email, person.name) == (ANN["email"], "Ann")
-        assert is_password(PASSWORD.encode(), person.password_hash)
-        assert session.get_one(Msp, tenant.msp_id).slug == provisioning.MSP
+        assert verify_password(PASSWORD.encode(), person.password_hash)
+        assert session.get_one(Msp, tenant.msp_id).slug == provisioning.TRIAL_MSP_SLUG
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         (member,) = members.list_members(session, owner=Owner(tenant_id=tenant.id))
         assert (member.person.email, member.role) == (ANN["email"], "tenant-admin")
@@ -173,7 +173,7 @@ def test_one_domain_confirms_so_often_a_day_and_asking_closes_nothing(
 
 
 def test_one_source_is_heard_so_often_a_day_whatever_it_says_it_is(app_engine: Engine):
-    terms = Trials(
+    terms = TrialSettings(
         offered=True,
         days=1,
         grace_days=1,
@@ -184,11 +184,13 @@ def test_one_source_is_heard_so_often_a_day_whatever_it_says_it_is(app_engine: E
         a_day=99,
         most=9,
     )
-    desk = Desk(terms, "https://admit.example", SIGNING.sealer.seal)
+    desk = SignUpContext(terms, "https://admit.example", SIGNING.sealer.seal)
 
     def ask(number: int, address: str | None) -> None:
         with session_scope(PlatformScope(), engine=app_engine) as session:
-            signing_up.ask(session, desk, email=f"{number}@acme.example", organisation="Acme", address=address)
+            signing_up.request_sign_up(
+                session, desk, email=f"{number}@acme.example", organisation="Acme", address=address
+            )
 
     for sources in (("unknown", None, "a" * 500), ("2001:db8::1", "2001:db8::2%eth0", "2001:db8::3")):
         for number, address in enumerate(sources[:2]):
@@ -206,7 +208,7 @@ def test_who_was_made_a_member_by_others_signs_up_all_the_same(
     def add(email: str) -> None:
         with session_scope(TenantScope(owner.tenant_id), engine=app_engine) as session:
             held = permissions_at(owner.level)
-            members.add_member(session, actor="x", held=held, owner=owner, email=email, role="auditor")
+            members.create_member(session, actor="x", held=held, owner=owner, email=email, role="auditor")
 
     bob = ANN | {"email": "bob@bolt.example"}
     add(bob["email"])
@@ -241,14 +243,14 @@ def test_where_no_trials_are_offered_nobody_signs_up(database: Database, tmp_pat
 def test_what_the_api_could_not_finish_the_worker_does(
     api: httpx.Client,
     mails: Mails,
-    keeper: Keeper,
+    keeper: TrialEnvironment,
     app_engine: Engine,
     worker_engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Each step fails once; what was done before stays, and is done once."""
     api.post("/v1/sign-up", json=ANN)
-    steps = ("create_tenant_authorities", "give_standard_policy", "_ensure_admin", "_finish")
+    steps = ("create_tenant_authorities", "assign_standard_policy", "_ensure_admin", "_finish_sign_up")
     kept = {name: getattr(provisioning, name) for name in steps}
 
     def fail(*_: object, **__: object) -> None:
@@ -270,16 +272,16 @@ def test_what_the_api_could_not_finish_the_worker_does(
         assert session.scalars(select(SignUp.state)).one() == "done"
 
 
-def _keep(keeper: Keeper, app_engine: Engine, worker_engine: Engine) -> None:
+def _keep(keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine) -> None:
     with session_scope(PlatformScope(), engine=app_engine) as session:
         session.execute(update(SignUp).values(due_at=utc_now() - timedelta(seconds=1)))
-    keeping.keep_all(keeper, engine=worker_engine)
+    lifecycle.process_trials(keeper, engine=worker_engine)
 
 
 def test_sign_up_is_finished_wherever_its_process_dies(
     api: httpx.Client,
     mails: Mails,
-    keeper: Keeper,
+    keeper: TrialEnvironment,
     database: Database,
     app_engine: Engine,
     owner_engine: Engine,
@@ -288,14 +290,14 @@ def test_sign_up_is_finished_wherever_its_process_dies(
     """Killed before and after each commit: one tenant with all that it takes, one mail, one self-test."""
     api.post("/v1/sign-up", json=ANN)
     with monkeypatch.context() as patch:
-        patch.setattr(provisioning, "provision", _fail)
+        patch.setattr(provisioning, "provision_trial", _fail)
         assert api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD}).status_code == 201
 
     def finish() -> None:
         engine = make_engine(database.app_url)
         with session_scope(PlatformScope(), engine=engine) as session:
             sign_up_id = session.scalars(select(SignUp.id)).one()
-        provisioning.provision(
+        provisioning.provision_trial(
             sign_up_id, keeper.desk, signing=keeper.signing, radius_host=keeper.radius_host, engine=engine
         )
 
@@ -328,7 +330,7 @@ def _fail(*_: object, **__: object) -> str:
 
 
 def test_sign_up_that_cannot_be_finished_keeps_no_trial_from_what_is_due(
-    api: httpx.Client, mails: Mails, keeper: Keeper, worker_engine: Engine, app_engine: Engine, monkeypatch
+    api: httpx.Client, mails: Mails, keeper: TrialEnvironment, worker_engine: Engine, app_engine: Engine, monkeypatch
 ):
     """Whatever is wrong with it, and with our code."""
     api.post("/v1/sign-up", json=ANN)
@@ -340,13 +342,13 @@ def test_sign_up_that_cannot_be_finished_keeps_no_trial_from_what_is_due(
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(provisioning, "provision", _fail)
+        patch.setattr(provisioning, "provision_trial", _fail)
         api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD})
-    monkeypatch.setattr(keeping, "provision", fail)
+    monkeypatch.setattr(lifecycle, "provision_trial", fail)
     with session_scope(PlatformScope(), engine=app_engine) as session:
         session.execute(update(SignUp).values(due_at=utc_now() - timedelta(seconds=1), attempts=19))
         ends_at = session.scalars(select(Trial.ends_at)).one()
-    keeping.keep_all(keeper, now=ends_at, engine=worker_engine)
+    lifecycle.process_trials(keeper, now=ends_at, engine=worker_engine)
     assert "trial-ended" in mails.templates()
     with session_scope(PlatformScope(), engine=app_engine) as session:
         assert set(session.scalars(select(SignUp.state))) == {"done", "failed"}

@@ -21,9 +21,9 @@ from nac.models import AuthLog, Membership, Trial
 from nac.msps import service as msps
 from nac.settings import Settings
 from nac.tenants import service as tenants
-from nac.trials import keeping
-from nac.trials.keeping import Keeper
-from nac.trials.provisioning import MSP
+from nac.trials import lifecycle
+from nac.trials.lifecycle import TrialEnvironment
+from nac.trials.provisioning import TRIAL_MSP_SLUG
 from tests.api.served import served, settings_of_public
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
@@ -125,27 +125,27 @@ def test_the_sign_in_page_says_where_else_to_go(api: httpx.Client, database: Dat
         assert re.findall('action="([^"]+)"', shown) == ["/sign-in", "/sign-in/company"]
 
 
-def test_the_end_of_a_trial_is_told(start: Start, keeper: Keeper, app_engine: Engine, worker_engine: Engine):
+def test_the_end_of_a_trial_is_told(start: Start, keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine):
     assert "This is a trial until" in start.api.get(start.path).text
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant_id = tenants.require_by_slug(session, slug=start.slug).id
         ends, kept = session.execute(select(Trial.ends_at, Trial.purged_at)).one()
-    keeping.keep_all(keeper, now=ends, engine=worker_engine)
+    lifecycle.process_trials(keeper, now=ends, engine=worker_engine)
     shown = start.api.get(start.path).text
     for told in ("This trial has ended", f"{ends:%Y-%m-%d}", f"{kept:%Y-%m-%d}", f"trial convert {start.slug}"):
         assert told in shown
     with session_scope(PlatformScope(), engine=app_engine) as session:
-        keeping.convert(session, keeper.desk, actor=ACTOR, tenant_id=tenant_id)
+        lifecycle.convert_trial(session, keeper.desk, actor=ACTOR, tenant_id=tenant_id)
     assert "trial" not in re.sub("<[^>]*>", "", start.api.get(start.path).text)
 
 
 def test_places_are_pages(start: Start, monkeypatch: pytest.MonkeyPatch, app_engine: Engine):
     with session_scope(PlatformScope(), engine=app_engine) as session:
-        msp_id = msps.require_by_slug(session, slug=MSP).id
+        msp_id = msps.require_by_slug(session, slug=TRIAL_MSP_SLUG).id
         annex = tenants.create_tenant(session, actor=ACTOR, slug="annex", msp_id=msp_id)
     with session_scope(TenantScope(annex.id), engine=app_engine) as session:
         held, owner = permissions_at(Level.TENANT), Owner(tenant_id=annex.id)
-        members.add_member(
+        members.create_member(
             session, actor=ACTOR, held=held, owner=owner, email=ANN["email"], role="auditor", has_come=True
         )
     monkeypatch.setattr(routes, "_MOST_PLACES", 1)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from cli.demo.tools import Server, radclient
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.policies import service as policies
-from nac.tenants import moving
-from nac.tenants.standard_policy import DOCUMENT
+from nac.tenants import moves
+from nac.tenants.standard_policy import STANDARD_DOCUMENT
 from tests.agent.running import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.waiting import until
@@ -21,20 +21,20 @@ class Moving:
         self.tenant = tenant
         self.sealer = cell.signing.sealer
 
-    def step(self, function, **arguments) -> moving.MoveStatus:
+    def step(self, function, **arguments) -> moves.MoveStatus:
         with session_scope(PlatformScope(), engine=self.tenant.engine) as session:
             return function(session, actor=ACTOR, tenant_id=self.tenant.id, **arguments)
 
     def switch(self) -> None:
         until(lambda: self.status().is_ready, "radiusd of the new cell answers with the secret")
-        self.step(moving.switch_move, sealer=self.sealer)
+        self.step(moves.switch_move, sealer=self.sealer)
 
-    def status(self) -> moving.MoveStatus:
+    def status(self) -> moves.MoveStatus:
         with session_scope(PlatformScope(), engine=self.tenant.engine) as session:
-            moving.enter_tenant(session, self.tenant.id)
-            return moving.require_move(session, tenant_id=self.tenant.id)
+            moves.enter_tenant(session, self.tenant.id)
+            return moves.require_move(session, tenant_id=self.tenant.id)
 
-    def at(self, place: moving.Place) -> Server:
+    def at(self, place: moves.CellAddress) -> Server:
         return replace(self.tenant.server, auth_port=place.auth_port, acct_port=place.acct_port)
 
     def is_admitted(self, server: Server) -> bool:
@@ -62,5 +62,5 @@ class Moving:
 
 def permit_known(session, tenant_id) -> None:
     named = {"actor": ACTOR, "tenant_id": tenant_id, "slug": "certificates"}
-    policies.save_draft(session, document=DOCUMENT, **named)
+    policies.save_draft(session, document=STANDARD_DOCUMENT, **named)
     policies.publish_policy(session, **named)

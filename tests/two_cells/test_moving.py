@@ -12,7 +12,7 @@ from nac.errors import Conflict
 from nac.models import AccountingLog, AuthLog, QuarantinedRecord, RadiusSession
 from nac.nases import service as nases
 from nac.sites import service as sites
-from nac.tenants import moving
+from nac.tenants import moves
 from tests.factories.tenancy import ACTOR
 from tests.two_cells.moves import MAC, Moving, permit_known
 from tests.waiting import until
@@ -28,7 +28,7 @@ def test_tenant_moves_and_its_sessions_and_accounting_go_on(cells, add_tenant, a
     subject = Moving(one, tenant)
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)
-        nases.add_nas(
+        nases.create_nas(
             session,
             actor=ACTOR,
             tenant_id=tenant.id,
@@ -44,7 +44,7 @@ def test_tenant_moves_and_its_sessions_and_accounting_go_on(cells, add_tenant, a
     assert subject.is_admitted(before)
     assert subject.account(before, "Start", "s-1")
 
-    prepared = subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer)
+    prepared = subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer)
     after = subject.at(prepared.after)
     assert (prepared.before.cell, prepared.after.cell) == ("cell-1", "cell-2")
     assert not subject.is_admitted(after)
@@ -68,19 +68,19 @@ def test_tenant_moves_and_its_sessions_and_accounting_go_on(cells, add_tenant, a
     # It was configured with what the tenant has, secrets of single NASes included.
     assert other.radiusds == served
     # The way back is as short.
-    subject.step(moving.cancel_move)
+    subject.step(moves.cancel_move)
     tenant.wait_live()
     assert subject.is_admitted(before)
     until(lambda: not subject.is_admitted(after), "the cell after answers no more")
 
-    again = subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer)
+    again = subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer)
     after = subject.at(again.after)
     subject.switch()
     tenant.wait_live()
     assert subject.is_admitted(after)
-    subject.step(moving.finish_move)
+    subject.step(moves.finish_move)
     with pytest.raises(Conflict, match="in this cell already"):
-        subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer)
+        subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer)
     accounted = select(func.count()).select_from(AccountingLog)
     until(lambda: subject.count(accounted) == 2, "both records are told, once")
     with owner_engine.connect() as connection:

@@ -13,7 +13,7 @@ from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.models import AccountingLog, Cell, QuarantinedRecord, RadiusSession
-from nac.tenants import moving
+from nac.tenants import moves
 from tests.agent.running import RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
@@ -76,7 +76,7 @@ def test_what_the_old_cell_had_not_told_is_told_by_whoever_has_the_tenant(cells,
     then the move is taken back, and made again with both of the old cell's processes killed."""
     one, other = cells
     before = tenant.server
-    prepared = subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer)
+    prepared = subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer)
     after = subject.at(prepared.after)
     to_cell = prepared.move.to_cell_id
     until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
@@ -94,14 +94,14 @@ def test_what_the_old_cell_had_not_told_is_told_by_whoever_has_the_tenant(cells,
     until(lambda: set_aside() == {(to_cell, True): 3}, "the old cell hands over what it had not told")
     assert not subject.is_admitted(before)
 
-    subject.step(moving.cancel_move)
+    subject.step(moves.cancel_move)
     tenant.wait_live()
     assert subject.is_admitted(before)
     until(lambda: subject.count(_ACCOUNTED) == 4 and not set_aside(), "all is told, by the cell that has the tenant")
     other.start()
     until(lambda: not subject.is_admitted(after), "the cell that was left answers no more")
 
-    after = subject.at(subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer).after)
+    after = subject.at(subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer).after)
     until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
     one.kill(with_radiusd=False)
     assert subject.account(before, "Stop", "untold-1")
@@ -114,7 +114,7 @@ def test_what_the_old_cell_had_not_told_is_told_by_whoever_has_the_tenant(cells,
     assert not subject.is_admitted(before)
     until(lambda: subject.count(_ACCOUNTED) == 5 and not set_aside(), "what it had is told after it is back")
     one.kill(with_radiusd=True)
-    subject.step(moving.finish_move)
+    subject.step(moves.finish_move)
     tenant.wait_live()
     assert subject.is_admitted(after)
     one.start()
@@ -126,7 +126,7 @@ def test_what_the_old_cell_had_not_told_is_told_by_whoever_has_the_tenant(cells,
 
 def test_cells_that_are_cut_off_meanwhile_never_both_answer(database, subject, tenant) -> None:
     before = tenant.server
-    after = subject.at(subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer).after)
+    after = subject.at(subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer).after)
     until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
     with cut_off(database):
         subject.switch()
@@ -140,7 +140,7 @@ def test_cells_that_are_cut_off_meanwhile_never_both_answer(database, subject, t
     assert subject.account(after, "Stop", "cut")
     until(lambda: subject.count(_ACCOUNTED) == 2, "both are told, once")
     with cut_off(database):
-        subject.step(moving.cancel_move)
+        subject.step(moves.cancel_move)
         assert subject.is_admitted(after)
         assert not subject.is_admitted(before)
     tenant.wait_live()
@@ -167,15 +167,15 @@ def test_new_cell_that_dies_is_waited_for_and_left_at_once(cells, subject, tenan
     other = cells[1]
     before = tenant.server
     other.kill(with_radiusd=True)
-    after = subject.at(subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer).after)
-    with pytest.raises(moving.NotReadyYet, match="does not answer with the tenant's secret yet"):
-        subject.step(moving.switch_move, sealer=subject.sealer)
+    after = subject.at(subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer).after)
+    with pytest.raises(moves.NotReadyYet, match="does not answer with the tenant's secret yet"):
+        subject.step(moves.switch_move, sealer=subject.sealer)
     other.start()
     until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
     other.kill(with_radiusd=True)
     silence("cell-2")
-    with pytest.raises(moving.NotReadyYet, match="'cell-2' does not report"):
-        subject.step(moving.switch_move, sealer=subject.sealer, although_silent=True)
+    with pytest.raises(moves.NotReadyYet, match="'cell-2' does not report"):
+        subject.step(moves.switch_move, sealer=subject.sealer, although_silent=True)
     assert subject.is_admitted(before)
     other.start()
     subject.switch()
@@ -184,7 +184,7 @@ def test_new_cell_that_dies_is_waited_for_and_left_at_once(cells, subject, tenan
     other.start()
     until(lambda: subject.is_admitted(after), "the new cell is back")
     other.kill(with_radiusd=True)
-    subject.step(moving.cancel_move)
+    subject.step(moves.cancel_move)
     tenant.wait_live()
     assert subject.is_admitted(before)
     other.start()
@@ -195,14 +195,14 @@ def test_new_cell_that_dies_is_waited_for_and_left_at_once(cells, subject, tenan
 def test_old_cell_that_does_not_report_is_left_on_purpose_alone(cells, subject, tenant, silence, set_aside) -> None:
     one = cells[0]
     before = tenant.server
-    after = subject.at(subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer).after)
+    after = subject.at(subject.step(moves.prepare_move, cell="cell-2", sealer=subject.sealer).after)
     until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
     one.kill(with_radiusd=False)
     assert subject.account(before, "Start", "untold")
     silence("cell-1")
-    with pytest.raises(moving.CellSilent, match="'cell-1' does not report"):
-        subject.step(moving.switch_move, sealer=subject.sealer)
-    subject.step(moving.switch_move, sealer=subject.sealer, although_silent=True)
+    with pytest.raises(moves.CellSilent, match="'cell-1' does not report"):
+        subject.step(moves.switch_move, sealer=subject.sealer)
+    subject.step(moves.switch_move, sealer=subject.sealer, although_silent=True)
     tenant.wait_live()
     assert subject.is_admitted(after)
     # What the refusal says: it has not heard.

@@ -11,10 +11,10 @@ from nac.clock import utc_now
 from nac.db import MspScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.ids import MspId
-from nac.jobs import running
+from nac.jobs import runner
 from nac.models import AuthLog, Job, Rollout, Tenant
 from nac.templates import rollouts, service
-from nac.templates.rollouts import Stage
+from nac.templates.rollouts import RolloutStage
 from tests.agent.running import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.waiting import until
@@ -63,8 +63,8 @@ def test_rollout_that_shuts_devices_out_is_taken_back_by_itself(
         with owner_engine.begin() as connection:
             connection.execute(update(Job).values(due_at=utc_now()))
         sealer = cell.signing.sealer
-        handlers = {rollouts.KIND: rollouts.HANDLER}
-        while running.run_next(handlers, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
+        handlers = {rollouts.JOB_KIND: rollouts.ROLLOUT_HANDLER}
+        while runner.run_next(handlers, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
             pass
 
     def state() -> tuple[str, str]:
@@ -78,12 +78,12 @@ def test_rollout_that_shuts_devices_out_is_taken_back_by_itself(
     document = {"policies": [{"slug": "certificates", "document": {"rules": [], "fallback": {"verdict": "deny"}}}]}
     do(service.create_template, slug="school")
     do(service.save_version, slug="school", document=document)
-    do(service.follow, slug="school", tenant=tenant.slug, held=lambda _: frozenset(Permission))
+    do(service.follow_template, slug="school", tenant=tenant.slug, held=lambda _: frozenset(Permission))
     rollout_id = do(
-        rollouts.start,
+        rollouts.start_rollout,
         slug="school",
         number=1,
-        stages=[Stage(30, share=100)],
+        stages=[RolloutStage(30, share=100)],
         most_moved=0.05,
         back_when_moved=True,
         held=lambda _: frozenset(Permission),

@@ -9,7 +9,7 @@ import pytest
 from cli.demo.tools import Server, radclient
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.secret_rotations import service as rotations
-from nac.tenants import moving
+from nac.tenants import moves
 from tests.agent.running import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.two_cells.moves import Moving
@@ -63,7 +63,7 @@ def test_both_secrets_work_until_the_rotation_is_finished(cell, add_tenant):
     subject = Rotating(cell, alpha)
     old = alpha.server
     assert is_answered(old)
-    subject.step(rotations.begin, sealer=subject.sealer, secret=NEW)
+    subject.step(rotations.start_rotation, sealer=subject.sealer, secret=NEW)
     bravo_is_answered = []
 
     def is_open() -> bool:
@@ -79,7 +79,7 @@ def test_both_secrets_work_until_the_rotation_is_finished(cell, add_tenant):
     assert not is_answered(replace(old, secret="a-secret-of-nobody-at-all"), tries=3)
     until(lambda: subject.counts() == {"new": 1}, "it was heard with the new one")
     served = cell.radiusds
-    subject.step(rotations.finish, sealer=subject.sealer)
+    subject.step(rotations.finish_rotation, sealer=subject.sealer)
     alpha.wait_live()
     assert is_answered(subject.new, tries=3)
     next_second()
@@ -92,7 +92,7 @@ def test_both_secrets_work_until_the_rotation_is_finished(cell, add_tenant):
 def test_rotation_goes_on_after_a_crash_and_is_cancelled(cell, add_tenant):
     alpha = add_tenant()
     subject = Rotating(cell, alpha)
-    subject.step(rotations.begin, sealer=subject.sealer, secret=NEW)
+    subject.step(rotations.start_rotation, sealer=subject.sealer, secret=NEW)
     until(lambda: subject.status().rotation.opened_at is not None, "radiusd takes both")
     assert is_answered(subject.new, tries=3)
     served = cell.radiusds
@@ -102,8 +102,8 @@ def test_rotation_goes_on_after_a_crash_and_is_cancelled(cell, add_tenant):
     assert is_answered(subject.new, tries=3)
     until(lambda: subject.counts() == {"new": 1, "old": 1}, "both were heard")
     with pytest.raises(rotations.NasesLeftBehind, match="sw-1"):
-        subject.step(rotations.cancel)
-    subject.step(rotations.cancel, leave_behind=True)
+        subject.step(rotations.cancel_rotation)
+    subject.step(rotations.cancel_rotation, leave_behind=True)
     alpha.wait_live()
     next_second()
     assert not is_answered(subject.new, tries=2)
@@ -119,23 +119,23 @@ def test_rotation_goes_along_with_a_tenant_that_moves(cell, add_tenant):
     """Begun when the other cell was ready already: the tenant waits until that one takes both secrets, too."""
     alpha = add_tenant()
     subject, move = Rotating(cell, alpha), Moving(cell, alpha)
-    after = move.at(move.step(moving.prepare_move, cell="cell-2", sealer=move.sealer).after)
+    after = move.at(move.step(moves.prepare_move, cell="cell-2", sealer=move.sealer).after)
     until(lambda: move.status().is_ready, "radiusd of the new cell answers with the secret")
-    subject.step(rotations.begin, sealer=subject.sealer, secret=NEW)
-    with pytest.raises(moving.NotReadyYet):
-        move.step(moving.switch_move, sealer=move.sealer)
+    subject.step(rotations.start_rotation, sealer=subject.sealer, secret=NEW)
+    with pytest.raises(moves.NotReadyYet):
+        move.step(moves.switch_move, sealer=move.sealer)
     move.switch()
     alpha.wait_live()
     assert is_answered(after, tries=3)
     assert is_answered(replace(after, secret=NEW), tries=3)
     until(lambda: subject.counts() == {"new": 1}, "it was heard with the new one, in the other cell")
-    subject.step(rotations.finish, sealer=subject.sealer)
+    subject.step(rotations.finish_rotation, sealer=subject.sealer)
     alpha.wait_live()
     next_second()
     assert is_answered(replace(after, secret=NEW), tries=3)
     assert not is_answered(after, tries=2)
     # The way back has the new one, too.
-    move.step(moving.cancel_move)
+    move.step(moves.cancel_move)
     alpha.wait_live()
     assert is_answered(subject.new, tries=3)
     next_second()

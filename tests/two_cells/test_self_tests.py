@@ -13,8 +13,8 @@ from sqlalchemy import Engine
 
 from nac.db import TenantScope, session_scope
 from nac.models import SelfTest
-from nac.self_tests import asking, running, service
-from nac.self_tests.running import Platform
+from nac.self_tests import actions, runner, service
+from nac.self_tests.runner import SelfTestPlatform
 from tests.agent.running import LOOPBACK, RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
@@ -39,17 +39,17 @@ def acme(add_tenant: Callable[..., RunningTenant]) -> RunningTenant:
 
 def start(acme: RunningTenant) -> UUID:
     with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
-        return service.start(session, actor=ACTOR, tenant_id=acme.id).id
+        return service.start_self_test(session, actor=ACTOR, tenant_id=acme.id).id
 
 
 def found(acme: RunningTenant, test_id: UUID) -> SelfTest:
     with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
-        return service.require(session, tenant_id=acme.id, test_id=test_id)
+        return service.require_self_test(session, tenant_id=acme.id, test_id=test_id)
 
 
 def run(acme: RunningTenant, cell: RunningCell, engine: Engine) -> SelfTest:
     test_id = start(acme)
-    assert running.run_waiting(Platform(cell.signing, LOOPBACK, 0), engine=engine) == 1
+    assert runner.run_waiting(SelfTestPlatform(cell.signing, LOOPBACK, 0), engine=engine) == 1
     return found(acme, test_id)
 
 
@@ -94,10 +94,10 @@ def test_self_test_whose_worker_is_killed_is_done_once_by_the_next(
     assert query(f"SELECT 1 {own}", acme.id) == [(1,)]
     # The lease of who died is over.
     query("UPDATE self_tests SET due_at = now() WHERE id = %s", test_id)
-    assert running.run_waiting(Platform(cell.signing, LOOPBACK, 0), engine=worker_engine) == 1
+    assert runner.run_waiting(SelfTestPlatform(cell.signing, LOOPBACK, 0), engine=worker_engine) == 1
     row = found(acme, test_id)
     assert (row.state, row.error, row.passed, row.attempts) == ("done", "", True, 2), row.board
-    assert running.run_waiting(Platform(cell.signing, LOOPBACK, 0), engine=worker_engine) == 0
+    assert runner.run_waiting(SelfTestPlatform(cell.signing, LOOPBACK, 0), engine=worker_engine) == 0
     until(lambda: len(query(_LOGGED, acme.id)) == 2, "both runs are logged under names of their own")
     nothing_is_left(acme, query)
 
@@ -113,17 +113,17 @@ def test_self_test_whose_cell_is_killed_says_so_and_the_next_passes(
     with_radiusd: bool,
 ) -> None:
     """Right before devices ask; radiusd alone goes on answering, and its journal is shipped by the next agent."""
-    try_ = running._Run._try
-    monkeypatch.setattr(asking, "_SILENCE_SECONDS", 0.5)
+    try_ = runner._SelfTestRun._try
+    monkeypatch.setattr(actions, "_SILENCE_SECONDS", 0.5)
 
-    def killing(self: running._Run, *given: Any) -> list[running.Row]:
+    def killing(self: runner._SelfTestRun, *given: Any) -> list[runner.BoardRow]:
         cell.kill(with_radiusd=with_radiusd)
         return try_(self, *given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(running._Run, "_try", killing)
-        patch.setattr(running, "_LOGGED_SECONDS", 1.0)
-        patch.setattr(asking, "PATIENCE_SECONDS", 3.0)
+        patch.setattr(runner._SelfTestRun, "_try", killing)
+        patch.setattr(runner, "_LOGGED_SECONDS", 1.0)
+        patch.setattr(actions, "PATIENCE_SECONDS", 3.0)
         told = run(acme, cell, worker_engine)
     assert (told.state, told.error, told.passed) == ("done", "", False)
     why = {row["why"] for row in told.board if not row["ok"]}
@@ -133,7 +133,7 @@ def test_self_test_whose_cell_is_killed_says_so_and_the_next_passes(
         else "It was answered, and the cell's log does not say so: its journal may not be shipped."
     }
     with monkeypatch.context() as patch:
-        patch.setattr(running, "_LIVE_SECONDS", 0.5)
+        patch.setattr(runner, "_LIVE_SECONDS", 0.5)
         unheard = run(acme, cell, worker_engine)
     assert (unheard.state, unheard.passed) == ("failed", False)
     assert unheard.error.startswith(

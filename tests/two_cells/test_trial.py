@@ -16,11 +16,11 @@ from nac.api_tokens import service as tokens
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
-from nac.mail import sending
+from nac.mail import outbox
 from nac.mail.mailbox import Mailbox
-from nac.self_tests import running
+from nac.self_tests import runner
 from nac.tenants import service as tenants
-from nac.trials.service import LINK_LIFE
+from nac.trials.service import LINK_LIFETIME
 from tests.agent.running import LOOPBACK, RunningCell
 from tests.api.served import served, settings_of_public
 from tests.factories.tenancy import ACTOR
@@ -54,7 +54,7 @@ def test_a_sign_up_ends_in_a_tenant_that_admits_a_device_within_a_minute(
 
 def _open_mail(cell: RunningCell, engine: Engine, mailbox: Mailbox) -> str:
     with mailbox_server(mailbox) as server:
-        sending.send_waiting(server, unseal=cell.signing.sealer.open, engine=engine)
+        outbox.send_due(server, unseal=cell.signing.sealer.open, engine=engine)
     (kept,) = mailbox.list_mails()
     found = re.search(r"https?://[^/]+(/sign-up/\S+)", kept.part("plain"))
     assert found, kept.part("plain")
@@ -64,7 +64,7 @@ def _open_mail(cell: RunningCell, engine: Engine, mailbox: Mailbox) -> str:
 def _self_test(browser: httpx.Client, cell: RunningCell, app_engine: Engine, worker_engine: Engine, slug: str) -> dict:
     """It was asked for by the sign-up; here is the worker's turn."""
     _sign_in(browser, app_engine, slug)
-    running.run_waiting(running.Platform(cell.signing, LOOPBACK, 0), engine=worker_engine)
+    runner.run_waiting(runner.SelfTestPlatform(cell.signing, LOOPBACK, 0), engine=worker_engine)
     (found,) = browser.get(f"/v1/tenants/{slug}/self-tests").json()["items"]
     assert (found["state"], found["passed"]) == ("done", True), found
     shown = browser.get(f"/v1/tenants/{slug}/self-tests/{found['id']}")
@@ -85,7 +85,7 @@ def _sign_in(browser: httpx.Client, engine: Engine, slug: str) -> None:
             owner=Owner(tenant_id=tenant_id),
             name="ann",
             permissions=held,
-            expires_at=utc_now() + LINK_LIFE,
+            expires_at=utc_now() + LINK_LIFETIME,
         ).text
     browser.headers["Authorization"] = f"Bearer {token}"
 

@@ -11,7 +11,7 @@ from loadtest.packet import CALLING_STATION_ID, USER_NAME, Secret, attribute
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.models import Cell
 from nac.nases import service as nases
-from nac.nases.signatures import get_signing
+from nac.nases.signatures import get_signing_history
 from nac.sites import service as sites
 from tests.agent.running import RunningCell, RunningTenant
 from tests.factories.tenancy import ACTOR
@@ -56,11 +56,15 @@ class Switch:
     def exempt(self) -> None:
         with session_scope(TenantScope(self.tenant.id), engine=self.tenant.engine) as session:
             site = sites.require_default(session, tenant_id=self.tenant.id).id
-        self.change(nases.add_nas, site_id=site, name="old", address=self.address, require_message_authenticator=False)
+        self.change(
+            nases.create_nas, site_id=site, name="old", address=self.address, require_message_authenticator=False
+        )
 
     def signing(self):
         with session_scope(TenantScope(self.tenant.id), engine=self.tenant.engine) as session:
-            return get_signing(session, nases.require_nas(session, tenant_id=self.tenant.id, reference=self.address))
+            return get_signing_history(
+                session, nases.require_nas(session, tenant_id=self.tenant.id, reference=self.address)
+            )
 
 
 def test_switch_that_does_not_sign_is_named_exempted_and_enforced(cell, add_tenant):
@@ -78,6 +82,6 @@ def test_switch_that_does_not_sign_is_named_exempted_and_enforced(cell, add_tena
     assert switch.is_answered(signs=True)
     until(lambda: switch.signing().signs_since is not None, "it signs")
 
-    switch.change(nases.set_nas, reference=switch.address, require_message_authenticator=True)
+    switch.change(nases.update_nas, reference=switch.address, require_message_authenticator=True)
     until(lambda: not switch.is_answered(signs=False), "it must sign again")
     assert switch.is_answered(signs=True)

@@ -4,7 +4,7 @@ import pytest
 
 from nac.errors import InvalidInput
 from nac.users import passwords
-from nac.users.passwords import hash_password, is_password, require_stored_hash
+from nac.users.passwords import hash_password, require_stored_hash, verify_password
 from tests.radius.earlier import earlier_hash
 
 _REST = "$p08hrPR30FzXa4sh8XfU1g$iexKppQir0TJJ3388cOWT9R6eOTWL97s8w2cApGmSc8"
@@ -20,7 +20,7 @@ NONE = [
 
 def test_hashes_made_here_and_earlier_are_taken() -> None:
     made = hash_password("some password")
-    assert is_password(b"some password", made)
+    assert verify_password(b"some password", made)
     for taken in (made, earlier_hash("some password"), ""):
         assert require_stored_hash(taken.encode()) == taken
 
@@ -28,7 +28,7 @@ def test_hashes_made_here_and_earlier_are_taken() -> None:
 @pytest.mark.parametrize("dear", DEAR)
 def test_dear_hash_is_refused_and_never_tried(dear: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "Argon2id", None)
-    assert not is_password(b"some password", dear)
+    assert not verify_password(b"some password", dear)
     with pytest.raises(InvalidInput):
         require_stored_hash(dear.encode())
 

@@ -10,7 +10,7 @@ from nac.errors import AlreadyExists, InvalidInput, NotFound
 from nac.groups import USER_GROUPS
 from nac.ids import TenantId
 from nac.users import service as users
-from nac.users.passwords import is_password, nt_hash
+from nac.users.passwords import compute_nt_hash, verify_password
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 from tests.standing import laid_again
 
@@ -37,8 +37,8 @@ def who(tenant_id: TenantId) -> dict[str, object]:
 def test_password_is_hashed_with_argon2id(session: Session, who: dict[str, object], costs_in_use: None) -> None:
     user = users.create_user(session, **who, name="ann", password=PASSWORD)
     assert user.password_hash.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
-    assert is_password(PASSWORD.encode(), user.password_hash)
-    assert not is_password(PASSWORD.encode() + b"!", user.password_hash)
+    assert verify_password(PASSWORD.encode(), user.password_hash)
+    assert not verify_password(PASSWORD.encode() + b"!", user.password_hash)
     assert user.password_sealed is None
     assert PASSWORD not in str([entry.after for entry in audit.list_entries(session)])
 
@@ -65,19 +65,19 @@ def test_nt_hash_is_stored_only_for_whom_it_is_asked_sealed_for_that_user(
     [("clientPass", "44ebba8d5312b8d611474411f56989ae"), ("pässwörd ☕", "da9beb067c0e1a9f007f3247fb1830c2")],
 )
 def test_nt_hash_is_that_of_the_rfc(password: str, digest: str) -> None:
-    assert nt_hash(password) == digest
+    assert compute_nt_hash(password) == digest
 
 
 def test_new_password_keeps_its_nt_hash_unless_said_otherwise(session: Session, who: dict[str, object]) -> None:
     user = users.create_user(session, **who, name="ann", password=PASSWORD)
 
     def change(password: str, **more: object) -> bytes | None:
-        return users.change_password(session, **who, name="ann", password=password, seal=seal, **more).nt_hash_sealed
+        return users.update_password(session, **who, name="ann", password=password, seal=seal, **more).nt_hash_sealed
 
     assert change("battery staple") is None
     first = change("battery staple", mschap=True)
-    assert first == seal(nt_hash("battery staple").encode(), f"user-nt-hash:{user.id}")
-    assert change("another staple") == seal(nt_hash("another staple").encode(), f"user-nt-hash:{user.id}")
+    assert first == seal(compute_nt_hash("battery staple").encode(), f"user-nt-hash:{user.id}")
+    assert change("another staple") == seal(compute_nt_hash("another staple").encode(), f"user-nt-hash:{user.id}")
     assert change("battery staple", mschap=False) is None
 
 
@@ -95,14 +95,14 @@ def test_new_password_can_be_used_as_the_old_one_unless_said_otherwise(
     old, other = user.password_hash, "battery staple"
 
     def change(**more: object) -> bytes | None:
-        return users.change_password(session, **who, name="Ann", password=other, seal=seal, **more).password_sealed
+        return users.update_password(session, **who, name="Ann", password=other, seal=seal, **more).password_sealed
 
     assert change() is None
     assert user.password_hash != old
     assert change(chap=True) == change() == seal(other.encode(), f"user:{user.id}")
     assert change(chap=False) is None
     with pytest.raises(InvalidInput):
-        users.change_password(session, **who, name="ann", password="short", seal=seal)
+        users.update_password(session, **who, name="ann", password="short", seal=seal)
 
 
 @pytest.mark.parametrize("name", ["", " ann", "a\nb", "x" * 254, "00:11:22:33:44:55", "0011.2233.4455", "AABBCCDDEEFF"])
@@ -129,7 +129,7 @@ def test_groups_disable_and_remove(session: Session, who: dict[str, object], ten
     assert USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[user.id]) == {user.id: ("staff",)}
     assert users.disable_user(session, **who, name="Ann").disabled is True
     assert users.enable_user(session, **who, name="ann").disabled is False
-    users.remove_user(session, **who, name="ann")
+    users.delete_user(session, **who, name="ann")
     assert users.list_users(session, tenant_id=tenant_id) == []
     with pytest.raises(NotFound):
-        users.remove_user(session, **who, name="ann")
+        users.delete_user(session, **who, name="ann")

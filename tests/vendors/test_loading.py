@@ -4,11 +4,11 @@ import pytest
 
 from nac.dictionary import Dictionary
 from nac.dictionary.encoding import encode
-from nac.vendors import KEYS, Results, all_vendors
-from nac.vendors.loading import VendorFilesDamaged, read_vendor_files
-from nac.vendors.recipe import KINDS as RECIPE_KINDS
-from nac.vendors.recipe import STATIONS, Recipe, Step
-from nac.vendors.vendor import LONGEST_PASSPHRASE
+from nac.vendors import NEUTRAL_KEYS, Results, all_vendors
+from nac.vendors.recipe import REQUEST_KINDS as RECIPE_KINDS
+from nac.vendors.recipe import STATION_FORMS, Recipe, RecipeStep
+from nac.vendors.vendor import MAX_PASSPHRASE_LENGTH
+from nac.vendors.vendor_files import VendorFilesDamaged, read_vendor_files
 
 DEFAULT = """
 title = "RFC"
@@ -49,7 +49,7 @@ def mistakes(*arguments: str, **files: str) -> tuple[str, ...]:
 
 def test_key_that_is_not_mentioned_is_as_the_rfcs_have_it():
     acme = read('title = "Acme"\n[role]\nattributes = [{ attribute = "Class", value = "{role}", encoding = "hex" }]\n')
-    assert set(acme["acme"].forms) == set(KEYS)
+    assert set(acme["acme"].forms) == set(NEUTRAL_KEYS)
     assert acme["acme"].forms["acl"] is acme["default"].forms["acl"]
     (item,) = acme["acme"].render(Results(role="a")).attributes
     assert (item.attribute.attribute, item.attribute.value) == ("Class", "0x61")
@@ -102,11 +102,11 @@ def test_mistake_is_told_with_file_and_place(key, line, told):
 def test_every_mistake_of_every_file_comes_in_one_answer():
     found = mistakes('colour = 1\naliases = "x"\n[vlan]\n', default=DEFAULT.replace("[acl]", "[alc]"))
     assert found == (
-        "acme.toml: colour: unknown key; a vendor has: title, aliases, sources, coa, " + ", ".join(KEYS),
+        "acme.toml: colour: unknown key; a vendor has: title, aliases, sources, coa, " + ", ".join(NEUTRAL_KEYS),
         "acme.toml: aliases: must be a list of texts",
         "acme.toml: vlan: must have either attributes or cannot",
         "acme.toml: title: must be text that is not empty",
-        "default.toml: alc: unknown key; a vendor has: title, aliases, sources, coa, " + ", ".join(KEYS),
+        "default.toml: alc: unknown key; a vendor has: title, aliases, sources, coa, " + ", ".join(NEUTRAL_KEYS),
         "default.toml: acl: is missing; every key must have a form there",
     )
 
@@ -136,7 +136,7 @@ def test_every_vendor_names_its_sources_and_tells_what_it_cannot_do():
 def test_longest_passphrase_fits_wherever_one_is_sent(dictionary: Dictionary):
     for vendor in all_vendors().values():
         for template in vendor.render(Results(psk="endpoint")).passphrase:
-            item = template.fill_passphrase("x" * LONGEST_PASSPHRASE, "s" * 32)
+            item = template.fill_passphrase("x" * MAX_PASSPHRASE_LENGTH, "s" * 32)
             dictionary.check(item.attribute, item.value, item.tag)
 
 
@@ -146,8 +146,8 @@ COA = 'title = "Acme"\n[coa]\n'
 def test_recipe_that_says_a_part_is_else_as_the_default_has_it():
     acme = read(COA + 'port = 1700\nbounce = [{ send = "coa", attributes = { Class = "0x61" } }]\n')["acme"].recipe
     assert (acme.port, acme.identify) == (1700, ("Acct-Session-Id",))
-    assert acme.steps["bounce"] == (Step("coa", (("Class", "0x61"),)),)
-    assert acme.steps["disconnect"] == (Step("disconnect"),)
+    assert acme.steps["bounce"] == (RecipeStep("coa", (("Class", "0x61"),)),)
+    assert acme.steps["disconnect"] == (RecipeStep("disconnect"),)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_default_must_say_all_of_the_recipe():
 
 
 def test_station_is_written_as_the_vendor_has_it():
-    assert [Recipe(station=form).written_station("0a1b2c3d4e5f") for form in STATIONS] == [
+    assert [Recipe(station=form).format_station("0a1b2c3d4e5f") for form in STATION_FORMS] == [
         "0A-1B-2C-3D-4E-5F",
         "0a-1b-2c-3d-4e-5f",
         "0A:1B:2C:3D:4E:5F",

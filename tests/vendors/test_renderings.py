@@ -10,17 +10,17 @@ from pyrad.dictionary import Dictionary as PyradDictionary
 from pyrad.packet import Packet
 
 from nac.vendors import (
-    KEYS,
+    NEUTRAL_KEYS,
     DownloadableAcl,
-    Refusal,
     Rendering,
     ReplyAttribute,
     Results,
+    VendorRefusal,
     all_vendors,
     find_vendor,
     known_vendor,
 )
-from nac.vendors.vendor import LONGEST_PASSPHRASE
+from nac.vendors.vendor import MAX_PASSPHRASE_LENGTH
 from tests.effort import examples
 from tests.vendors.samples import EXPECTED, PASSPHRASE, SSID
 
@@ -100,7 +100,7 @@ def made(vendor: str, results: Results) -> list[ReplyAttribute]:
 
 
 def test_every_vendor_and_key_has_its_row():
-    assert {name: set(rows) for name, rows in EXPECTED.items()} == {name: set(KEYS) for name in all_vendors()}
+    assert {name: set(rows) for name, rows in EXPECTED.items()} == {name: set(NEUTRAL_KEYS) for name in all_vendors()}
 
 
 @each
@@ -175,7 +175,7 @@ def refusals(vendor, **results):
 def test_vlan_by_name_is_refused_where_only_ids_are_known():
     for vendor in ("unifi", "mikrotik"):
         (refusal,) = refusals(vendor, vlan="guests")
-        assert refusal == Refusal(
+        assert refusal == VendorRefusal(
             "vlan", f"{find_vendor(vendor).title}: it takes the id of a VLAN and no name, not 'guests'"
         )
 
@@ -202,7 +202,7 @@ def test_entries_may_differ_by_vendor():
 
 def test_two_keys_that_need_one_attribute_are_refused_there_alone():
     assert refusals("default", acl="a", role="b") == (
-        Refusal("role", "acl is in Filter-Id already; use one of the two"),
+        VendorRefusal("role", "acl is in Filter-Id already; use one of the two"),
     )
     assert refusals("hpe", acl="a", role="b") == ()
 
@@ -210,7 +210,7 @@ def test_two_keys_that_need_one_attribute_are_refused_there_alone():
 def test_reply_attribute_that_a_key_sets_is_refused_there_alone():
     reply = (ReplyAttribute("aruba-user-role", ":=", "x"),)
     (refusal,) = refusals("aruba", role="staff", reply=reply)
-    assert refusal == Refusal("reply[0].attribute", "role sets this attribute already; use one of the two")
+    assert refusal == VendorRefusal("reply[0].attribute", "role sets this attribute already; use one of the two")
     assert refusals("hpe", role="staff", reply=reply) == ()
     password = (ReplyAttribute("Tunnel-Password", ":=", "x"),)
     assert [found.place for found in refusals("meraki", psk="endpoint", reply=password)] == ["reply[0].attribute"]
@@ -249,7 +249,7 @@ any_results = st.builds(
 
 
 @settings(deadline=None, max_examples=examples(400))
-@given(st.sampled_from(sorted(all_vendors())), any_results, st.text(max_size=LONGEST_PASSPHRASE))
+@given(st.sampled_from(sorted(all_vendors())), any_results, st.text(max_size=MAX_PASSPHRASE_LENGTH))
 def test_rendering_never_raises_and_drops_nothing_in_silence(vendor, results, passphrase):
     rendering = find_vendor(vendor).render(results)
     assert isinstance(rendering, Rendering)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from nac.identities.answer import Answer
+from nac.identities.verifier_messages import VerificationResult
 from radius.agent.alarms import Alarms
 from radius.agent.paths import CellPaths
 from radius.agent.verifier import VerifierProcess
@@ -59,8 +59,8 @@ def running_verifier(port: int, secret: str, verify: Verify) -> Iterator[Running
         loop.close()
 
 
-def always(answer: Answer) -> Verify:
-    async def verify(slot: int, name: bytes, password: bytes) -> Answer:
+def always(answer: VerificationResult) -> Verify:
+    async def verify(slot: int, name: bytes, password: bytes) -> VerificationResult:
         return answer
 
     return verify

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nac.identities.answer import Answer, PairsUnreadable, decode_pairs, encode_pairs
+from nac.identities.verifier_messages import UnreadablePairs, VerificationResult, decode_pairs, encode_pairs
 from nac.replica.store import ReplicaReader, ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer
 from radius.verifier.forecast import Forecast
@@ -10,9 +10,9 @@ from radius.verifier.packet import Login
 from tests.radius.issued import Authorities
 from tests.radius.tenants import Tenant
 
-STAFF = Answer(source="directory", name="zoe", groups=("staff",))
-GUEST = Answer(source="directory", name="zoe", groups=("guests",))
-WRONG = Answer("wrong-password")
+STAFF = VerificationResult(source="directory", name="zoe", groups=("staff",))
+GUEST = VerificationResult(source="directory", name="zoe", groups=("guests",))
+WRONG = VerificationResult("wrong-password")
 DELAY_SECONDS = 1.0
 
 
@@ -81,5 +81,5 @@ def test_attributes_survive_the_way_to_the_verifier():
 
 def test_attributes_too_long_for_a_packet_are_unreadable():
     pairs = tuple(("Class", f"{number * 7919:x}" * 20) for number in range(400))
-    with pytest.raises(PairsUnreadable):
+    with pytest.raises(UnreadablePairs):
         decode_pairs([piece.encode() for piece in encode_pairs(pairs)])

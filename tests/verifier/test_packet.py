@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from loadtest import packet
 from loadtest.packet import NAS_IDENTIFIER, USER_NAME, USER_PASSWORD, Secret, attribute
-from nac.identities.answer import (
-    MAX_OCTETS,
-    Answer,
-    AnswerTooLong,
-    AnswerUnreadable,
-    PairsUnreadable,
-    decode_answer,
+from nac.identities.verifier_messages import (
+    MAX_RESULT_OCTETS,
+    ResultTooLong,
+    UnreadablePairs,
+    UnreadableResult,
+    VerificationResult,
     decode_pairs,
-    encode_answer,
+    decode_result,
+    encode_result,
 )
 from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Refused, Unreadable, answer_packet, parse_login
 
@@ -117,7 +117,7 @@ def test_signed_request_with_one_octet_changed_is_dropped(place, octet):
 
 @given(
     st.builds(
-        Answer,
+        VerificationResult,
         st.text(max_size=20),
         st.text(max_size=50),
         st.text(max_size=20),
@@ -126,24 +126,24 @@ def test_signed_request_with_one_octet_changed_is_dropped(place, octet):
     )
 )
 def test_answer_travels_unchanged_in_printable_pieces(answer):
-    pieces = encode_answer(answer)
+    pieces = encode_result(answer)
     assert all(1 <= len(piece) <= 253 and piece.isascii() for piece in pieces)
-    assert decode_answer([piece.decode() for piece in pieces]) == answer
+    assert decode_result([piece.decode() for piece in pieces]) == answer
 
 
 def test_answer_that_fits_no_packet_is_refused():
     groups = tuple(os.urandom(32).hex() for _ in range(300))
-    with pytest.raises(AnswerTooLong):
-        encode_answer(Answer(groups=groups))
+    with pytest.raises(ResultTooLong):
+        encode_result(VerificationResult(groups=groups))
     hundreds = tuple(f"CORP-Department-{number:04}-Members" for number in range(500))
-    assert sum(map(len, encode_answer(Answer(groups=hundreds)))) <= MAX_OCTETS
+    assert sum(map(len, encode_result(VerificationResult(groups=hundreds)))) <= MAX_RESULT_OCTETS
 
 
 @given(st.lists(st.text(max_size=300), max_size=3))
 def test_any_pieces_are_an_answer_or_unreadable(pieces):
     try:
-        decode_answer(pieces)
-    except AnswerUnreadable:
+        decode_result(pieces)
+    except UnreadableResult:
         return
 
 
@@ -151,7 +151,7 @@ def test_any_pieces_are_an_answer_or_unreadable(pieces):
 def test_any_pieces_are_attributes_or_unreadable(pieces):
     try:
         decode_pairs(pieces)
-    except PairsUnreadable:
+    except UnreadablePairs:
         return
 
 
@@ -159,5 +159,5 @@ def test_answer_that_inflates_without_end_is_unreadable():
     import zlib
     from base64 import b64encode
 
-    with pytest.raises(AnswerUnreadable):
-        decode_answer([b64encode(zlib.compress(b" " * (8 << 20))).decode()])
+    with pytest.raises(UnreadableResult):
+        decode_result([b64encode(zlib.compress(b" " * (8 << 20))).decode()])

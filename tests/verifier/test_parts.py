@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from nac.identities.answer import Answer
+from nac.identities.verifier_messages import VerificationResult
 from radius.verifier.breaker import Breaker
 from radius.verifier.cache import PasswordCache
 from radius.verifier.gate import Full, Gate
 
-HELD = Answer(source="corp", name="anna", groups=("staff",))
+HELD = VerificationResult(source="corp", name="anna", groups=("staff",))
 
 
 class Clock:

@@ -5,7 +5,7 @@ import os
 
 from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, NAS_IDENTIFIER, USER_NAME, Secret, attribute
-from nac.identities.answer import Answer
+from nac.identities.verifier_messages import VerificationResult
 from radius.verifier import server as server_module
 from radius.verifier.server import Server
 
@@ -38,8 +38,8 @@ def question(number, name):
 
 async def verify(slot, name, password):
     if name == b"grace":
-        return Answer(source="AD", groups=tuple(os.urandom(16).hex() for _ in range(300)))
-    return Answer() if name == b"anna" else Answer("wrong-password")
+        return VerificationResult(source="AD", groups=tuple(os.urandom(16).hex() for _ in range(300)))
+    return VerificationResult() if name == b"anna" else VerificationResult("wrong-password")
 
 
 def run(*questions, delay):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from nac.outbound.reach import USUAL
+from nac.outbound.reach import DEFAULT_REACH
 from nac.replica.records import IdentitySourceRecord
 from nac.secrets import MasterKeyFile, Sealer
 from radius.verifier import sources as under_test
@@ -46,13 +46,13 @@ def made(monkeypatch):
         made.append(Source())
         return made[-1]
 
-    monkeypatch.setattr(under_test, "make_source", make)
+    monkeypatch.setattr(under_test, "build_source_client", make)
     return made
 
 
 @pytest.fixture
 def sources(tmp_path):
-    return LiveSources(Sealer(MasterKeyFile.create(tmp_path / "key")), USUAL)
+    return LiveSources(Sealer(MasterKeyFile.create(tmp_path / "key")), DEFAULT_REACH)
 
 
 def test_several_logins_that_meet_a_change_share_one_source(sources, made):

@@ -8,7 +8,7 @@ from nac.certificates import repository as certificates
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope, use_engine
 from nac.models import Certificate, ScepTransaction
-from nac.scep.pruning import KEPT
+from nac.scep.pruning import RETENTION
 from tests.factories.certificates import Certified
 from worker.jobs.scep import prune_transactions
 
@@ -30,7 +30,7 @@ def _transact(engine: Engine, tenant: Certified, age: timedelta) -> None:
 def test_transactions_of_long_ago_go_and_their_certificates_stay(
     app_engine: Engine, worker_engine: Engine, alpha: Certified, bravo: Certified
 ) -> None:
-    old, young = KEPT + timedelta(hours=1), KEPT - timedelta(hours=1)
+    old, young = RETENTION + timedelta(hours=1), RETENTION - timedelta(hours=1)
     for tenant in (alpha, bravo):
         for age in (old, young):
             _transact(app_engine, tenant, age)

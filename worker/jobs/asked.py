@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 
 from nac.db import PlatformScope, make_engine, session_scope, wait_budget
 from nac.errors import Unavailable
-from nac.jobs import running, service
+from nac.jobs import runner, service
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 from worker.handlers import HANDLERS
@@ -26,7 +26,7 @@ def run() -> None:
     sealer = Sealer(MasterKeyFile(load_settings().master_key_file))
     deadline = time.monotonic() + _SECONDS
     with wait_budget(LONG_STATEMENT_SECONDS):
-        while running.run_next(HANDLERS, unseal=sealer.open, app_engine=_app_engine()) and time.monotonic() < deadline:
+        while runner.run_next(HANDLERS, unseal=sealer.open, app_engine=_app_engine()) and time.monotonic() < deadline:
             pass
 
 

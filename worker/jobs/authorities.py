@@ -12,9 +12,9 @@ from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.errors import Unavailable
 from nac.ids import TenantId
-from nac.outbound.reach import Reach
-from nac.outbound.transport import Transport
-from nac.outbound.web import Web
+from nac.outbound.http_client import HttpClient
+from nac.outbound.reach import OutboundReach
+from nac.outbound.transport import OutboundTransport
 from nac.settings import load_settings
 
 _log = logging.getLogger(__name__)
@@ -36,12 +36,12 @@ def refresh_status() -> None:
             asyncio.run(_refresh(waiting, load_settings().outbound_reach))
 
 
-async def _refresh(waiting: list[TenantId], reach: Reach) -> None:
+async def _refresh(waiting: list[TenantId], reach: OutboundReach) -> None:
     places = asyncio.Semaphore(_TENANTS_AT_ONCE)
     # Whom a turn does not come to is not always the same.
     order = SystemRandom().sample(waiting, len(waiting))
-    async with Transport(reach, tls=ssl.create_default_context(), connections=_CONNECTIONS) as transport:
-        web = Web(transport)
+    async with OutboundTransport(reach, tls=ssl.create_default_context(), connections=_CONNECTIONS) as transport:
+        web = HttpClient(transport)
         try:
             async with asyncio.timeout(_TURN_SECONDS):
                 await asyncio.gather(*(_refresh_one(tenant_id, web, places) for tenant_id in order))
@@ -51,7 +51,7 @@ async def _refresh(waiting: list[TenantId], reach: Reach) -> None:
             )
 
 
-async def _refresh_one(tenant_id: TenantId, web: Web, places: asyncio.Semaphore) -> None:
+async def _refresh_one(tenant_id: TenantId, web: HttpClient, places: asyncio.Semaphore) -> None:
     async with places:
         try:
             async with asyncio.timeout(_TENANT_SECONDS):

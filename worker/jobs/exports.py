@@ -35,6 +35,6 @@ def prune() -> None:
     """Remove files of exports that are over, where the clock is believed that says so."""
     settings = load_settings()
     with session_scope(PlatformScope()) as session:
-        if not clock.is_believed(session):
+        if not clock.is_clock_trusted(session):
             return
     running.prune(Folder(settings.export_dir), kept=timedelta(days=settings.export_kept_days), now=utc_now())

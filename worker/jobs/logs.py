@@ -8,7 +8,7 @@ from sqlalchemy import Engine, func, select
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.errors import Unavailable
-from nac.retention.logs import PARTITIONED
+from nac.retention.logs import PARTITIONED_LOGS
 
 _DAYS_AHEAD = 7
 
@@ -32,7 +32,7 @@ def make_partitions(*, engine: Engine | None = None) -> None:
     """
     yesterday = utc_now().date() - timedelta(days=1)
     busy = []
-    for log in PARTITIONED:
+    for log in PARTITIONED_LOGS:
         for number in range(_DAYS_AHEAD + 2):
             day = yesterday + timedelta(days=number)
             with session_scope(PlatformScope(), engine=engine) as session:

@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from nac.errors import Unavailable
-from nac.mail import sending
+from nac.mail import outbox
 from nac.mail.smtp import MailServer
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
@@ -13,12 +13,10 @@ from nac.settings import load_settings
 def send() -> None:
     """Send what waits."""
     settings = load_settings()
-    sending.send_waiting(
-        MailServer.from_settings(settings), unseal=Sealer(MasterKeyFile(settings.master_key_file)).open
-    )
+    outbox.send_due(MailServer.from_settings(settings), unseal=Sealer(MasterKeyFile(settings.master_key_file)).open)
 
 
 @shared_task(name="mail.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5)
 def prune() -> None:
     """Forget mails that were sent long ago."""
-    sending.prune()
+    outbox.prune()

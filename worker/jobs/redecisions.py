@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import Conflict, Unavailable
 from nac.ids import TenantId
-from nac.redecisions import ending, failures, running
+from nac.redecisions import completion, failures, runner
 from worker.turns import all_tenants, take_turns
 
 COLLECT = text("SELECT collect_redecision_marks()")
@@ -33,13 +33,13 @@ def advance() -> None:
 
     def turn(session: Session, tenant_id: TenantId) -> bool:
         try:
-            more = running.advance(session, tenant_id=tenant_id)
+            more = runner.advance_tenant(session, tenant_id=tenant_id)
         except (Conflict, Unavailable):
             raise
         except Exception as exc:  # house-rule: told of when this transaction is over
             failed[tenant_id] = exc
             raise
-        failures.clear(session, tenant_id=tenant_id)
+        failures.clear_failure(session, tenant_id=tenant_id)
         return more
 
     # In no order: whoever is last when the time is over is another one the next time.
@@ -51,7 +51,7 @@ def advance() -> None:
     )
     for tenant_id, exc in failed.items():
         with session_scope(TenantScope(tenant_id)) as session:
-            failures.note(session, tenant_id=tenant_id, detail=f"{type(exc).__name__}.")
+            failures.record_failure(session, tenant_id=tenant_id, detail=f"{type(exc).__name__}.")
 
 
 @shared_task(name="redecisions.clear_waiting", ignore_result=True)
@@ -61,7 +61,7 @@ def clear_waiting() -> None:
         waiting = [TenantId(tenant_id) for tenant_id in session.scalars(_HELD)]
     take_turns(
         SystemRandom().sample(waiting, len(waiting)),
-        lambda session, tenant_id: ending.clear_waiting(session, tenant_id=tenant_id),
+        lambda session, tenant_id: completion.settle_waiting(session, tenant_id=tenant_id),
         until=time.monotonic() + _SECONDS,
         complaint="what waits for a person cannot be looked at",
     )
@@ -74,4 +74,4 @@ def prune() -> None:
     """Delete the re-decisions of long ago."""
     for tenant in all_tenants():
         with session_scope(TenantScope(TenantId(tenant.id))) as session:
-            running.prune(session, tenant_id=TenantId(tenant.id), days=_KEPT_DAYS)
+            runner.prune(session, tenant_id=TenantId(tenant.id), days=_KEPT_DAYS)

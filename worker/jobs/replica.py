@@ -4,7 +4,7 @@ from celery import shared_task
 
 from nac.db import PlatformScope, session_scope
 from nac.errors import Unavailable
-from nac.replica.feed import prune_changes as prune
+from nac.replica.change_feed import prune_changes as prune
 
 
 @shared_task(

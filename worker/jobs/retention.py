@@ -5,8 +5,8 @@ from celery import shared_task
 from nac.errors import Unavailable
 from nac.exports.files import Folder
 from nac.retention import clock
-from nac.retention.deleting import Window
-from nac.retention.enforcing import enforce as enforce_retention
+from nac.retention.enforcement import enforce_retention
+from nac.retention.row_deletion import DeletionWindow
 from nac.settings import load_settings
 
 # What is left then is gone on with at the next turn, so that no job holds a worker for long.
@@ -20,8 +20,8 @@ def enforce() -> None:
     """Measure logs, warn, order exports, and delete what nobody wants any more."""
     settings = load_settings()
     enforce_retention(
-        at=clock.tell(),
-        window=Window(*settings.retention_window),
+        at=clock.read_clock(),
+        window=DeletionWindow(*settings.retention_window),
         seconds=_SECONDS,
         folder=Folder(settings.export_dir),
         database_max_bytes=settings.database_max_bytes,

@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from nac.secret_rotations.keeping import finish_all
+from nac.secret_rotations.expiry import finish_expired
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 
@@ -11,4 +11,4 @@ from nac.settings import load_settings
 def finish() -> None:
     """The old secret ends, where that was asked for."""
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
-    finish_all(Sealer(MasterKeyFile(settings.master_key_file)))
+    finish_expired(Sealer(MasterKeyFile(settings.master_key_file)))

@@ -3,12 +3,14 @@
 from celery import shared_task
 
 from nac.certificates.signing import Signing
-from nac.self_tests import running
+from nac.self_tests import runner
 from nac.settings import load_settings
 
 
 @shared_task(name="self_tests.run", ignore_result=True)
 def run() -> None:
     settings = load_settings()
-    platform = running.Platform(Signing.from_settings(settings), settings.radius_host, settings.reject_delay_seconds)
-    running.run_waiting(platform)
+    platform = runner.SelfTestPlatform(
+        Signing.from_settings(settings), settings.radius_host, settings.reject_delay_seconds
+    )
+    runner.run_waiting(platform)

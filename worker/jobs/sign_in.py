@@ -7,7 +7,7 @@ from nac.account_mails.writing import Writer
 from nac.errors import Unavailable
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
-from nac.sign_in import pruning, telling
+from nac.sign_in import failure_audit, pruning
 
 
 @shared_task(name="sign_in.write_mails", ignore_result=True)
@@ -21,7 +21,7 @@ def write_mails() -> None:
 @shared_task(name="sign_in.tell", ignore_result=True)
 def tell() -> None:
     """Tell in the audit log of attempts that failed."""
-    telling.tell_failures()
+    failure_audit.audit_failures()
 
 
 @shared_task(

@@ -9,9 +9,9 @@ from nac.db import wait_budget
 from nac.errors import Unavailable
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
-from nac.tenant_files.asked import folder_of
-from nac.tenant_files.purging import forget_files, forget_last_files, purge_due
-from nac.tenants.purge import delete_logs as delete_logs_of_purged
+from nac.tenant_files.file_jobs import get_folder
+from nac.tenant_files.tenant_purge import delete_last_files, delete_old_files, purge_due
+from nac.tenants.log_purge import delete_logs as delete_logs_of_purged
 from worker.names import LONG_SECONDS, LONG_STATEMENT_SECONDS
 
 # Below the soft time limit; what is left then goes an hour later.
@@ -42,5 +42,5 @@ def purge() -> None:
     with wait_budget(LONG_STATEMENT_SECONDS):
         purge_due(folder=folder, sealer=Sealer(MasterKeyFile(settings.master_key_file)), now=utc_now())
     kept = timedelta(days=settings.export_kept_days)
-    forget_last_files(folder, kept=kept)
-    forget_files(folder_of(settings.export_dir), kept=kept)
+    delete_last_files(folder, kept=kept)
+    delete_old_files(get_folder(settings.export_dir), kept=kept)

@@ -4,8 +4,8 @@ from celery import shared_task
 
 from nac.certificates.signing import Signing
 from nac.settings import load_settings
-from nac.trials.keeping import Keeper, keep_all
-from nac.trials.service import Desk
+from nac.trials.lifecycle import TrialEnvironment, process_trials
+from nac.trials.service import SignUpContext
 
 
 @shared_task(name="trials.keep", ignore_result=True)
@@ -13,5 +13,5 @@ def keep() -> None:
     """Tenants that were not finished, reminders, limits, ends."""
     settings = load_settings()
     signing = Signing.from_settings(settings)
-    desk = Desk(settings.trials, settings.portal_url, signing.sealer.seal)
-    keep_all(Keeper(desk, signing, settings.radius_host))
+    desk = SignUpContext(settings.trials, settings.portal_url, signing.sealer.seal)
+    process_trials(TrialEnvironment(desk, signing, settings.radius_host))

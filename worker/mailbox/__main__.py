@@ -5,7 +5,7 @@ import signal
 
 from aiosmtpd.smtp import SMTP
 
-from nac.mail.mailbox import LARGEST_BYTES, Mailbox
+from nac.mail.mailbox import MAX_MAIL_BYTES, Mailbox
 from nac.settings import load_settings
 from worker.mailbox.taking import Taking
 
@@ -18,7 +18,7 @@ async def _serve() -> None:
     for ending in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(ending, ended.set)
     server = await loop.create_server(
-        lambda: SMTP(taking, hostname="mailbox.admit", data_size_limit=LARGEST_BYTES, ident="Admit"),
+        lambda: SMTP(taking, hostname="mailbox.admit", data_size_limit=MAX_MAIL_BYTES, ident="Admit"),
         host="127.0.0.1",
         port=settings.mailbox_port,
     )

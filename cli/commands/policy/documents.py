@@ -19,9 +19,9 @@ from nac.engine.operators import operators_of
 from nac.models import Policy, PolicyVersion
 from nac.nases import service as nases
 from nac.policies import service as policies
-from nac.policies.fitting import notes, vendors_of
-from nac.policies.reading import as_written, in_reading_order
-from nac.policies.rendering import mistake_rows
+from nac.policies.json_rows import mistake_rows
+from nac.policies.key_order import decode_policy_text, order_keys
+from nac.policies.nas_support import list_vendor_limits, list_vendor_names
 from nac.policies.schema import policy_schema
 
 # Of the radiusd that is installed here, which serves the cell of `./admit up`.
@@ -79,13 +79,13 @@ def _check(file: BinaryIO, tenant: str, *, as_json: bool) -> None:
         compiled = policies.check_document(
             session, tenant_id=tenant_id, document=read_document(file), refuse_absent=True
         )
-        vendors = vendors_of(nases.list_nases(session, tenant_id=tenant_id))
+        vendors = list_vendor_names(nases.list_nases(session, tenant_id=tenant_id))
     # Who has registered none yet may mean any.
     _tell_valid(compiled, as_json=as_json, vendors=vendors or None)
 
 
 def _tell_valid(compiled: CompiledPolicy, *, as_json: bool, vendors: Sequence[str] | None = None) -> None:
-    noted = notes(compiled)
+    noted = list_vendor_limits(compiled)
     if as_json:
         counts = {"rules": len(compiled.rules), "tests": len(compiled.tests)}
         click.echo(json.dumps({"valid": True, **counts, "notes": mistake_rows(noted)}))
@@ -93,7 +93,7 @@ def _tell_valid(compiled: CompiledPolicy, *, as_json: bool, vendors: Sequence[st
     count = f"{len(compiled.rules)} rule{'' if len(compiled.rules) == 1 else 's'}"
     tests = f" {len(compiled.tests)} tests, which `policy test` runs." if compiled.tests else ""
     click.echo(f"The policy is valid: {count}, fallback {compiled.fallback.verdict}.{tests}")
-    shown = noted if vendors is None else notes(compiled, vendors)
+    shown = noted if vendors is None else list_vendor_limits(compiled, vendors)
     for note in shown:
         click.echo(f"Note: {note}", err=True)
     if more := len(noted) - len(shown):
@@ -123,7 +123,7 @@ def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_jso
             slug=slug,
             document=document,
             comment=comment,
-            written=as_written(text),
+            written=decode_policy_text(text),
         )
     show_one(version_row(version), as_json=as_json)
 
@@ -154,10 +154,10 @@ def show(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
         slug = policies.find_policy(session, tenant_id=tenant_id, slug=slug).slug
         version = policies.require_version(session, tenant_id=tenant_id, slug=slug, number=number)
     if as_json:
-        read = in_reading_order(version.document) if version.written is None else read_policy_text(version.written)
+        read = order_keys(version.document) if version.written is None else read_policy_text(version.written)
         show_json({"slug": slug, **version_row(version), "replayed": version.replayed, "document": read})
     elif version.written is None:
-        click.echo(json.dumps(in_reading_order(version.document), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(order_keys(version.document), indent=2, ensure_ascii=False))
     else:
         click.echo(version.written, nl=not version.written.endswith("\n"))
 

@@ -12,8 +12,8 @@ from cli.domain import Domain
 from cli.mistakes import mistakes_listed
 from cli.output import json_option, printable, show_json, show_one, tenant_option
 from nac.policies import service as policies
-from nac.policies.rendering import replay_row
-from nac.policies.testing import test_row
+from nac.policies.json_rows import replay_row
+from nac.policies.policy_tests import test_row
 from nac.sites import service as sites
 
 
@@ -118,5 +118,5 @@ def remove(tenant: str, slug: str, as_json: bool) -> None:
     """Remove a policy with all its versions; it must decide at no site."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        policies.remove_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=slug)
+        policies.delete_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=slug)
     show_one({"removed": slug}, as_json=as_json)

@@ -10,11 +10,11 @@ from cli.domain import Domain
 from cli.mistakes import mistakes_listed
 from cli.output import json_option, printable, show_json, tenant_option
 from nac.mac import normalise_mac
-from nac.policies.asking import ReplayAsked, replay_asked
-from nac.policies.comparing import OLDER_FORMAT, Against
-from nac.policies.rendering import replay_row
-from nac.policies.replaying import MAX_DAYS, Replay
-from nac.reasons import reason_of
+from nac.policies.comparison import OLDER_FORMAT, ReplayBaseline
+from nac.policies.json_rows import replay_row
+from nac.policies.replay_jobs import ReplayOptions, run_replay
+from nac.policies.replays import MAX_DAYS, Replay
+from nac.reasons import get_reason
 
 
 @command.command()
@@ -40,7 +40,7 @@ def replay(
     number: int | None,
     days: int,
     site: str,
-    against: Against,
+    against: ReplayBaseline,
     exit_code: bool,
     as_json: bool,
 ) -> None:
@@ -51,8 +51,8 @@ def replay(
     """
     with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
         document = read_document(draft) if draft else None
-        asked = ReplayAsked(days=days, document=document, policy=slug, version=number, site=site, against=against)
-        found = replay_asked(session, asked, tenant_id=tenant_id)
+        asked = ReplayOptions(days=days, document=document, policy=slug, version=number, site=site, against=against)
+        found = run_replay(session, asked, tenant_id=tenant_id)
     if as_json:
         show_json(replay_row(found))
     else:
@@ -83,7 +83,7 @@ def _lines(found: Replay) -> Iterator[str]:
     if found.groups > len(found.differences):
         yield f"  and {found.groups - len(found.differences)} smaller groups"
     for reason, count in found.not_replayable.items():
-        title = "Recorded in an older form" if reason == OLDER_FORMAT else reason_of(reason).title
+        title = "Recorded in an older form" if reason == OLDER_FORMAT else get_reason(reason).title
         yield f"{count:,} not replayed: {title} ({reason})"
     if found.suppressed:
         yield f"{found.suppressed:,} more rejects were not recorded one by one (too many failures)"

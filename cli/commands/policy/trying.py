@@ -15,17 +15,17 @@ from nac.decisions.service import LoggedDecision
 from nac.engine import Mistake, PolicyErrors, read_moment
 from nac.ids import TenantId
 from nac.policies import service as policies
-from nac.policies.explaining import told
+from nac.policies.explanation import explain_rule
+from nac.policies.policy_tests import test_row
 from nac.policies.simulation import (
-    POLICY,
-    REQUEST,
+    POLICY_SIDE,
+    REQUEST_SIDE,
     InvalidSimulation,
     Simulation,
     recorded_row,
     simulate,
     simulation_row,
 )
-from nac.policies.testing import test_row
 
 
 @command.command()
@@ -38,7 +38,7 @@ def test(tenant: str, slug: str, file: BinaryIO | None, number: int | None, as_j
     """Run the tests that a policy carries; exit status 1 where one fails, 2 where it is no policy."""
     with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
         document = read_document(file) if file else _stored(session, tenant_id, slug, number)
-        results = policies.try_tests(session, tenant_id=tenant_id, document=document)
+        results = policies.run_document_tests(session, tenant_id=tenant_id, document=document)
     failed = [result for result in results if not result.passed]
     if as_json:
         show_json({"passed": not failed, "tests": [test_row(result) for result in results]})
@@ -52,7 +52,7 @@ def test(tenant: str, slug: str, file: BinaryIO | None, number: int | None, as_j
 
 def _stored(session: Session, tenant_id: TenantId, slug: str, number: int | None) -> object:
     slug = policies.find_policy(session, tenant_id=tenant_id, slug=slug).slug
-    return policies.require_newest(session, tenant_id=tenant_id, slug=slug, number=number).document
+    return policies.require_newest_version(session, tenant_id=tenant_id, slug=slug, number=number).document
 
 
 class _Moment(click.ParamType[int]):
@@ -143,7 +143,7 @@ def _recorded_line(recorded: LoggedDecision) -> str:
 def _read_both(request_file: BinaryIO | None, draft: BinaryIO | None, *, as_json: bool) -> tuple[object, object | None]:
     mistakes: list[tuple[str, Mistake]] = []
     read: dict[str, object] = {}
-    for side, file in ((REQUEST, request_file), (POLICY, draft)):
+    for side, file in ((REQUEST_SIDE, request_file), (POLICY_SIDE, draft)):
         if file is not None:
             try:
                 read[side] = read_document(file)
@@ -151,7 +151,7 @@ def _read_both(request_file: BinaryIO | None, draft: BinaryIO | None, *, as_json
                 mistakes.extend((side, mistake) for mistake in errors.mistakes)
     if mistakes:
         raise _listed(mistakes, as_json=as_json)
-    return read.get(REQUEST), read.get(POLICY)
+    return read.get(REQUEST_SIDE), read.get(POLICY_SIDE)
 
 
 def _listed(mistakes: list[tuple[str, Mistake]], *, as_json: bool) -> click.exceptions.Exit:
@@ -175,7 +175,7 @@ def _tell(simulation: Simulation) -> None:
         by = "no policy"
     where = f" at site {simulation.site}" if simulation.site else ""
     click.echo(f"by {by}{where}, at {simulation.at:%Y-%m-%d %H:%M:%S} UTC")
-    lines = [told(tried) for tried in decision.trace]
+    lines = [explain_rule(tried) for tried in decision.trace]
     if not decision.rule_id:
         lines.append(simulation.why)
     lines += [f"reply: {name} {operator} {value}" for name, operator, value in decision.reply]

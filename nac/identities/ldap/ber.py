@@ -7,7 +7,7 @@ BOOLEAN, INTEGER, OCTET_STRING, ENUMERATED, SEQUENCE, SET = 0x01, 0x02, 0x04, 0x
 _MAX_LENGTH_OCTETS = 4
 
 
-class Malformed(ValueError):
+class MalformedBer(ValueError):
     """Not BER, or not what should stand there."""
 
 
@@ -37,7 +37,7 @@ def sequence(parts: Iterable[bytes], tag: int = SEQUENCE) -> bytes:
     return encode(tag, *parts)
 
 
-def head_length(start: bytes) -> tuple[int, int] | None:
+def parse_lengths(start: bytes) -> tuple[int, int] | None:
     """Octets of tag and length, and of the content they announce; None while `start` holds too little to say."""
     if len(start) < 2:
         return None
@@ -46,13 +46,13 @@ def head_length(start: bytes) -> tuple[int, int] | None:
         return 2, first
     count = first & 0x7F
     if not 1 <= count <= _MAX_LENGTH_OCTETS:
-        raise Malformed("a length that LDAP does not use")
+        raise MalformedBer("a length that LDAP does not use")
     if len(start) < 2 + count:
         return None
     return 2 + count, int.from_bytes(start[2 : 2 + count], "big")
 
 
-class Reader:
+class BerReader:
     """Reads one element after the other. Everything raises Malformed where something else stands there."""
 
     __slots__ = ("_at", "_data")
@@ -67,9 +67,9 @@ class Reader:
 
     def any(self) -> tuple[int, bytes]:
         """Tag and content."""
-        head = head_length(self._data[self._at : self._at + 2 + _MAX_LENGTH_OCTETS])
+        head = parse_lengths(self._data[self._at : self._at + 2 + _MAX_LENGTH_OCTETS])
         if head is None or self._at + sum(head) > len(self._data):
-            raise Malformed("an element ends beyond its frame")
+            raise MalformedBer("an element ends beyond its frame")
         tag, start = self._data[self._at], self._at + head[0]
         self._at = start + head[1]
         return tag, self._data[start : self._at]
@@ -77,14 +77,14 @@ class Reader:
     def of(self, *tags: int) -> bytes:
         tag, content = self.any()
         if tag not in tags:
-            raise Malformed(f"an element of type {tag:#x} in the wrong place")
+            raise MalformedBer(f"an element of type {tag:#x} in the wrong place")
         return content
 
-    def inside(self, tag: int) -> "Reader":
-        return Reader(self.of(tag))
+    def inside(self, tag: int) -> "BerReader":
+        return BerReader(self.of(tag))
 
     def number(self, tag: int = INTEGER) -> int:
         content = self.of(tag)
         if not 1 <= len(content) <= 4:
-            raise Malformed("a number of that size")
+            raise MalformedBer("a number of that size")
         return int.from_bytes(content, "big", signed=True)

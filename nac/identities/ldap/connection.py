@@ -16,24 +16,24 @@ from urllib.parse import urlsplit
 
 from nac.identities.faults import DirectoryRefused, DirectoryUnavailable
 from nac.identities.ldap import ber, messages
-from nac.identities.ldap.messages import Entry, Message, Result
-from nac.outbound.reach import AddressRefused, Place, Reach
+from nac.identities.ldap.messages import LdapEntry, LdapMessage, LdapResult
+from nac.outbound.reach import AddressRefused, Destination, OutboundReach
 
 T = TypeVar("T")
 
 # Of one message, and of all that answer one request.
 MAX_MESSAGE_BYTES = 1 << 18
-MAX_ANSWER_BYTES = 4 << 20
+MAX_RESPONSE_BYTES = 4 << 20
 _PORTS = {"ldap": 389, "ldaps": 636}
 
 
 @dataclass(frozen=True)
-class Server:
+class LdapServer:
     url: str
     # None: in the clear.
     tls: ssl.SSLContext | None
     start_tls: bool
-    reach: Reach
+    reach: OutboundReach
 
     @property
     def place(self) -> tuple[str, int]:
@@ -41,7 +41,7 @@ class Server:
         return parts.hostname or "", parts.port or _PORTS[parts.scheme]
 
 
-class Connection:
+class LdapConnection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
@@ -50,13 +50,13 @@ class Connection:
         self.bound_as = ""
 
     @classmethod
-    async def open(cls, server: Server) -> "Connection":
+    async def open(cls, server: LdapServer) -> "LdapConnection":
         host, port = server.place
         try:
-            sock = await _connected(await server.reach.places(host, port))
+            sock = await _connect_to_first(await server.reach.places(host, port))
             try:
                 if server.start_tls:
-                    await _ask_for_tls(sock)
+                    await _start_tls(sock)
                 named = None if server.tls is None else host
                 streams = await asyncio.open_connection(
                     sock=sock, ssl=server.tls, server_hostname=named, limit=MAX_MESSAGE_BYTES
@@ -69,14 +69,14 @@ class Connection:
         except AddressRefused as exc:
             raise DirectoryRefused(str(exc)) from exc
         except (OSError, UnicodeError) as exc:
-            raise DirectoryUnavailable(f"{server.url}: {_words(exc)}") from exc
+            raise DirectoryUnavailable(f"{server.url}: {_error_text(exc)}") from exc
         return cls(*streams)
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         return not self._reader.at_eof() and not self._writer.is_closing()
 
-    async def bind(self, name: str, password: bytes) -> Result:
+    async def bind(self, name: str, password: bytes) -> LdapResult:
         """ValueError without a password, as messages.bind_request."""
         number = self._next()
         self.bound_as = ""
@@ -89,18 +89,18 @@ class Connection:
 
     async def search(
         self, base: str, filter_: bytes, attributes: Sequence[str], *, size_limit: int, seconds: int
-    ) -> tuple[list[Entry], Result]:
+    ) -> tuple[list[LdapEntry], LdapResult]:
         """At most `size_limit` entries; more of them are refused whatever the server was asked. Referrals are left."""
         number = self._next()
         await self._send(
             messages.search_request(number, base, filter_, attributes, size_limit=size_limit, seconds=seconds)
         )
-        entries: list[Entry] = []
+        entries: list[LdapEntry] = []
         taken = 0
         while True:
             message = await self._answer(number, messages.SEARCH_ENTRY, messages.SEARCH_DONE, messages.SEARCH_REFERENCE)
             taken += len(message.content)
-            if taken > MAX_ANSWER_BYTES:
+            if taken > MAX_RESPONSE_BYTES:
                 raise DirectoryRefused("it answers with more than a login needs")
             if message.kind == messages.SEARCH_DONE:
                 return entries, self._parsed(messages.parse_result, message)
@@ -126,34 +126,34 @@ class Connection:
             self._writer.write(data)
             await self._writer.drain()
         except OSError as exc:
-            raise DirectoryUnavailable(f"the connection broke: {_words(exc)}") from exc
+            raise DirectoryUnavailable(f"the connection broke: {_error_text(exc)}") from exc
 
-    async def _answer(self, number: int, *kinds: int) -> Message:
+    async def _answer(self, number: int, *kinds: int) -> LdapMessage:
         try:
             head = await self._reader.readexactly(2)
-            while (lengths := ber.head_length(head)) is None:
+            while (lengths := ber.parse_lengths(head)) is None:
                 head += await self._reader.readexactly(1)
             if lengths[1] > MAX_MESSAGE_BYTES:
                 raise DirectoryRefused("it sends a message larger than a login needs")
             content = await self._reader.readexactly(lengths[1])
             message = messages.parse_message(head + content)
         except (OSError, asyncio.IncompleteReadError) as exc:
-            raise DirectoryUnavailable(f"the connection broke: {_words(exc)}") from exc
-        except ber.Malformed as exc:
+            raise DirectoryUnavailable(f"the connection broke: {_error_text(exc)}") from exc
+        except ber.MalformedBer as exc:
             raise DirectoryRefused(f"it does not speak LDAP: {exc}") from exc
         if message.number != number or message.kind not in kinds:
             raise DirectoryRefused("it answers something that was not asked")
         return message
 
     @staticmethod
-    def _parsed(parse: Callable[[bytes], T], message: Message) -> T:
+    def _parsed(parse: Callable[[bytes], T], message: LdapMessage) -> T:
         try:
             return parse(message.content)
-        except ber.Malformed as exc:
+        except ber.MalformedBer as exc:
             raise DirectoryRefused(f"it does not speak LDAP: {exc}") from exc
 
 
-async def _connected(places: Sequence[Place]) -> socket.socket:
+async def _connect_to_first(places: Sequence[Destination]) -> socket.socket:
     """To the first that takes the connection."""
     loop = asyncio.get_running_loop()
     last: OSError | None = None
@@ -173,35 +173,35 @@ async def _connected(places: Sequence[Place]) -> socket.socket:
     raise last or OSError("the name has no address")
 
 
-async def _ask_for_tls(sock: socket.socket) -> None:
+async def _start_tls(sock: socket.socket) -> None:
     """StartTLS on the bare socket: what a man in the middle sends along in the clear then breaks the handshake."""
     loop = asyncio.get_running_loop()
     try:
         await loop.sock_sendall(sock, messages.start_tls_request(1))
         head = b""
-        while (lengths := ber.head_length(head)) is None:
-            head += await _received(sock, 1)
+        while (lengths := ber.parse_lengths(head)) is None:
+            head += await _receive(sock, 1)
         if lengths[1] > MAX_MESSAGE_BYTES:
-            raise ber.Malformed("too long")
+            raise ber.MalformedBer("too long")
         content = b""
         while len(content) < lengths[1]:
-            content += await _received(sock, lengths[1] - len(content))
+            content += await _receive(sock, lengths[1] - len(content))
         message = messages.parse_message(head + content)
         result = messages.parse_result(message.content)
-    except ber.Malformed as exc:
+    except ber.MalformedBer as exc:
         raise DirectoryRefused(f"it does not speak LDAP: {exc}") from exc
     if (message.number, message.kind, result.code) != (1, messages.EXTENDED_RESPONSE, messages.SUCCESS):
         raise DirectoryRefused(f"it takes no StartTLS: {result}")
 
 
-async def _received(sock: socket.socket, most: int) -> bytes:
+async def _receive(sock: socket.socket, most: int) -> bytes:
     data = await asyncio.get_running_loop().sock_recv(sock, most)
     if not data:
         raise ConnectionResetError("it closed the connection")
     return data
 
 
-def _words(exc: Exception) -> str:
+def _error_text(exc: Exception) -> str:
     # The number in an SSLError is OpenSSL's.
     if isinstance(exc, OSError) and exc.errno and not isinstance(exc, ssl.SSLError):
         return os.strerror(exc.errno)

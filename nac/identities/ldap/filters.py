@@ -19,12 +19,12 @@ _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _MAX_DEPTH = 16
 
 
-class FilterError(ValueError):
+class InvalidLdapFilter(ValueError):
     """The text is no filter; the message says where."""
 
 
 @dataclass(frozen=True)
-class _Item:
+class _Comparison:
     attribute: str
     # Of an extensible match (RFC 4511 4.5.1.7.7), "" for equality.
     rule: str
@@ -32,7 +32,7 @@ class _Item:
     parts: tuple[str, ...]
 
     def encode(self, values: Mapping[str, str]) -> bytes:
-        parts = [_value(part, values) for part in self.parts]
+        parts = [_encode_value(part, values) for part in self.parts]
         if self.rule:
             return ber.sequence(
                 (
@@ -53,15 +53,15 @@ class _Item:
 
 
 @dataclass(frozen=True)
-class _Set:
+class _Combination:
     tag: int
-    members: "tuple[_Item | _Set, ...]"
+    members: "tuple[_Comparison | _Combination, ...]"
 
     def encode(self, values: Mapping[str, str]) -> bytes:
         return ber.sequence((member.encode(values) for member in self.members), self.tag)
 
 
-class Filter:
+class LdapFilter:
     """Raises FilterError where `text` is none, or holds another placeholder than `placeholders`."""
 
     def __init__(self, text: str, *, placeholders: frozenset[str]) -> None:
@@ -69,19 +69,19 @@ class Filter:
         self._at = 0
         self._root = self._read(0)
         if self._at != len(text):
-            raise FilterError(f"something follows at character {self._at + 1}")
+            raise InvalidLdapFilter(f"something follows at character {self._at + 1}")
         unknown = set(_PLACEHOLDER.findall(text)) - placeholders
         if unknown:
             allowed = ", ".join(f"{{{name}}}" for name in sorted(placeholders))
-            raise FilterError(f"{{{min(unknown)}}} is no placeholder here; there are: {allowed}")
+            raise InvalidLdapFilter(f"{{{min(unknown)}}} is no placeholder here; there are: {allowed}")
 
     def encode(self, values: Mapping[str, str]) -> bytes:
         """As a search request carries it, `values` in place of the placeholders, whatever characters they hold."""
         return self._root.encode(values)
 
-    def _read(self, depth: int) -> _Item | _Set:
+    def _read(self, depth: int) -> _Comparison | _Combination:
         if depth > _MAX_DEPTH:
-            raise FilterError("nested too deeply")
+            raise InvalidLdapFilter("nested too deeply")
         self._expect("(")
         sign = self._text[self._at : self._at + 1]
         if sign in ("&", "|", "!"):
@@ -90,24 +90,24 @@ class Filter:
             while sign != "!" and self._text[self._at : self._at + 1] == "(":
                 members.append(self._read(depth + 1))
             self._expect(")")
-            return _Set({"&": _AND, "|": _OR, "!": _NOT}[sign], tuple(members))
+            return _Combination({"&": _AND, "|": _OR, "!": _NOT}[sign], tuple(members))
         found = _ITEM.match(self._text, self._at)
         if found is None or not _ATTRIBUTE.fullmatch(found["attribute"]):
-            raise FilterError(f"no comparison such as uid={{user}} at character {self._at + 1}")
+            raise InvalidLdapFilter(f"no comparison such as uid={{user}} at character {self._at + 1}")
         self._at = found.end()
         self._expect(")")
         parts = tuple(found["value"].split("*"))
         if found["rule"] and len(parts) > 1:
-            raise FilterError(f"an asterisk after the matching rule {found['rule']}")
-        return _Item(found["attribute"], found["rule"] or "", parts)
+            raise InvalidLdapFilter(f"an asterisk after the matching rule {found['rule']}")
+        return _Comparison(found["attribute"], found["rule"] or "", parts)
 
     def _expect(self, character: str) -> None:
         if self._text[self._at : self._at + 1] != character:
-            raise FilterError(f"{character!r} is missing at character {self._at + 1}")
+            raise InvalidLdapFilter(f"{character!r} is missing at character {self._at + 1}")
         self._at += 1
 
 
-def _value(part: str, values: Mapping[str, str]) -> bytes:
+def _encode_value(part: str, values: Mapping[str, str]) -> bytes:
     """Escapes are the template's own; what comes in for a placeholder is taken as it is."""
     encoded = b""
     for place, text in enumerate(_PLACEHOLDER.split(part)):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nac.identities.ldap import ber
-from nac.identities.ldap.ber import Malformed, Reader
+from nac.identities.ldap.ber import BerReader, MalformedBer
 
 _BIND, _UNBIND, _SEARCH, _EXTENDED = 0x60, 0x42, 0x63, 0x77
 BIND_RESPONSE, SEARCH_ENTRY, SEARCH_DONE, SEARCH_REFERENCE, EXTENDED_RESPONSE = 0x61, 0x64, 0x65, 0x73, 0x78
@@ -16,7 +16,7 @@ _MAX_TEXT = 300
 
 SUCCESS, SIZE_LIMIT_EXCEEDED = 0, 4
 # RFC 4511 appendix A.
-RESULTS = {
+RESULT_NAMES = {
     1: "operationsError",
     2: "protocolError",
     3: "timeLimitExceeded",
@@ -39,17 +39,17 @@ RESULTS = {
 
 
 @dataclass(frozen=True)
-class Result:
+class LdapResult:
     code: int
     text: str
 
     def __str__(self) -> str:
-        name = RESULTS.get(self.code, "result")
+        name = RESULT_NAMES.get(self.code, "result")
         return f"{name} ({self.code}){': ' if self.text else ''}{self.text}"
 
 
 @dataclass(frozen=True)
-class Entry:
+class LdapEntry:
     dn: str
     # By attribute description in lower case.
     attributes: dict[str, tuple[bytes, ...]]
@@ -59,7 +59,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Message:
+class LdapMessage:
     number: int
     kind: int
     content: bytes
@@ -72,20 +72,20 @@ def bind_request(number: int, name: str, password: bytes) -> bytes:
     """
     if not name or not password or b"\0" in password:
         raise ValueError("a bind needs a name and a password")
-    return _message(
+    return _encode_message(
         number, ber.sequence((ber.integer(_VERSION), ber.octets(name), ber.octets(password, _SIMPLE)), _BIND)
     )
 
 
 def unbind_request(number: int) -> bytes:
-    return _message(number, ber.encode(_UNBIND))
+    return _encode_message(number, ber.encode(_UNBIND))
 
 
 def search_request(
     number: int, base: str, filter_: bytes, attributes: Sequence[str], *, size_limit: int, seconds: int
 ) -> bytes:
     """The whole subtree of `base` (RFC 4511 4.5.1), aliases left alone."""
-    return _message(
+    return _encode_message(
         number,
         ber.sequence(
             (
@@ -105,29 +105,29 @@ def search_request(
 
 def start_tls_request(number: int) -> bytes:
     """RFC 4511 4.14."""
-    return _message(number, ber.sequence((ber.octets(_START_TLS, _EXTENDED_NAME),), _EXTENDED))
+    return _encode_message(number, ber.sequence((ber.octets(_START_TLS, _EXTENDED_NAME),), _EXTENDED))
 
 
-def parse_message(data: bytes) -> Message:
+def parse_message(data: bytes) -> LdapMessage:
     """Raises Malformed."""
-    inside = Reader(data).inside(ber.SEQUENCE)
+    inside = BerReader(data).inside(ber.SEQUENCE)
     number = inside.number()
     kind, content = inside.any()
-    return Message(number, kind, content)
+    return LdapMessage(number, kind, content)
 
 
-def parse_result(content: bytes) -> Result:
+def parse_result(content: bytes) -> LdapResult:
     """An LDAPResult (RFC 4511 4.1.9). Raises Malformed."""
-    reader = Reader(content)
+    reader = BerReader(content)
     code = reader.number(ber.ENUMERATED)
     reader.of(ber.OCTET_STRING)
     text = reader.of(ber.OCTET_STRING).decode("utf-8", "replace").replace("\0", "")[:_MAX_TEXT]
-    return Result(code, "".join(character if character.isprintable() else " " for character in text))
+    return LdapResult(code, "".join(character if character.isprintable() else " " for character in text))
 
 
-def parse_entry(content: bytes) -> Entry:
+def parse_entry(content: bytes) -> LdapEntry:
     """A SearchResultEntry (RFC 4511 4.5.2). Raises Malformed."""
-    reader = Reader(content)
+    reader = BerReader(content)
     try:
         dn = reader.of(ber.OCTET_STRING).decode()
         attributes: dict[str, tuple[bytes, ...]] = {}
@@ -140,9 +140,9 @@ def parse_entry(content: bytes) -> Entry:
                 gathered.append(values.of(ber.OCTET_STRING))
             attributes[name] = tuple(gathered)
     except UnicodeDecodeError as exc:
-        raise Malformed("a name that is no text") from exc
-    return Entry(dn, attributes)
+        raise MalformedBer("a name that is no text") from exc
+    return LdapEntry(dn, attributes)
 
 
-def _message(number: int, operation: bytes) -> bytes:
+def _encode_message(number: int, operation: bytes) -> bytes:
     return ber.sequence((ber.integer(number), operation))

@@ -254,6 +254,6 @@ def test_pool_that_is_removed_while_the_tenants_pools_are_changed_waits_for_that
         repository.lock_tenant(session, tenant_id)
         removal = other.submit(api.delete, path)
         until(somebody_waits, "the removal waits for the tenant")
-        pools.set_pool(session, actor=ACTOR, tenant_id=tenant_id, name="devices", options=pools.Options(stock=3))
+        pools.update_pool(session, actor=ACTOR, tenant_id=tenant_id, name="devices", options=pools.PoolOptions(stock=3))
         session.commit()
         assert removal.result().status_code == 204, removal.result().text

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, update
 
 from nac.clock import utc_now
 from nac.models import StatusSource
-from pki.issuing import issue_root
+from pki.issuance import issue_root
 from pki.keys import generate_key
 from pki.names import subject_name
 from pki.profiles import PROFILES

@@ -14,7 +14,7 @@ from nac import groups as all_groups
 from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
 from nac.imports import jobs
-from nac.jobs import running
+from nac.jobs import runner
 from nac.models import AuditEntry, Endpoint
 from tests.factories.certificates import SEALER
 from tests.statements import counted
@@ -37,8 +37,8 @@ def work(worker_engine: Engine, app_engine: Engine) -> Callable[[], bool]:
     """What the worker does within a second."""
 
     def work() -> bool:
-        handlers = jobs.handlers(lambda: SEALER.seal)
-        return running.run_next(handlers, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
+        handlers = jobs.build_handlers(lambda: SEALER.seal)
+        return runner.run_next(handlers, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
 
     return work
 
@@ -297,14 +297,14 @@ def test_many_new_groups_are_a_job_with_as_many_statements_as_for_one(
 
 
 def test_groups_of_a_tenant_are_bounded(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(all_groups, "MOST_GROUPS", 3)
+    monkeypatch.setattr(all_groups, "MAX_GROUPS", 3)
     body = {"operation": "put", "make_groups": True, "items": items(1, groups=["a", "b"])}
     assert api.post(BULK, json=body).status_code == 200
     refused = api.post(BULK, json=body | {"items": items(1, groups=["c", "d"]), "existing": "update"})
     assert (refused.status_code, refused.json()["code"]) == (409, "too-many-groups")
     assert api.post(f"{TENANT}/endpoint-groups", json={"name": "c"}).status_code == 201
     assert api.post(f"{TENANT}/endpoint-groups", json={"name": "d"}).json()["code"] == "too-many-groups"
-    monkeypatch.setattr(all_groups, "MOST_NEW_GROUPS", 1)
+    monkeypatch.setattr(all_groups, "MAX_NEW_GROUPS", 1)
     refused = api.post(BULK, json=body | {"items": items(1, groups=["e", "f"]), "existing": "update"})
     assert "At once it may be 1" in refused.text
 

@@ -19,7 +19,7 @@ from sqlalchemy import Engine
 from api.v1.certificate_shapes import alternative_names, signing_request
 from nac.certificates import issuing
 from nac.certificates.errors import CertificateRefused
-from pki.requests import SigningRequest
+from pki.signing_requests import SigningRequest
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database

@@ -14,7 +14,7 @@ from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
 from nac.db import MspScope, TenantScope, session_scope
 from nac.ids import TenantId
-from nac.jobs import running
+from nac.jobs import runner
 from nac.jobs import service as jobs
 from nac.secrets import MasterKeyFile, Sealer
 from tests.api.v1.conftest import MakeToken
@@ -127,7 +127,7 @@ def test_rollout_of_another_is_retried_with_all_that_it_takes(
     api.put(f"{SCHOOL}/tenants/alpha", json={})
     started = api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES}).json()
     with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
-        job = jobs.require(session, owner=Owner(platform.msp_id), job_id=started["job_id"])
+        job = jobs.require_job(session, owner=Owner(platform.msp_id), job_id=started["job_id"])
         job.state = "failed"
     path = f"/v1/msps/acme/jobs/{started['job_id']}/retry"
     assert _is_refused(api.post(path, headers=as_msp("job.manage", *_TEMPLATES)), "policy.manage")
@@ -245,7 +245,7 @@ def found(app_engine: Engine, tenant_id: TenantId, api: httpx.Client) -> None:
         ({"endpoint.manage", "user.manage"}, {"state": "failed", "problem": problem}),
     ):
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-            job = jobs.start(
+            job = jobs.start_job(
                 session,
                 actor="person:ann@acme.example",
                 owner=Owner(tenant_id=tenant_id),
@@ -290,7 +290,7 @@ def test_drift_takes_the_permissions_to_read_it(
     started = api.post(f"{SCHOOL}/rollouts", json={"version": 1, "stages": _STAGES})
     assert started.status_code == 201, started.text
     sealer = Sealer(MasterKeyFile(next(tmp_path.rglob("*.key"))))
-    while running.run_next(HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
+    while runner.run_next(HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
         pass
     own = {"rules": [], "fallback": {"verdict": "permit", "vlan": "666"}}
     assert api.put(f"{ALPHA}/policies/open/draft", json=own).status_code == 200

@@ -12,7 +12,7 @@ from nac.accounts.owners import Owner
 from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.ids import TenantId
-from nac.imports import writing
+from nac.imports import csv_writer
 from nac.models import AuditEntry
 from tests.api.v1.conftest import MakeToken
 from tests.api.v1.test_bulk import assert_sentences, work
@@ -260,11 +260,11 @@ def test_who_takes_a_file_slowly_holds_no_transaction(
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         for number in range(3):
             endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=f"00005e00530{number}", groups=[])
-    monkeypatch.setattr(writing, "_PAGE", 1)
-    for write in (writing.endpoints_csv, writing.nases_csv, writing.users_csv):
+    monkeypatch.setattr(csv_writer, "_PAGE_ROWS", 1)
+    for write in (csv_writer.endpoints_csv, csv_writer.nases_csv, csv_writer.users_csv):
         parts = [(held, part) for part in write(read, tenant_id=tenant_id)]
         assert {held for held, _ in parts} == {0}
-    assert "".join(writing.endpoints_csv(read, tenant_id=tenant_id)).lower().count("00:00:5e:00:53:0") == 3
+    assert "".join(csv_writer.endpoints_csv(read, tenant_id=tenant_id)).lower().count("00:00:5e:00:53:0") == 3
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_who_takes_a_file_slowly_holds_no_transaction(
 def test_preview_refuses_more_groups_than_the_import_would_make(
     api: httpx.Client, monkeypatch: pytest.MonkeyPatch, form: str, text: str
 ) -> None:
-    monkeypatch.setattr("nac.groups.MOST_NEW_GROUPS", 1)
+    monkeypatch.setattr("nac.groups.MAX_NEW_GROUPS", 1)
     for is_preview in (True, False):
         answer = give(api, form, text, make_groups=True, dry_run=is_preview)
         assert answer.json()["code"] == "too-many-groups", answer.text

@@ -11,8 +11,8 @@ from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
 from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
-from nac.jobs import running, service
-from nac.jobs.running import OneTransaction
+from nac.jobs import runner, service
+from nac.jobs.runner import SingleTransactionHandler
 from nac.models import Job
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import ACTOR
@@ -29,7 +29,7 @@ def made(app_engine: Engine, tenant_id: TenantId) -> list[str]:
     for kind in ("test.0", "bulk.run", "test.2"):
         with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
             given = {"kind": kind, "title": "T", "input": {"secret": "hush"}, "total": 5, "needs": NEEDS}
-            row = service.start(session, actor=ACTOR, owner=owner, seal=lambda plain, _: plain, **given)
+            row = service.start_job(session, actor=ACTOR, owner=owner, seal=lambda plain, _: plain, **given)
             found.append(str(row.id))
     return found
 
@@ -61,8 +61,8 @@ def test_job_is_cancelled_once_and_tried_again_after_a_failure(
     def refuse(*_: object) -> None:
         raise service.JobNotFound("It is gone.", remedy="Look elsewhere.")
 
-    assert running.run_next(
-        {"bulk.run": OneTransaction(refuse)},
+    assert runner.run_next(
+        {"bulk.run": SingleTransactionHandler(refuse)},
         unseal=lambda sealed, _: sealed,
         app_engine=app_engine,
         engine=worker_engine,
@@ -84,7 +84,7 @@ def test_retry_takes_what_it_took_to_begin(
     first, second, third = made
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         for job, needs in ((first, list(NEEDS)), (second, None), (third, ["endpoint.fly"])):
-            row = service.require(session, owner=Owner(tenant_id=tenant_id), job_id=UUID(job))
+            row = service.require_job(session, owner=Owner(tenant_id=tenant_id), job_id=UUID(job))
             row.state, row.needs = "failed", needs
     owner = Owner(tenant_id=tenant_id)
     for held, status in ((NEEDS[:1], 403), ((), 403), (NEEDS, 200)):
@@ -101,7 +101,7 @@ def test_a_kind_that_this_worker_does_not_know_fails_in_the_end(
     worker_engine: Engine, app_engine: Engine, tenant_id: TenantId, made: list[str]
 ) -> None:
     """As after a step back to an older version: tried again, for the newer worker may be there by then."""
-    assert running.run_next({}, unseal=lambda sealed, _: sealed, app_engine=app_engine, engine=worker_engine)
+    assert runner.run_next({}, unseal=lambda sealed, _: sealed, app_engine=app_engine, engine=worker_engine)
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         rows: list[Job] = list(service.list_jobs(session, owner=Owner(tenant_id=tenant_id)))
     tried = [row for row in rows if row.takes]

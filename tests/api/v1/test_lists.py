@@ -6,7 +6,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine, insert
 
-from api.v1.paging import Sorted
+from api.v1.paging import SortedPaging
 from nac.accounts.owners import Owner
 from nac.jobs.kinds import JobKind
 from nac.models import Job
@@ -75,7 +75,7 @@ def test_place_of_one_order_is_none_of_another(api: httpx.Client, endpoints: str
 )
 def test_place_that_nobody_was_given_is_refused(api: httpx.Client, endpoints: str, key: Any) -> None:
     try:
-        place = Sorted(1, "", "name").cursor(key)
+        place = SortedPaging(1, "", "name").cursor(key)
     except UnicodeEncodeError:
         place = "WyJuYW1lIiwgWyJcdWQ4MDAiLCAiMDIwMDVlMDA1MzAxIl1d"
     refused = api.get(endpoints, params={"sort": "name", "after": place})

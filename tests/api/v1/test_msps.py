@@ -56,7 +56,7 @@ def person(app_engine: Engine, api: httpx.Client) -> Person:
     def make(owner: Owner, role: str, email: str) -> Browser:
         held = permissions_at(owner.level)
         with session_scope(scope_of(owner), engine=app_engine) as session:
-            added = members.add_member(session, actor=ACTOR, held=held, owner=owner, email=email, role=role)
+            added = members.create_member(session, actor=ACTOR, held=held, owner=owner, email=email, role=role)
         with session_scope(PersonScope(added.person.id), engine=app_engine) as session:
             people.set_password(session, actor=ACTOR, person_id=added.person.id, password=PASSWORD)
         browser = Browser(api)

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.ids import TenantId
-from nac.jobs import running
+from nac.jobs import runner
 from nac.models import AuthLog, PolicyHits
-from nac.policies import asking
+from nac.policies import replay_jobs
 from tests.factories.certificates import SEALER
 from tests.factories.rows import make_row
 from tests.statements import counted
@@ -234,11 +234,11 @@ def test_long_replay_and_publication_are_jobs(
     record(3)
     at_once = api.post(f"{HERE}/policy-replays", json={"days": 7, "document": document("30")})
     assert at_once.status_code == 200, at_once.text
-    monkeypatch.setattr(asking, "AT_ONCE_MOST", 2)
+    monkeypatch.setattr(replay_jobs, "MAX_INLINE_REQUESTS", 2)
 
     def job(answer: httpx.Response) -> dict[str, Any]:
         assert answer.status_code == 202, answer.text
-        assert running.run_next(HANDLERS, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
+        assert runner.run_next(HANDLERS, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
         return api.get(answer.headers["location"]).json()
 
     replayed = job(api.post(f"{HERE}/policy-replays", json={"days": 7, "document": document("30")}))
@@ -268,7 +268,7 @@ def test_long_replay_and_publication_are_jobs(
 @pytest.mark.usefixtures("replay_asked_for")
 def test_publication_without_draft_starts_no_job(api: httpx.Client, record, monkeypatch: pytest.MonkeyPatch) -> None:
     """A draft that somebody saves while the job waits would be published, unseen by who asked."""
-    monkeypatch.setattr(asking, "AT_ONCE_MOST", 2)
+    monkeypatch.setattr(replay_jobs, "MAX_INLINE_REQUESTS", 2)
     record(3)
     assert api.post(f"{HERE}/policies", json={"slug": "office"}).status_code == 201
     refused = api.post(f"{OFFICE}/publish", json={})

@@ -13,7 +13,7 @@ from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.errors import Conflict
 from nac.models import SecretRotation, SecretSighting, Tenant
-from nac.secret_rotations import keeping
+from nac.secret_rotations import expiry
 from nac.secret_rotations import service as rotations
 from nac.tenants import service as tenants
 from tests.factories.certificates import SIGNING
@@ -142,10 +142,10 @@ def test_window_ends_by_itself_or_waits(
 ) -> None:
     before = secret(api)
     begin(api, secret=NEW, at_end=at_end)
-    keeping.finish_all(SIGNING.sealer, engine=worker_engine)
+    expiry.finish_expired(SIGNING.sealer, engine=worker_engine)
     assert api.get(ROTATION).json()["state"] == "preparing"
     end_window(owner_engine)
-    keeping.finish_all(SIGNING.sealer, engine=worker_engine)
+    expiry.finish_expired(SIGNING.sealer, engine=worker_engine)
     assert api.get(ROTATION).json()["state"] == state
     assert secret(api) == (NEW if at_end == "finish" else before)
 
@@ -155,7 +155,7 @@ def test_tenant_that_is_suspended_changes_over_all_the_same(api: httpx.Client, o
     set_status(owner_engine, "suspended")
     begin(api, secret=NEW)
     end_window(owner_engine)
-    keeping.finish_all(SIGNING.sealer, engine=worker_engine)
+    expiry.finish_expired(SIGNING.sealer, engine=worker_engine)
     assert api.get(ROTATION).json()["state"] == "finished"
     assert secret(api) == NEW
 
@@ -173,14 +173,14 @@ def test_nothing_ends_for_a_tenant_that_is_deleted(
     begin(api, secret=NEW)
     change(tenants.delete_tenant)
     end_window(owner_engine)
-    keeping.finish_all(SIGNING.sealer, engine=worker_engine)
+    expiry.finish_expired(SIGNING.sealer, engine=worker_engine)
     with Session(owner_engine) as session, session.begin():
         rotation = session.scalars(select(SecretRotation)).one()
         # It does not stand in the way of others' at each turn of the worker.
         assert (rotation.state, rotation.ends_at > utc_now()) == ("running", True)
     end_window(owner_engine)
     change(tenants.resume_tenant)
-    keeping.finish_all(SIGNING.sealer, engine=worker_engine)
+    expiry.finish_expired(SIGNING.sealer, engine=worker_engine)
     found = api.get(ROTATION).json()
     assert found["state"] == "open"
     assert datetime.fromisoformat(found["ends_at"]) > utc_now() + timedelta(hours=23)
@@ -188,7 +188,7 @@ def test_nothing_ends_for_a_tenant_that_is_deleted(
     assert api.post(f"{ROTATION}/cancel", json={}).status_code == 200
     change(tenants.delete_tenant)
     with session_scope(PlatformScope(), engine=app_engine) as session, pytest.raises(Conflict, match="being deleted"):
-        rotations.begin(session, actor="t", tenant_id=tenant_id, sealer=SIGNING.sealer)
+        rotations.start_rotation(session, actor="t", tenant_id=tenant_id, sealer=SIGNING.sealer)
 
 
 def set_status(owner_engine, status: str) -> None:
@@ -204,6 +204,6 @@ def end_window(owner_engine) -> None:
 
 def test_plan_names_operations_and_no_commands(api: httpx.Client) -> None:
     plan = str(begin(api)["plan"])
-    assert all(name in plan for name in ("revealRadiusSecret", "listRotatingNases", "finishSecretRotation"))
+    assert all(name in plan for name in ("revealRadiusSecret", "listSecretRotationNases", "finishSecretRotation"))
     assert "./admit" not in plan
     assert "POST" not in plan

@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from api.v1.paging import Sorted
+from api.v1.paging import SortedPaging
 from nac.db import process_engine
 from nac.ids import TenantId
 from nac.models import AuthLog, EndedSession, RadiusSession
-from nac.session_class import class_of
+from nac.session_class import encode_class
 from tests.factories.rows import make_row
 from tests.statements import counted
 
@@ -19,7 +19,7 @@ SESSIONS = "/v1/tenants/alpha/sessions"
 NOON = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 MAC = "02a0c0000001"
 
-PLACES = Sorted(100, "", "-started_at")
+PLACES = SortedPaging(100, "", "-started_at")
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_session_is_shown_with_the_decision_that_began_it(api: httpx.Client, put
     at = NOON - timedelta(seconds=1)
     with Session(owner_engine) as session, session.begin():
         make_row(session, AuthLog.__table__, tenant_id, at=at, mac=MAC, rule_name="staff", vlan="20", policy_version=3)
-    row = put(1, **{"class": class_of(int(at.timestamp() * 1_000_000))})
+    row = put(1, **{"class": encode_class(int(at.timestamp() * 1_000_000))})
     shown = api.get(f"{SESSIONS}/{row}").json()
     assert {name: shown[name] for name in ("id", "mac", "nas", "rule", "vlan", "policy_version", "stopped_at")} == {
         "id": row,

@@ -3,7 +3,7 @@
 import httpx
 from sqlalchemy import Engine
 
-from nac.jobs import running
+from nac.jobs import runner
 from nac.secrets import MasterKeyFile, Sealer
 from tests.factories.tenancy import Platform
 from tests.templates.conftest import document
@@ -23,7 +23,7 @@ def test_a_version_is_brought_to_a_tenant_and_taken_back(
     sealer = Sealer(MasterKeyFile(next(tmp_path.rglob("*.key"))))
 
     def work() -> None:
-        while running.run_next(HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
+        while runner.run_next(HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
             pass
 
     assert api.post(T, json={"slug": "school", "name": "School"}).status_code == 201
@@ -63,7 +63,7 @@ def test_a_version_is_brought_to_a_tenant_and_taken_back(
     work()
     stopped = api.get(f"{T}/school/rollouts/{stops.json()['id']}").json()
     for detail in (stopped["detail"], stopped["tenants"][0]["detail"]):
-        assert "make it first: addEndpointGroup" in detail
+        assert "make it first: createEndpointGroup" in detail
     # By its id as well, as tenants are named elsewhere.
     own = api.get("/v1/tenants/alpha").json()["id"]
     assert api.put(f"{T}/school/tenants/{own}", json={}).json()["tenant"] == "alpha"

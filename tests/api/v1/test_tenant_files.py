@@ -13,10 +13,10 @@ from sqlalchemy import Engine, Table, select, text
 
 from api.main import create_app
 from nac.db import PlatformScope, session_scope
-from nac.jobs import running
-from nac.jobs.running import SeveralTransactions, run_next
+from nac.jobs import runner
+from nac.jobs.runner import MultiTransactionHandler, run_next
 from nac.models import AuditEntry, Job
-from nac.tenant_files import asked, writing
+from nac.tenant_files import file_jobs, writer
 from tests.api.served import served, settings_of_public
 from tests.factories.certificates import SEALER, SIGNING
 from tests.postgres import Database
@@ -35,8 +35,10 @@ def files(database: Database, tmp_path: Path, api: httpx.Client) -> Iterator[htt
 
 def work(tmp_path: Path, app_engine: Engine, worker_engine: Engine) -> None:
     handlers = {
-        asked.EXPORT: SeveralTransactions(partial(asked.run_export, export_dir=tmp_path / "exports", sealer=SEALER)),
-        asked.IMPORT: SeveralTransactions(partial(asked.run_import, signing=SIGNING)),
+        file_jobs.EXPORT_JOB: MultiTransactionHandler(
+            partial(file_jobs.run_export_job, export_dir=tmp_path / "exports", sealer=SEALER)
+        ),
+        file_jobs.IMPORT_JOB: MultiTransactionHandler(partial(file_jobs.run_import_job, signing=SIGNING)),
     }
     while run_next(handlers, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine):
         pass
@@ -49,7 +51,7 @@ def test_tenant_goes_out_as_a_file_and_comes_in_as_another(
     worker_engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(running, "_TOLD_SECONDS", 0)
+    monkeypatch.setattr(runner, "_PROGRESS_SECONDS", 0)
     files.post("/v1/tenants/alpha/endpoints", json={"mac": "00:00:5e:00:53:01"})
     own = files.get("/v1/tenants/alpha").json()["id"]
     asked_for = files.post(f"/v1/msps/acme/tenants/{own}/export", json={})
@@ -99,16 +101,16 @@ def overdue(owner_engine: Engine) -> Callable[[], None]:
 def at_row(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], object]) -> None:
     """Once, while that row of a table is read."""
     acts = [act]
-    rows_of = writing._Writer.rows_of
+    rows_of = writer._TenantFileWriter.rows_of
 
-    def rows(self: writing._Writer, table: Table) -> Iterator[Mapping[str, object]]:
+    def rows(self: writer._TenantFileWriter, table: Table) -> Iterator[Mapping[str, object]]:
         for count, row in enumerate(rows_of(self, table)):
             if table.name == "endpoints" and count == number and acts:
                 acts.pop()()
             yield row
 
-    monkeypatch.setattr(running, "_TOLD_SECONDS", 0)
-    monkeypatch.setattr(writing._Writer, "rows_of", rows)
+    monkeypatch.setattr(runner, "_PROGRESS_SECONDS", 0)
+    monkeypatch.setattr(writer._TenantFileWriter, "rows_of", rows)
 
 
 def test_long_export_keeps_its_lease(
@@ -146,18 +148,18 @@ def test_exporter_that_was_taken_over_touches_nothing(
     def stand_still() -> None:
         overdue()
         work(tmp_path, app_engine, worker_engine)
-        path = asked.path_of(tmp_path / "exports", UUID(asked_for))
+        path = file_jobs.get_path(tmp_path / "exports", UUID(asked_for))
         seen.append((files.get(f"{FILES}/{asked_for}").status_code, sha256(path.read_bytes()).hexdigest()))
 
     at_row(monkeypatch, 1, stand_still)
     work(tmp_path, app_engine, worker_engine)
     got = files.get(f"{FILES}/{asked_for}")
     assert seen == [(200, sha256(got.content).hexdigest())]
-    assert [path.name for path in asked.folder_of(tmp_path / "exports").iterdir()] == [f"{asked_for}.zip"]
+    assert [path.name for path in file_jobs.get_folder(tmp_path / "exports").iterdir()] == [f"{asked_for}.zip"]
 
 
 def test_file_of_a_job_that_is_not_done_is_nobodys(files: httpx.Client, tmp_path: Path, asked_for: str) -> None:
-    path = asked.path_of(tmp_path / "exports", UUID(asked_for))
+    path = file_jobs.get_path(tmp_path / "exports", UUID(asked_for))
     path.parent.mkdir(parents=True)
     path.write_bytes(b"half")
     assert files.get(f"{FILES}/{asked_for}").status_code == 404

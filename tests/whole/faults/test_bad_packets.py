@@ -10,7 +10,7 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import Secret, attribute
-from nac.sources import OWN_TRIALS
+from nac.request_sources import DEMO_ADDRESS
 from tests.waiting import until
 from tests.whole.wire import Wire
 
@@ -133,7 +133,7 @@ def test_wrong_secret_and_signatures_are_named_in_the_counters(instance, tenants
 def test_wrong_secret_is_an_alarm_and_that_of_our_own_trials_is_none(instance, tenants):
     ours, others = tenants
     before = instance.counter("radiusd_log_bad_message_authenticator")
-    with Wire(ours, address=str(OWN_TRIALS)) as wire:
+    with Wire(ours, address=str(DEMO_ADDRESS)) as wire:
 
         def is_heard() -> bool:
             wire.send(wire.mab_packet(secret=_STRANGERS_SECRET))
@@ -148,7 +148,7 @@ def test_wrong_secret_is_an_alarm_and_that_of_our_own_trials_is_none(instance, t
 
         until(is_told, "an alarm")
     # What was heard before was told before; another test may have been heard there, too.
-    assert str(OWN_TRIALS) not in instance.alarm(f"wrong-secret:{ours.tenant.slug}")
+    assert str(DEMO_ADDRESS) not in instance.alarm(f"wrong-secret:{ours.tenant.slug}")
 
 
 def test_secret_of_one_tenant_is_silence_at_another(instance, tenants):

@@ -134,7 +134,7 @@ def own_secret_nas(instance, tenant, *, address, secret, sealed_instead=b"") -> 
     """A NAS with a secret of its own; `sealed_instead` comes into the database past every check. Removed at the end."""
 
     def add(session, **arguments):
-        nas = nases.add_nas(
+        nas = nases.create_nas(
             session,
             site_id=sites.require_by_slug(session, tenant_id=tenant.tenant_id, slug="main").id,
             name="stubborn switch",
@@ -150,7 +150,7 @@ def own_secret_nas(instance, tenant, *, address, secret, sealed_instead=b"") -> 
     try:
         yield
     finally:
-        change(instance, tenant, nases.remove_nas, reference=address)
+        change(instance, tenant, nases.delete_nas, reference=address)
         until(
             lambda: address not in _configuration(instance) and not instance.alarm("exchange"),
             "the configuration without the NAS is in force",

@@ -8,7 +8,7 @@ from zlib import crc32
 import pytest
 
 from loadtest.packet import ACCESS_ACCEPT
-from nac.journal.reader import read_end
+from nac.journal.reader import read_tail
 from nac.journal.segment import FRAME, list_segments, segment_path
 from nac.replica import files
 from tests.waiting import seconds_until, until
@@ -70,7 +70,7 @@ def test_damaged_journal_is_cut_at_the_last_good_record_and_said_so(instance, te
             directory = instance.cell.journal / "acct"
             segment = list_segments(directory)[-1]
             path = segment_path(directory, segment)
-            frames = [len(payload) + FRAME.size for payload in read_end(directory, max_bytes=1 << 20)][-_RECORDS:]
+            frames = [len(payload) + FRAME.size for payload in read_tail(directory, max_bytes=1 << 20)][-_RECORDS:]
             kept = damage(path, frames)
             lost_bytes = path.stat().st_size - _size_of_good_part(path)
         until(lambda: segment in instance.alarm("journal-cut-acct"), "an alarm that names the segment")

@@ -9,7 +9,7 @@ import pytest
 from loadtest.packet import ACCESS_ACCEPT
 from loadtest.radius_client import RadiusClient
 from loadtest.workloads import BENCH_NAS, START, Accounting
-from nac.journal.reader import JournalReader, Position
+from nac.journal.reader import JournalReader, SegmentPosition
 from nac.journal.segment import JournalFull, JournalWriter, segment_path
 from tests.journal.reading import numbered
 from tests.waiting import seconds_until, until
@@ -161,7 +161,7 @@ def test_journal_that_was_full_takes_records_again_once_they_are_shipped(tmp_pat
     writer, reader = JournalWriter(tmp_path, max_bytes=max_bytes), JournalReader(tmp_path)
     while accepts(writer):
         continue
-    position = Position()
+    position = SegmentPosition()
     while (batch := reader.read_batch(position)).payloads:
         position = batch.position
     reader.delete_before(position)

@@ -15,7 +15,7 @@ from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.groups import USER_GROUPS
-from nac.methods import METHODS, Offer
+from nac.methods import METHODS, MethodOffer
 from nac.msps import service as msps
 from nac.nases import service as nases
 from nac.policies import service as policies
@@ -99,7 +99,7 @@ class Office:
             secret = Secret(installation.sealer.open(slot.secret_sealed, cells.secret_context(slot)))
             self.target = Target(installation.settings.listen_address, slot.auth_port, slot.acct_port, secret)
             site = sites.require_default(session, tenant_id=tenant.id)
-            nases.add_nas(
+            nases.create_nas(
                 session,
                 actor=ACTOR,
                 tenant_id=tenant.id,
@@ -108,7 +108,7 @@ class Office:
                 identifier=IDENTIFIER,
                 seal=installation.sealer.seal,
             )
-            tenants.set_offer(session, actor=ACTOR, tenant_id=tenant.id, offer=Offer(METHODS, None))
+            tenants.update_method_offer(session, actor=ACTOR, tenant_id=tenant.id, offer=MethodOffer(METHODS, None))
             USER_GROUPS.create(session, actor=ACTOR, tenant_id=tenant.id, name="staff")
             users.create_user(
                 session,

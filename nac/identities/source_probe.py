@@ -1,0 +1,55 @@
+"""Asking an identity source about one user from here, with each step told: for whoever sets it up."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.identities import service
+from nac.identities.names import name_for_realms
+from nac.identities.verification import build_source_client, verify_password
+from nac.identities.verifier_messages import VerificationResult
+from nac.ids import TenantId
+from nac.outbound.reach import OutboundReach
+from nac.sealing import Unseal
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProbe:
+    """A source as it is stored: the transaction that read it is not held open while it is asked."""
+
+    name: str
+    kind: str
+    settings: dict[str, Any]
+    secret: bytes
+
+
+def prepare_probe(
+    session: Session, *, actor: str, tenant_id: TenantId, name: str, user: str, unseal: Unseal
+) -> SourceProbe:
+    """Raises IdentitySourceNotFound."""
+    stored = service.require_by_name(session, tenant_id=tenant_id, name=name)
+    secret = b""
+    if stored.secret_sealed is not None:
+        secret = unseal(stored.secret_sealed, service.secret_context(stored.id))
+    audit.append(
+        session, actor=actor, action="identity-source.test", target=name, tenant_id=tenant_id, after={"user": user}
+    )
+    return SourceProbe(stored.name, stored.kind, dict(stored.settings), secret)
+
+
+async def run_probe(
+    trial: SourceProbe, *, reach: OutboundReach, user: str, password: bytes
+) -> tuple[VerificationResult, list[str]]:
+    """The answer, and the steps on the way to it."""
+    steps: list[str] = []
+    source = build_source_client(trial.name, trial.kind, trial.settings, trial.secret, reach)
+    try:
+        addressed = name_for_realms(user, source.settings.realms)
+        if addressed is None:
+            steps.append(f"{user} is none of its realms: it is not asked")
+            return VerificationResult("unknown-user", source=trial.name), steps
+        return await verify_password(source, addressed, password, source_name=trial.name, tell=steps.append), steps
+    finally:
+        await source.close()

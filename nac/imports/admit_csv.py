@@ -1,0 +1,105 @@
+"""The forms that Admit writes itself (nac.imports.csv_writer): CSV of endpoints, NASes and users."""
+
+import json
+from collections.abc import Iterator
+from sys import intern
+from typing import Any
+
+from nac.bulk_rows import InputLine
+from nac.endpoints import bulk as endpoints
+from nac.imports.document import MAX_LINES, MAX_VALUES, ImportDocument, excerpt, too_many_values_at, unreadable_at
+from nac.imports.table import MAX_ROW_LENGTH, TableColumns, read_table, unescape_formula
+from nac.nases import bulk as nases
+from nac.users import bulk as users
+
+_ATTRIBUTE = "attribute."
+_BOOLEANS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+_ENDPOINT_CELLS = endpoints.COLUMNS
+_ENDPOINTS = TableColumns(_ENDPOINT_CELLS, ("mac",), _ATTRIBUTE)
+_NASES = TableColumns(nases.COLUMNS, ("name",))
+_USERS = TableColumns(users.COLUMNS, ("name",))
+
+
+def read_endpoints(text: str, document: ImportDocument) -> None:
+    """Or JSON lines, which begin with a brace."""
+    if not text.strip():
+        document.wrong(0, "", "There is no line in it.", "Give one endpoint in each line.")
+        return
+    if text.lstrip().startswith("{"):
+        _read_json_lines(text, document)
+        return
+    count = 0
+    for number, cells in _read_rows(text, _ENDPOINTS, document):
+        values: dict[str, Any] = {name: cell for name, cell in cells.items() if name in _ENDPOINT_CELLS and cell}
+        _split_groups(values)
+        values["attributes"] = {
+            # The same text for all rows.
+            intern(name.removeprefix(_ATTRIBUTE)): cell
+            for name, cell in cells.items()
+            if name.startswith(_ATTRIBUTE) and cell
+        }
+        count += len(values) + len(values["attributes"])
+        if count > MAX_VALUES:
+            raise too_many_values_at(number)
+        document.endpoints.append(InputLine(number, values))
+
+
+def _read_json_lines(text: str, document: ImportDocument) -> None:
+    if sum(map(text.count, "{[,")) > MAX_VALUES:
+        raise too_many_values_at(0)
+    count = 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        if len(line) > MAX_ROW_LENGTH:
+            raise unreadable_at(
+                number, f"More than {MAX_ROW_LENGTH} characters in a line.", "Give one endpoint in each line."
+            )
+        count += 1
+        if count > MAX_LINES:
+            raise unreadable_at(number, f"More than {MAX_LINES} endpoints.", "Use several files.")
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError):
+            document.wrong(number, "", "The line is no JSON.", "Give one object in each line.")
+            continue
+        if not isinstance(values, dict):
+            document.wrong(number, "", "The line is no object.", 'Write it as {"mac": "00:11:22:33:44:55"}.')
+        elif unknown := [key for key in values if key not in (*_ENDPOINT_CELLS, "attributes")]:
+            there = ", ".join((*_ENDPOINT_CELLS, "attributes"))
+            named = ", ".join(excerpt(key) for key in unknown[:5])
+            document.wrong(number, "", f"There is no such name: {named}.", f"There are: {there}.")
+        else:
+            document.endpoints.append(InputLine(number, values))
+
+
+def read_nases(text: str, document: ImportDocument) -> None:
+    for number, cells in _read_rows(text, _NASES, document):
+        values: dict[str, Any] = {name: cell for name, cell in cells.items() if cell}
+        for name in nases.FLAGS:
+            _parse_boolean(values, name)
+        document.nases.append(InputLine(number, values))
+
+
+def read_users(text: str, document: ImportDocument) -> None:
+    for number, cells in _read_rows(text, _USERS, document):
+        values: dict[str, Any] = {name: cell for name, cell in cells.items() if cell}
+        _split_groups(values)
+        _parse_boolean(values, "disabled")
+        document.users.append(InputLine(number, values))
+
+
+def _read_rows(text: str, columns: TableColumns, document: ImportDocument) -> Iterator[tuple[int, dict[str, str]]]:
+    for number, cells in read_table(text, columns, document):
+        yield number, {name: unescape_formula(cell) for name, cell in cells.items()}
+
+
+def _split_groups(values: dict[str, Any]) -> None:
+    if "groups" in values:
+        values["groups"] = [name.strip() for name in values["groups"].split(";") if name.strip()]
+
+
+def _parse_boolean(values: dict[str, Any], name: str) -> None:
+    """What is neither stays text, and so a mistake."""
+    if name in values:
+        values[name] = _BOOLEANS.get(values[name].casefold(), values[name])

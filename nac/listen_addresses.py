@@ -1,0 +1,32 @@
+"""What a listen address stands for. `::` means every address of both families."""
+
+import socket
+from typing import Final
+
+_ANY_IPV4, _ANY_IPV6 = "0.0.0.0", "::"  # noqa: S104 -- what a person has chosen
+_LOCAL_ADDRESSES: Final = {_ANY_IPV4: "127.0.0.1", _ANY_IPV6: "::1"}
+
+
+def bound_addresses(listen_address: str) -> tuple[str, ...]:
+    """What is bound for it. An IPv6 socket takes no IPv4: radiusd and asyncio set IPV6_V6ONLY."""
+    return (_ANY_IPV6, _ANY_IPV4) if listen_address == _ANY_IPV6 else (listen_address,)
+
+
+def local_address(address: str) -> str:
+    """Where this machine finds what is bound to `address`."""
+    return _LOCAL_ADDRESSES.get(address, address)
+
+
+def bind_socket(address: str, port: int, kind: socket.SocketKind, *, reuses: bool = False) -> socket.socket:
+    """A socket of the address's own family only. Raises OSError."""
+    bound = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, kind)
+    try:
+        if bound.family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if reuses:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((address, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound

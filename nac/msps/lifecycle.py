@@ -1,0 +1,92 @@
+"""Whether an MSP may go on, and whether there is one any more: for who runs the platform, in PlatformScope.
+
+A suspended MSP is one whose people and programs are kept out. Its tenants' own people and networks are not, unless the
+tenants are suspended with it.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.db import enter_msp
+from nac.errors import Conflict
+from nac.ids import MspId
+from nac.models import Msp
+from nac.msps import repository
+from nac.msps.service import require_msp
+from nac.templates import rollouts
+
+
+class MspHasTenants(Conflict):
+    """There are tenants of this MSP."""
+
+
+def suspend_msp(session: Session, *, actor: str, msp_id: MspId, with_tenants: bool = False) -> Msp:
+    """Its people and tokens, and its people's tokens of tenants, do nothing from the commit on; its roll-outs stop.
+
+    `with_tenants`: nothing of its active tenants is admitted either, also where it was suspended without them before.
+    """
+    msp = require_msp(session, msp_id=msp_id, lock=True)
+    was, msp.status = msp.status, "suspended"
+    session.flush()
+    enter_msp(session, msp_id)
+    stopped = rollouts.stop_all_rollouts(session, actor=actor, msp_id=msp_id)
+    tenants = repository.suspend_tenants(session, msp_id) if with_tenants else ()
+    if was != msp.status or tenants:
+        after = {"status": msp.status, "tenants": len(tenants), "rollouts": stopped}
+        _audit(session, actor, msp, "suspend", {"status": was}, after)
+    _audit_tenants(session, actor, msp, "suspend", tenants)
+    return msp
+
+
+def resume_msp(session: Session, *, actor: str, msp_id: MspId) -> Msp:
+    """With the tenants that were suspended with it, and no other. Roll-outs stay stopped."""
+    msp = require_msp(session, msp_id=msp_id, lock=True)
+    was, msp.status = msp.status, "active"
+    session.flush()
+    if was != msp.status:
+        tenants = repository.resume_tenants(session, msp_id)
+        _audit(session, actor, msp, "resume", {"status": was}, {"status": msp.status, "tenants": len(tenants)})
+        _audit_tenants(session, actor, msp, "resume", tenants)
+    return msp
+
+
+def delete_msp(session: Session, *, actor: str, msp_id: MspId) -> None:
+    """With its members, roles, tokens, templates, jobs, rules and single sign-on. What the audit log tells of it stays.
+
+    Raises MspHasTenants, also of those that are being deleted and could be had back.
+    """
+    msp = require_msp(session, msp_id=msp_id, lock=True)
+    there, leaving = repository.count_tenants(session, msp_id)
+    if there:
+        told = f"Tenants that MSP {msp.slug!r} has left: {there}"
+        told += f"; of these are being deleted, and can be had back: {leaving}." if leaving else "."
+        raise MspHasTenants(told, place="msp", remedy="Delete them first, and wait until they are removed.")
+    _audit(session, actor, msp, "delete", {"name": msp.name, "status": msp.status}, None)
+    session.delete(msp)
+    session.flush()
+
+
+def _audit(
+    session: Session, actor: str, msp: Msp, verb: str, before: dict[str, object], after: dict[str, object] | None
+) -> None:
+    action = f"msp.{verb}"
+    audit.append(session, actor=actor, action=action, target=msp.slug, msp_id=msp.id, before=before, after=after)
+
+
+def _audit_tenants(session: Session, actor: str, msp: Msp, verb: str, tenants: Sequence[repository.TenantRow]) -> None:
+    was, now = ("active", "suspended") if verb == "suspend" else ("suspended", "active")
+    entries = [
+        {
+            "actor": actor,
+            "action": f"tenant.{verb}",
+            "target": each.slug,
+            "tenant_id": each.id,
+            "msp_id": msp.id,
+            "before": {"status": was},
+            "after": {"status": now, "with_msp": msp.slug},
+        }
+        for each in tenants
+    ]
+    audit.append_in_parts(session, entries)

@@ -1,0 +1,187 @@
+"""One pass over recorded requests: what another policy answers to each, and how often it is the same."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from sqlalchemy.orm import Session
+
+from nac.decisions.recorded import Attributes, Recorded, RecordedRequests, moment_of
+from nac.engine import Policy, Request, decide
+from nac.packet_values import is_packet_attribute
+from nac.policies.differences import ComparedAnswer, DifferenceTally
+from nac.policies.site_context import SiteContext
+
+ReplayBaseline = Literal["recorded", "published"]
+# Distinct requests that are remembered: about 20 MB.
+MAX_DISTINCT_REQUESTS = 20_000
+PROGRESS_EVERY = 5_000
+# Not in the log, because the engine works it out of the request's time.
+_TIME = "time"
+_NO_ANSWER = ComparedAnswer("deny", "", "")
+OLDER_FORMAT = "older-format"
+
+
+@dataclass(frozen=True, slots=True)
+class UnrecordedAttribute:
+    """An attribute that the draft asks for and that recorded requests lack, so that its rules could not match."""
+
+    attribute: str
+    rules: tuple[str, ...]
+    # How many of the replayed requests hold it, and since when; None where none does.
+    held_by: int
+    first_held: datetime | None
+
+    def __str__(self) -> str:
+        asking = f"rules {', '.join(self.rules)} ask" if len(self.rules) > 1 else f"rule {self.rules[0]} asks"
+        if self.first_held is None:
+            return f"{asking} for {self.attribute}, which no replayed request holds"
+        since = f"{self.first_held:%Y-%m-%d %H:%M} UTC"
+        return f"{asking} for {self.attribute}, which requests before {since} did not record"
+
+
+class SiteDecider(NamedTuple):
+    """What decides at a site: the draft, and what is in force there; None where nothing is."""
+
+    place: SiteContext
+    draft: Policy
+    current: Policy | None
+
+
+class _RequestKind:
+    """Recorded requests that are equal in all that counts."""
+
+    __slots__ = ("attributes", "count", "first", "recorded", "tally")
+
+    def __init__(self, recorded: Recorded, attributes: Attributes) -> None:
+        self.recorded = recorded
+        # {} where it could not be replayed.
+        self.attributes = attributes
+        # None where the answer depends on the time of each.
+        self.tally: DifferenceTally | None = None
+        self.count = 0
+        # Time of the earliest, epoch microseconds.
+        self.first = 2**63
+
+
+class ReplayComparison:
+    """One pass over the recorded requests."""
+
+    def __init__(self, deciders: Mapping[str, SiteDecider], against: ReplayBaseline) -> None:
+        self._deciders = deciders
+        self._against = against
+        compared = [
+            policy for decider in deciders.values() for policy in (decider.draft, decider.current) if policy is not None
+        ]
+        reads: frozenset[str] = frozenset().union(*(policy.reads for policy in compared))
+        self._depends_on_time = _TIME in reads
+        self.names: Collection[str] = sorted(reads - {_TIME})
+        self._kinds: dict[bytes, _RequestKind] = {}
+        self._tallies: dict[tuple[ComparedAnswer, ComparedAnswer], DifferenceTally] = {}
+        self._refusals: dict[str, DifferenceTally] = {}
+        # Of each attribute: how many requests hold it, and the time of the first.
+        self._held: Counter[str] = Counter()
+        self._first_held: dict[str, int] = {}
+        self._first = 2**63
+        self.suppressed = 0
+
+    def read(self, session: Session, requests: RecordedRequests, *, tell: Callable[[int], None] | None = None) -> None:
+        """`tell` is called with the number of those that were read, every TOLD_EVERY."""
+        kinds = self._kinds
+        for count, (at_digits, number, device, rest) in enumerate(requests.rows(session)):
+            if tell is not None and not count % PROGRESS_EVERY:
+                tell(count)
+            kind = kinds.get(rest)
+            if kind is None:
+                if len(kinds) >= MAX_DISTINCT_REQUESTS:
+                    self._forget()
+                kind = kinds[rest] = self._kind(*requests.read(rest))
+            at = int(at_digits)
+            kind.count += 1
+            if at < kind.first:
+                kind.first = at
+            tally = kind.tally or self._compare(kind, at)
+            tally.requests += 1
+            if tally.differs:
+                tally.note(at, number, device)
+        self._forget()
+
+    def _kind(self, recorded: Recorded, attributes: Attributes | None) -> _RequestKind:
+        kind = _RequestKind(recorded, attributes or {})
+        if refused := recorded.refused or ("" if attributes else OLDER_FORMAT):
+            kind.tally = self._refusals.setdefault(refused, DifferenceTally(_NO_ANSWER, _NO_ANSWER))
+        elif not self._depends_on_time:
+            kind.tally = self._compare(kind, 0)
+        return kind
+
+    def _compare(self, kind: _RequestKind, at: int) -> DifferenceTally:
+        request = Request(kind.attributes, at // 1_000_000)
+        recorded = kind.recorded
+        decider = self._deciders[recorded.site_id]
+        after = ComparedAnswer.of(decide(decider.draft, request))
+        if self._against == "recorded":
+            after = after._replace(pools=())
+            before = ComparedAnswer(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
+        elif decider.current is None:
+            before = ComparedAnswer.of(decider.place.decide_without_policy(kind.attributes.get("nas.vendor", ())))
+        else:
+            before = ComparedAnswer.of(decide(decider.current, request))
+        key = before, after
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._tallies[key] = DifferenceTally(before, after)
+        return tally
+
+    def _forget(self) -> None:
+        """Fold what is known of each kind into the sums, and start anew."""
+        for kind in self._kinds.values():
+            self.suppressed += kind.recorded.suppressed * kind.count
+            if kind.attributes:
+                self._first = min(self._first, kind.first)
+            for name in kind.attributes:
+                self._held[name] += kind.count
+                self._first_held[name] = min(kind.first, self._first_held.get(name, kind.first))
+        self._kinds.clear()
+
+    def list_differing(self) -> list[DifferenceTally]:
+        """Largest first."""
+        found = [tally for tally in self._tallies.values() if tally.differs]
+        return sorted(found, key=lambda tally: (-tally.requests, tally.before, tally.after))
+
+    @property
+    def not_replayable(self) -> Counter[str]:
+        return Counter({reason: tally.requests for reason, tally in self._refusals.items()})
+
+    @property
+    def unchanged(self) -> int:
+        return sum(tally.requests for tally in self._tallies.values() if not tally.differs)
+
+    @property
+    def total(self) -> int:
+        return sum(tally.requests for tally in (*self._tallies.values(), *self._refusals.values()))
+
+    def unrecorded(self) -> tuple[UnrecordedAttribute, ...]:
+        """What the log may lack. It holds all of the packet; the rest is recorded once the cell works it out."""
+        drafts = [decider.draft for decider in self._deciders.values()]
+        if not drafts or self._first == 2**63:
+            return ()
+        asked = _rules_by_attribute(drafts[0])
+        first_day = moment_of(self._first).date()
+        found = []
+        for name in sorted(asked.keys() - {_TIME}):
+            first = self._first_held.get(name)
+            if not is_packet_attribute(name) and (first is None or moment_of(first).date() > first_day):
+                since = None if first is None else moment_of(first)
+                found.append(UnrecordedAttribute(name, asked[name], self._held[name], since))
+        return tuple(found)
+
+
+def _rules_by_attribute(policy: Policy) -> dict[str, tuple[str, ...]]:
+    """Ids of the rules that ask for each attribute."""
+    asked: dict[str, tuple[str, ...]] = {}
+    for rule in policy.rules:
+        for name in rule.reads:
+            asked[name] = (*asked.get(name, ()), rule.id)
+    return asked

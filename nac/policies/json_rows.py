@@ -1,0 +1,76 @@
+"""Answers about policies as JSON, the same for command line and API."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from nac.engine import Mistake
+from nac.policies.differences import ComparedAnswer
+from nac.policies.replays import Replay
+
+JsonRow = dict[str, Any]
+
+
+def mistake_rows(mistakes: Iterable[Mistake]) -> list[JsonRow]:
+    return [{"place": mistake.place, "message": mistake.message} for mistake in mistakes]
+
+
+def reply_rows(reply: Sequence[tuple[str, str, str]]) -> list[JsonRow]:
+    return [{"attribute": name, "operator": operator, "value": value} for name, operator, value in reply]
+
+
+def pool_rows(pools: Sequence[tuple[str, str]]) -> list[JsonRow]:
+    """Which attribute is filled from which pool; with which address is known when a cell gives it."""
+    return [{"attribute": attribute, "pool": name} for attribute, name in pools]
+
+
+def replay_row(replay: Replay) -> JsonRow:
+    return {
+        "since": replay.since.isoformat(),
+        "until": replay.until.isoformat(),
+        "sites": list(replay.sites),
+        "against": replay.against,
+        "total": replay.total,
+        "unchanged": replay.unchanged,
+        "changed": replay.changed,
+        "not_replayable": dict(replay.not_replayable),
+        "suppressed": replay.suppressed,
+        "groups": replay.groups,
+        "differences": difference_rows(replay),
+        "unrecorded": [
+            {
+                "attribute": each.attribute,
+                "rules": list(each.rules),
+                "held_by": each.held_by,
+                "first_held": each.first_held and each.first_held.isoformat(),
+                "sentence": str(each),
+            }
+            for each in replay.unrecorded
+        ],
+        "digest": replay.digest,
+    }
+
+
+def difference_rows(replay: Replay) -> list[JsonRow]:
+    return [
+        {
+            "from": _answer_row(difference.before),
+            "to": _answer_row(difference.after),
+            "requests": difference.requests,
+            "devices": difference.devices,
+            "examples": [asdict(example) for example in difference.examples],
+        }
+        for difference in replay.differences
+    ]
+
+
+def _answer_row(answer: ComparedAnswer) -> JsonRow:
+    return {
+        "verdict": answer.verdict,
+        "permitted": answer.permitted,
+        "monitored": bool(answer.monitored),
+        "monitored_by": answer.monitored,
+        "rule": answer.rule_id,
+        "vlan": answer.vlan,
+        "pools": list(answer.pools),
+    }

@@ -1,0 +1,59 @@
+"""Whether the pools that results name are there, and of the kind that the key gives."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from nac.engine import Mistake, references
+from nac.engine.references import Reference
+from nac.ids import TenantId
+from nac.models import Pool, Site
+from nac.pools.extent import ATTRIBUTE_BY_KIND
+from nac.vendors import POOL_KEYS
+
+
+def pool_mistakes(session: Session, tenant_id: TenantId, document: object, *, keep: bool) -> list[Mistake]:
+    """Pools that are nowhere, neither the tenant's nor any site's. Works on any document, a wrong one too. With `keep`
+    those that are named stay until the transaction ends."""
+    named = _pool_references(document)
+    pools = _load_pools(session, tenant_id, named, keep=keep)
+    return [mistake for each in named if (mistake := _find_mistake(each, pools, "")) is not None]
+
+
+def pool_mistakes_at(session: Session, site: Site, *documents: object, keep: bool) -> list[Mistake]:
+    """Pools that are not there for this site; `keep` as of `pool_mistakes`."""
+    named = [each for document in documents for each in _pool_references(document)]
+    pools = [pool for pool in _load_pools(session, site.tenant_id, named, keep=keep) if pool.site_id in (None, site.id)]
+    # A site's own comes before the tenant's.
+    own = {pool.name for pool in pools if pool.site_id is not None}
+    pools = [pool for pool in pools if pool.site_id is not None or pool.name not in own]
+    return [mistake for each in named if (mistake := _find_mistake(each, pools, site.slug)) is not None]
+
+
+def _pool_references(document: object) -> list[Reference]:
+    return [each for each in references(document) if each.kind == "pool"]
+
+
+def _load_pools(session: Session, tenant_id: TenantId, named: Sequence[Reference], *, keep: bool) -> Sequence[Pool]:
+    """Those that may be meant."""
+    if not named:
+        return []
+    query = select(Pool).where(
+        Pool.tenant_id == tenant_id, Pool.name.in_({each.name for each in named}), Pool.removing.is_(False)
+    )
+    kept = query.order_by(Pool.id).with_for_update(read=True, key_share=True)
+    return session.scalars(kept if keep else query).all()
+
+
+def _find_mistake(reference: Reference, pools: Sequence[Pool], site: str) -> Mistake | None:
+    attribute = POOL_KEYS[reference.place.rpartition(".")[2]]
+    kinds = {pool.kind for pool in pools if pool.name == reference.name}
+    if any(ATTRIBUTE_BY_KIND[kind] == attribute for kind in kinds):
+        return None
+    where = f" for site {site!r}" if site else ""
+    if kinds:
+        why = f"pool {reference.name!r}{where} is of kind {', '.join(sorted(kinds))}, which gives no {attribute}"
+    else:
+        why = f"there is no pool {reference.name!r}{where}; make it first: ./admit pool add"
+    return Mistake(reference.place, why)

@@ -1,0 +1,59 @@
+"""The gate before publishing: a tenant may ask that nobody publishes differences that nobody has looked at."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.errors import Conflict
+from nac.ids import TenantId
+from nac.models import Policy, Tenant
+from nac.policies.json_rows import difference_rows, replay_row
+from nac.policies.replays import Replay, replay_policy
+
+
+class UnacknowledgedDifferences(Conflict):
+    """The draft changes how recorded requests are answered; what was in force stays in force."""
+
+    def __init__(self, replay: Replay, acknowledged: str) -> None:
+        what = f"{replay.changed} of {replay.total} requests since {replay.since:%Y-%m-%d %H:%M} UTC"
+        other = f" They are not those of {acknowledged}." if acknowledged else ""
+        super().__init__(
+            f"The draft answers {what} otherwise, in {replay.groups} way{'s' if replay.groups > 1 else ''}.{other}",
+            place="replay",
+            remedy=f"Look at them, then publish with acknowledge {replay.digest} (--acknowledge {replay.digest}).",
+        )
+        self.replay = replay
+
+    @property
+    def members(self) -> Mapping[str, Any]:
+        return {"replay": replay_row(self.replay)}
+
+
+def require_acknowledged(
+    session: Session, *, actor: str, tenant_id: TenantId, policy: Policy, document: object, acknowledge: str
+) -> dict[str, Any] | None:
+    """What is kept with the version, None where the tenant asks for no replay. Raises UnacknowledgedDifferences.
+
+    The draft is compared with what is in force, on the requests of the tenant's days: that is what publishing changes.
+    """
+    days = session.get_one(Tenant, tenant_id, populate_existing=True).replay_days
+    if days is None:
+        return None
+    replay = replay_policy(
+        session, tenant_id=tenant_id, document=document, policy_id=policy.id, days=days, against="published"
+    )
+    if replay.changed and acknowledge != replay.digest:
+        raise UnacknowledgedDifferences(replay, acknowledge)
+    kept: dict[str, Any] = {
+        "days": days,
+        "total": replay.total,
+        "changed": replay.changed,
+        "not_replayable": sum(replay.not_replayable.values()),
+        "differences": [{**row, "examples": []} for row in difference_rows(replay)],
+        "digest": replay.digest,
+    }
+    if replay.changed:
+        kept |= {"acknowledged_by": actor, "acknowledged_at": utc_now().isoformat(timespec="seconds")}
+    return kept

@@ -1,0 +1,158 @@
+"""Replay: what a policy would have answered to the requests that the auth log recorded, and how that differs.
+
+The engine is the cell's own. Requests are compared by verdict, rule, VLAN and monitor mode;
+other reply attributes are not.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.decisions import service as decisions
+from nac.decisions.recorded import RecordedRequests, moment_of
+from nac.engine import Request, decide
+from nac.errors import InvalidInput
+from nac.ids import TenantId
+from nac.mac import display_mac
+from nac.models import Site
+from nac.policies import repository
+from nac.policies.comparison import ReplayBaseline, ReplayComparison, SiteDecider, UnrecordedAttribute
+from nac.policies.differences import DifferenceExample, DifferenceTally, ReplayDifference, digest_changes
+from nac.policies.document_checks import InvalidPolicy, check_document
+from nac.policies.explanation import explain_decision
+from nac.policies.site_context import build_site_context
+from nac.sites import service as sites
+
+MAX_DAYS = 366
+EXAMPLES_PER_DIFFERENCE = 3
+# More groups than a person reads; the smallest are left out, and counted.
+MAX_LISTED_DIFFERENCES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    since: datetime
+    until: datetime
+    # Slugs.
+    sites: tuple[str, ...]
+    against: ReplayBaseline
+    # Recorded at these sites; those that were replayed are `unchanged` and `changed`.
+    total: int
+    unchanged: int
+    changed: int
+    # How many could not be replayed, by the reason of their reject, or OLDER_FORMAT.
+    not_replayable: Mapping[str, int]
+    # Rejects that the failure limiter did not record one by one.
+    suppressed: int
+    # Largest first, MAX_LISTED at most.
+    differences: tuple[ReplayDifference, ...]
+    # Groups of differences, those that are not listed included.
+    groups: int
+    unrecorded: tuple[UnrecordedAttribute, ...]
+    # Names this draft and these groups: what `publish --acknowledge` takes.
+    digest: str
+
+
+def replay_policy(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    document: object,
+    policy_id: UUID | None,
+    days: int,
+    site: str = "",
+    against: ReplayBaseline = "recorded",
+    until: datetime | None = None,
+    tell: Callable[[int], None] | None = None,
+) -> Replay:
+    """`document` over the requests of the last `days` before `until` (now) at the sites that use the policy.
+
+    `site` is the slug of the only site that counts, whatever decides there now; without `policy_id` it is all sites.
+    `against` "published" compares with what is in force at each of the sites instead of what was answered then.
+    `tell` is called now and then with how many were replayed so far. Raises InvalidPolicy.
+    """
+    if not 1 <= days <= MAX_DAYS:
+        raise InvalidInput(f"{days} days cannot be replayed.", place="days", remedy=f"Give 1 to {MAX_DAYS}.")
+    until = until or utc_now()
+    since = until - timedelta(days=days)
+    check_document(session, tenant_id=tenant_id, document=document)
+    chosen = _select_sites(session, tenant_id, policy_id, site)
+    current = repository.get_published_documents(session, tenant_id) if against == "published" else None
+    deciders = {str(each.id): _build_decider(each, document, current) for each in chosen}
+    run = ReplayComparison(deciders, against)
+    requests = RecordedRequests(
+        tenant_id=tenant_id, since=since, until=until, site_ids=[each.id for each in chosen], names=run.names
+    )
+    if chosen:
+        run.read(session, requests, tell=tell)
+    tallies = run.list_differing()
+    listed = tallies[:MAX_LISTED_DIFFERENCES]
+    examples = _examples(session, tenant_id, listed, deciders)
+    return Replay(
+        since=since,
+        until=until,
+        sites=tuple(each.slug for each in chosen),
+        against=against,
+        total=run.total,
+        unchanged=run.unchanged,
+        changed=sum(tally.requests for tally in tallies),
+        not_replayable=dict(run.not_replayable.most_common()),
+        suppressed=run.suppressed,
+        differences=tuple(
+            ReplayDifference(tally.before, tally.after, tally.requests, len(tally.devices), found)
+            for tally, found in zip(listed, examples, strict=True)
+        ),
+        groups=len(tallies),
+        unrecorded=run.unrecorded(),
+        digest=digest_changes(document, [(tally.before, tally.after) for tally in tallies]),
+    )
+
+
+def _select_sites(session: Session, tenant_id: TenantId, policy_id: UUID | None, slug: str) -> Sequence[Site]:
+    if slug:
+        return [sites.require_by_slug(session, tenant_id=tenant_id, slug=slug)]
+    found = sites.list_sites(session, tenant_id=tenant_id)
+    return [site for site in found if policy_id is None or site.policy_id == policy_id]
+
+
+def _build_decider(site: Site, document: object, published: Mapping[UUID, object] | None) -> SiteDecider:
+    place = build_site_context(site)
+    draft = place.compile(document)
+    in_force = published.get(site.policy_id) if published and site.policy_id else None
+    if in_force is None:
+        return SiteDecider(place, draft, None)
+    try:
+        return SiteDecider(place, draft, place.compile(in_force))
+    except InvalidPolicy:
+        # Published by an earlier version of the engine, and nothing that a cell would take: it must not keep a better
+        # one from being published.
+        return SiteDecider(place, draft, None)
+
+
+def _examples(
+    session: Session, tenant_id: TenantId, tallies: Sequence[DifferenceTally], deciders: Mapping[str, SiteDecider]
+) -> Iterator[tuple[DifferenceExample, ...]]:
+    keys = [[(moment_of(at), number) for at, number in tally.examples(EXAMPLES_PER_DIFFERENCE)] for tally in tallies]
+    found = decisions.find_decisions(session, tenant_id=tenant_id, keys=[key for group in keys for key in group])
+    for group in keys:
+        yield tuple(_build_example(found[key], deciders) for key in group if key in found)
+
+
+def _build_example(logged: decisions.LoggedDecision, deciders: Mapping[str, SiteDecider]) -> DifferenceExample:
+    log = logged.log
+    attributes = {name: tuple(values) for name, values in log.request.items()}
+    request = Request(attributes, int(log.at.timestamp()))
+    decision = decide(deciders[str(log.site_id)].draft, request, trace=True)
+    return DifferenceExample(
+        at=log.at.astimezone(UTC).isoformat(),
+        mac=display_mac(log.mac) if log.mac else "",
+        identity=log.identity,
+        nas=logged.nas,
+        nas_port=log.nas_port,
+        site=logged.site,
+        why=explain_decision(decision),
+    )

@@ -1,0 +1,58 @@
+"""Where a policy decides: what of a site goes into its decisions. The one place where a site's policy is compiled."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from nac.engine import Decision, Policy, PolicyErrors, ReplyDictionary, compile_policy
+from nac.ids import TenantId
+from nac.models import Site
+from nac.policies.document_checks import InvalidPolicy
+from nac.sites import service as sites
+
+
+@dataclass(frozen=True, slots=True)
+class SiteContext:
+    slug: str = ""
+    name: str = ""
+    # IANA name.
+    time_zone: str = "UTC"
+    # The site's own outcome, None for the policy's.
+    fallback: Mapping[str, Any] | None = None
+    monitor: bool = False
+
+    def compile(self, document: object, *, replies: ReplyDictionary | None = None) -> Policy:
+        """What decides here by this document. Raises InvalidPolicy."""
+        try:
+            return compile_policy(
+                document,
+                fallback=self.fallback,
+                replies=replies,
+                time_zone=self.time_zone,
+                monitor=self.monitor,
+                refuse_unreachable=False,
+            )
+        except PolicyErrors as errors:
+            raise InvalidPolicy(errors.mistakes) from errors
+
+    def decide_without_policy(self, vendor: Sequence[object] = ()) -> Decision:
+        """What is answered here, to a NAS of that vendor, while no policy is in force: a deny."""
+        denied = Decision(reason="no-policy")
+        if not self.monitor:
+            return denied
+        return replace(self.compile({}).decisions.of(vendor, -1), verdict=denied.verdict, reason=denied.reason)
+
+
+# No site: UTC, and the policy's own fallback.
+NO_SITE = SiteContext()
+
+
+def build_site_context(site: Site) -> SiteContext:
+    return SiteContext(site.slug, site.name, site.time_zone, site.fallback, site.monitor)
+
+
+def site_contexts_by_slug(session: Session, *, tenant_id: TenantId) -> dict[str, SiteContext]:
+    """Every site of the tenant."""
+    return {site.slug: build_site_context(site) for site in sites.list_sites(session, tenant_id=tenant_id)}

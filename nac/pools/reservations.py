@@ -1,0 +1,86 @@
+"""Addresses of a pool that belong to one device each."""
+
+from collections.abc import Mapping
+
+from sqlalchemy.orm import Session
+
+from nac.errors import InvalidInput, Mistakes
+from nac.models import Pool, PoolAddress
+from nac.pools import repository
+from nac.pools.extent import parse_address
+from nac.validation import require_mac
+
+
+def parse_reservations(written: Mapping[str, str]) -> dict[str, str]:
+    """MAC address to address, "" for none any more, both as they are stored. Raises InvalidInput or SeveralMistakes."""
+    mistakes = Mistakes()
+    read: dict[str, str] = {}
+    for device, text in written.items():
+        with mistakes.noted():
+            mac = require_mac(device, place="reserved")
+            address = text and parse_address(text, place="reserved")
+            if mac in read:
+                raise InvalidInput(f"Device {mac} is given twice.", place="reserved", remedy="Give each once.")
+            if address and address in read.values():
+                raise InvalidInput(
+                    f"{address} is given to two devices.", place="reserved", remedy="Give each address once."
+                )
+            read[mac] = address
+    mistakes.refuse()
+    return read
+
+
+def apply_reservations(session: Session, pool: Pool, read: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Let each device alone get its address of the pool, as `read_reservations` has them; returns what those devices
+    had before of which that changes, and what they have now, "" for none.
+
+    Raises InvalidInput or SeveralMistakes.
+    """
+    if not read:
+        return {}, {}
+    mistakes = Mistakes()
+    found = repository.lock_addresses(session, pool, [address for address in read.values() if address], list(read))
+    rows = {each.address: each for each in found if not each.leaving}
+    chosen: dict[str, PoolAddress | None] = {}
+    for mac, address in read.items():
+        with mistakes.noted():
+            chosen[mac] = _require_reservable(session, pool, rows, mac, address, freed=read) if address else None
+    mistakes.refuse()
+    had = {row.reserved_for: row.address for row in found if row.reserved_for is not None}
+    has = {mac: row.address if row else "" for mac, row in chosen.items()}
+    for row in found:
+        if row.reserved_for in chosen and chosen[row.reserved_for] is not row:
+            _set_reservation(row, None)
+    for mac, chosen_row in chosen.items():
+        if chosen_row is not None and chosen_row.reserved_for != mac:
+            _set_reservation(chosen_row, mac)
+    session.flush()
+    changed = [mac for mac, address in has.items() if address != had.get(mac, "")]
+    return {mac: had.get(mac, "") for mac in changed}, {mac: has[mac] for mac in changed}
+
+
+def _require_reservable(
+    session: Session, pool: Pool, rows: Mapping[str, PoolAddress], mac: str, address: str, *, freed: Mapping[str, str]
+) -> PoolAddress:
+    """`freed` are the devices whose reservations change, too."""
+    row = rows.get(address)
+    if row is None:
+        raise InvalidInput(
+            f"{address} is not in pool {pool.name!r}.", place="reserved", remedy="Give an address of its ranges."
+        )
+    if row.reserved_for not in (None, mac, *freed):
+        raise InvalidInput(f"{address} is reserved for {row.reserved_for} already.", place="reserved")
+    if row.mac != mac and (row.state == "leased" or repository.is_held(session, row, pool.kind)):
+        raise InvalidInput(
+            f"{'Device ' + row.mac if row.mac else 'A device'} has {address}.",
+            place="reserved",
+            remedy=f"Wait until it has given it up, or end its session; then ./admit pool release {address}",
+        )
+    return row
+
+
+def _set_reservation(row: PoolAddress, mac: str | None) -> None:
+    row.reserved_for = mac
+    if row.state in ("free", "stock"):
+        # Under another number, so that who has taken it by the old one is no obstacle. A cell withdraws it.
+        row.grant_number += 1

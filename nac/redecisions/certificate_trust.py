@@ -1,0 +1,141 @@
+"""Whether the certificate that admitted a device would be taken now, of the rows as they are.
+
+As `radius.module.trust` does it from the replica, but for the signature: that one was verified when it was shown.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from nac.models import Certificate, CertificateAuthority, ExternalStatus, StatusSource, Tenant
+from nac.replica.record_builder import AuthorityRow, issuer_records
+from nac.replica.records import IssuerRecord, TrustedAuthority
+
+# Beginning of the profiles of certificates to log in with.
+_CLIENT_PROFILES = "eap-client-"
+
+
+class OwnCertificate(NamedTuple):
+    """A certificate that was issued here."""
+
+    authority_id: str
+    status: str
+    profile: str
+    not_before: datetime
+    not_after: datetime
+
+
+class AuthorityUnclear(Exception):
+    """Several external authorities have the name of the certificate's issuer."""
+
+
+class TenantTrust:
+    """What a tenant trusts, and what is known of these certificates: serial numbers in lower-case hex."""
+
+    def __init__(self, session: Session, tenant: Tenant, serials: Sequence[str]) -> None:
+        self._hard = tenant.status_failure == "hard"
+        wanted = [bytes.fromhex(serial).lstrip(b"\0") for serial in serials]
+        self._issuers = _load_issuers(session, tenant)
+        self.own = _load_own(session, tenant, wanted) if wanted else {}
+        self._statuses = _load_statuses(session, tenant, wanted) if wanted else {}
+
+    def refusal(self, issuer: str, serial: str, at: int) -> str:
+        """A code of nac.reasons, or "". `at` in epoch seconds. Raises AuthorityUnclear."""
+        found = self._issuers.get(issuer)
+        if found is None:
+            return "unknown-ca"
+        serial = serial.lower().lstrip("0")
+        authority = self._authority(found, serial)
+        if authority is None:
+            return "certificate-unknown"
+        if authority.revoked:
+            return "ca-revoked"
+        if authority.not_after < at:
+            return "ca-expired"
+        return self._own_refusal(serial) if authority.own else self._external_refusal(authority, serial, at)
+
+    def get_own(self, serial: str) -> OwnCertificate | None:
+        return self.own.get(serial.lower().lstrip("0"))
+
+    def _authority(self, issuer: IssuerRecord, serial: str) -> TrustedAuthority | None:
+        own = self.own.get(serial)
+        if own is not None:
+            for authority in issuer.authorities:
+                if authority.authority_id == own.authority_id:
+                    return authority
+        external = [authority for authority in issuer.authorities if not authority.own]
+        if len(external) > 1:
+            raise AuthorityUnclear
+        return external[0] if external else None
+
+    def _own_refusal(self, serial: str) -> str:
+        own = self.own[serial]
+        if own.status != "valid":
+            return f"certificate-{own.status}"
+        return "" if own.profile.startswith(_CLIENT_PROFILES) else "wrong-key-usage"
+
+    def _external_refusal(self, authority: TrustedAuthority, serial: str, at: int) -> str:
+        revoked, until = self._statuses.get((authority.authority_id, serial), (False, 0))
+        if revoked:
+            return "certificate-revoked"
+        return "certificate-status-unknown" if self._hard and authority.listed_until <= at and until <= at else ""
+
+
+def _load_issuers(session: Session, tenant: Tenant) -> Mapping[str, IssuerRecord]:
+    rows = session.execute(
+        select(CertificateAuthority, StatusSource.crl_next_update)
+        .outerjoin(
+            StatusSource,
+            (StatusSource.tenant_id == CertificateAuthority.tenant_id)
+            & (StatusSource.authority_id == CertificateAuthority.id),
+        )
+        .where(CertificateAuthority.tenant_id == tenant.id)
+        .order_by(CertificateAuthority.not_before.desc(), CertificateAuthority.id)
+    )
+    records = issuer_records(
+        AuthorityRow(
+            str(row.id),
+            tenant.number,
+            row.subject,
+            row.kind != "external",
+            row.status == "revoked",
+            str(row.issuer_id) if row.issuer_id else None,
+            row.certificate_der,
+            int(row.not_after.timestamp()),
+            int(listed_until.timestamp()) if listed_until else 0,
+        )
+        for row, listed_until in rows
+    )
+    return {subject: record for (_, subject), record in records.items()}
+
+
+def _load_own(session: Session, tenant: Tenant, serials: Sequence[bytes]) -> Mapping[str, OwnCertificate]:
+    query = select(
+        func.encode(Certificate.serial, "hex"),
+        Certificate.authority_id,
+        Certificate.status,
+        Certificate.profile,
+        Certificate.not_before,
+        Certificate.not_after,
+    ).where(
+        Certificate.tenant_id == tenant.id,
+        Certificate.serial.in_(serials),
+        Certificate.status.not_in(("intended", "abandoned")),
+    )
+    return {row[0].lstrip("0"): OwnCertificate(str(row[1]), *row[2:]) for row in session.execute(query)}
+
+
+def _load_statuses(
+    session: Session, tenant: Tenant, serials: Sequence[bytes]
+) -> Mapping[tuple[str, str], tuple[bool, int]]:
+    query = select(ExternalStatus).where(ExternalStatus.tenant_id == tenant.id, ExternalStatus.serial.in_(serials))
+    found: dict[tuple[str, str], tuple[bool, int]] = {}
+    for row in session.scalars(query):
+        authority: UUID = row.authority_id
+        until = int(row.until.timestamp()) if row.until else 0
+        found[str(authority), row.serial.hex().lstrip("0")] = (row.listed or row.answer == "revoked", until)
+    return found

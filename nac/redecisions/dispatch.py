@@ -1,0 +1,98 @@
+"""What runs have found goes into the queue of requests to NASes, at the pace of the tenant and of its NASes."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sqlalchemy.orm import Session
+
+from nac.clock import epoch_seconds, utc_now
+from nac.coa_requests.queueing import REDECIDED, queue_for_sessions
+from nac.errors import Conflict
+from nac.ids import TenantId
+from nac.models import Redecision, RedecisionItem
+from nac.redecisions import live_sessions, repository
+from nac.redecisions.judgement import Judge
+from nac.redecisions.pending_changes import schedule_second_look
+from nac.redecisions.settings import TenantRedecisionSettings
+
+# Waiting at one NAS, which is what it takes in a second: one that does not answer holds up no other.
+MAX_AT_NAS = 10
+# Runs that are looked at in a turn; those that waited longest.
+MAX_RUNS = 50
+# Waiting of one tenant, in seconds of its pace: what people ask for comes soon all the same.
+_MAX_WAITING_SECONDS = 5
+# The pace of so long is made good where the worker was late.
+_CATCH_UP_SECONDS = 2.0
+
+
+def queue_requests(session: Session, *, tenant_id: TenantId, settings: TenantRedecisionSettings) -> None:
+    """Of each run that sends a share of what may be sent now: one that is large, or whose NASes do not answer, holds
+    up no other."""
+    runs = repository.lock_sending(session, tenant_id, MAX_RUNS)
+    if not runs:
+        return
+    waiting = Counter(repository.count_waiting_by_nas(session, tenant_id))
+    allowed, rest = _compute_allowance(session, tenant_id, settings)
+    room = min(allowed, _MAX_WAITING_SECONDS * settings.per_second - waiting.total())
+    for others, run in zip(reversed(range(len(runs))), runs, strict=True):
+        if room > 0:
+            chosen = _choose_items(session, run, waiting, -(-room // (others + 1)))
+            _queue_items(session, run, chosen)
+            room -= len(chosen)
+        if allowed > 0:
+            run.fed_at = utc_now() - rest
+        if not repository.has_found_items(session, run):
+            run.state, run.ended_at = "done", utc_now()
+    session.flush()
+
+
+def _compute_allowance(
+    session: Session, tenant_id: TenantId, settings: TenantRedecisionSettings
+) -> tuple[int, timedelta]:
+    """How many requests, and the time that is left over for the next one."""
+    last = repository.last_queued_at(session, tenant_id)
+    seconds = 1.0 if last is None else max(0.0, min((utc_now() - last).total_seconds(), _CATCH_UP_SECONDS))
+    allowed = int(settings.per_second * seconds)
+    return allowed, timedelta(seconds=seconds - allowed / settings.per_second)
+
+
+def _choose_items(session: Session, run: Redecision, waiting: Counter[str], room: int) -> Sequence[RedecisionItem]:
+    """Counts them among those that wait."""
+    busy = [nas for nas, count in waiting.items() if count >= MAX_AT_NAS]
+    chosen: list[RedecisionItem] = []
+    for item in repository.list_found_items(session, run, busy=busy, limit=4 * room):
+        if len(chosen) < room and waiting[item.nas_key] < MAX_AT_NAS:
+            waiting[item.nas_key] += 1
+            chosen.append(item)
+    return chosen
+
+
+def _queue_items(session: Session, run: Redecision, items: Sequence[RedecisionItem]) -> None:
+    """Once more decided, because time has passed: what is decided otherwise by now is another run's."""
+    live = live_sessions.read_rows(session, run.tenant_id, [item.session_row for item in items])
+    judgements = Judge(session, run.tenant_id).judge(live, at=epoch_seconds())
+    schedule_second_look(session, run.tenant_id, [each.live.id for each in judgements if each.is_asked])
+    still = {each.live.id: each.action for each in judgements}
+    for item in items:
+        item.state = "asked" if still.get(item.session_row) == item.action else "settled"
+    for kind in ("disconnect", "reauthenticate"):
+        rows = [item.session_row for item in items if item.state == "asked" and item.action == kind]
+        if not rows:
+            continue
+        try:
+            queue_for_sessions(
+                session,
+                tenant_id=run.tenant_id,
+                rows=rows,
+                kind=kind,
+                reason=REDECIDED,
+                asked_by=f"re-decision {run.id}",
+                redecision=run.id,
+                after=repository.unfollowed_change(session, run.tenant_id),
+            )
+        except Conflict:
+            # Too much waits of what people asked for: later.
+            for item in items:
+                item.state = "found" if item.session_row in rows else item.state
+    session.flush()

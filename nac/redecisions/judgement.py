@@ -1,0 +1,329 @@
+"""What would be decided about a live session now, by the engine that the cell decides with.
+
+The request is that of the decision that the session goes by: what its packet and its credentials said stands. All else
+(NAS, site, policy, endpoint, user, certificate status, the time) is as it is now.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from nac.endpoint_facts import device_facts
+from nac.engine import Policy, Request, decide
+from nac.ids import TenantId
+from nac.models import PolicyVersion, Site
+from nac.packet_values import Values
+from nac.policies import repository as policies
+from nac.policies.differences import ComparedAnswer
+from nac.policies.document_checks import InvalidPolicy
+from nac.policies.facts import nas_values
+from nac.policies.site_context import SiteContext, build_site_context
+from nac.redecisions.certificate_trust import AuthorityUnclear
+from nac.redecisions.current_facts import CurrentFacts
+from nac.redecisions.live_sessions import LiveSession, RecordedDecision, count_earlier, load_decisions
+from nac.redecisions.row_isolation import isolate_failing_rows
+from nac.session_class import parse_decided_at
+from nac.vendors import find_vendor
+
+_log = logging.getLogger(__name__)
+
+# Why a session cannot be decided anew:
+#   no-class       its NAS returned no Class of ours, so nobody knows which decision it goes by
+#   no-decision    the log of decisions holds it no more
+#   older-format   it was decided by a version that wrote down less
+#   not-recorded   what decides now asks for something of the certificate that was not asked for then
+#   unreadable-policy  the policy in force is none that this version can read
+#   fault         what is stored of it is none that this version can read; the worker's log says more
+UndecidableReason = Literal["no-class", "no-decision", "older-format", "not-recorded", "unreadable-policy", "fault"]
+JudgedAction = Literal["", "disconnect", "reauthenticate"]
+
+_DEVICE_METHODS = frozenset(("mab", "eap-tls"))
+_ENDPOINT_PREFIXES = ("endpoint.", "mdm.", "posture.")
+_LOCATION_FACTS = frozenset(("site.name", "nas.name", "nas.vendor"))
+_COUNT_FACTS = frozenset(("session.count.endpoint", "session.count.user"))
+# What every decision about a certificate writes down; of the rest only what a policy asked for.
+_ALWAYS_RECORDED = frozenset(
+    (
+        *(f"certificate.san.{kind}" for kind in ("dns", "email", "upn", "uri")),
+        *(f"certificate.{name}" for name in ("eku", "common_name", "subject", "issuer", "serial", "profile")),
+    )
+)
+_AGE_FACTS = frozenset(("certificate.age_days", "certificate.expires_in_days"))
+_DAY_SECONDS = 86_400
+
+
+class Judgement(NamedTuple):
+    live: LiveSession
+    # "" where nothing is to be asked of the NAS.
+    action: JudgedAction
+    before: ComparedAnswer
+    after: ComparedAnswer
+    # A code of nac.reasons.
+    reason: str
+    # Name of the NAS, or what it calls itself.
+    nas: str
+    # Slug, "" for none.
+    site: str
+    undecidable: UndecidableReason | None = None
+    # Its NAS is being asked about it, or has just done what it was asked.
+    is_asked: bool = False
+    # Whether a step of what the NAS is to be asked is a Disconnect.
+    may_disconnect: bool = False
+
+
+_NO_ANSWER = ComparedAnswer("", "", "")
+
+
+class _JudgedOutcome(NamedTuple):
+    answer: ComparedAnswer
+    reason: str
+    reply: tuple[tuple[str, str, str], ...] = ()
+    # Attributes whose values come from pools.
+    pooled: frozenset[str] = frozenset()
+
+
+class _UndecidableSession(Exception):
+    def __init__(self, why: UndecidableReason) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+def _build_faulty_judgement(live: LiveSession) -> Judgement:
+    _log.exception("session %d cannot be decided anew", live.id)
+    return Judgement(live, "", _NO_ANSWER, _NO_ANSWER, "", live.nas_key.partition("|")[0], "", "fault")
+
+
+def _may_disconnect(action: JudgedAction, vendor: str) -> bool:
+    return bool(action) and any(step.send == "disconnect" for step in find_vendor(vendor).recipe.steps[action])
+
+
+def _deny(reason: str) -> _JudgedOutcome:
+    return _JudgedOutcome(ComparedAnswer("deny", "", ""), reason)
+
+
+class Judge:
+    """Of one tenant, for one page or a few: what decides is read once."""
+
+    def __init__(self, session: Session, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None) -> None:
+        """`drafts` decide in place of what is in force, by policy."""
+        self._session = session
+        self._tenant_id = tenant_id
+        self._documents = {**policies.get_published_documents(session, tenant_id), **(drafts or {})}
+        rows = session.scalars(
+            select(Site).where(Site.tenant_id == tenant_id).execution_options(populate_existing=True)
+        )
+        self._sites = {site.id: site for site in rows}
+        self._places: dict[UUID, SiteContext] = {site.id: build_site_context(site) for site in self._sites.values()}
+        self._compiled: dict[tuple[UUID, UUID], Policy] = {}
+        self._read_by: dict[tuple[UUID | None, int], frozenset[str]] = {}
+
+    def judge(self, sessions: Sequence[LiveSession], *, at: int) -> list[Judgement]:
+        """`at` in epoch seconds. Raises what is wrong with more than a few."""
+        return isolate_failing_rows(
+            self._session, sessions, lambda some: self._judge(some, at), _build_faulty_judgement
+        )
+
+    def _judge(self, sessions: Sequence[LiveSession], at: int) -> list[Judgement]:
+        found = load_decisions(self._session, self._tenant_id, sessions)
+        knowledge = CurrentFacts(self._session, self._tenant_id, found.values())
+        counts = self._counts(found)
+        return [self._judge_one(each, found.get(each.id), knowledge, counts, at) for each in sessions]
+
+    def _judge_one(
+        self,
+        live: LiveSession,
+        recorded: RecordedDecision | None,
+        knowledge: CurrentFacts,
+        counts: Mapping[int, tuple[int, int]],
+        at: int,
+    ) -> Judgement:
+        nas = knowledge.nas_of(recorded) if recorded else None
+        site_id = nas.site_id if nas else knowledge.default_site_id
+        site = self._sites.get(site_id) if recorded and site_id else None
+        shown = nas.name if nas else live.nas_key.partition("|")[0] or live.nas_address
+        slug = site.slug if site else ""
+        try:
+            if recorded is None:
+                raise _UndecidableSession(
+                    "no-class" if not live.mac or parse_decided_at(live.class_) is None else "no-decision"
+                )
+            facts = _lasting_facts(recorded)
+            if nas is not None:
+                facts |= nas_values(nas)
+            after = self._decide(live, recorded, facts, site, knowledge, counts, at)
+        except _UndecidableSession as exc:
+            return Judgement(live, "", _NO_ANSWER, _NO_ANSWER, "", shown, slug, exc.why)
+        before = ComparedAnswer(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
+        # A device that has come back since goes by what it was given then.
+        is_asked = live.asked_at is not None and recorded.at < live.asked_at
+        action = "" if is_asked else _required_action(recorded, after)
+        cuts = _may_disconnect(action, nas.vendor if nas else "")
+        return Judgement(live, action, before, after.answer, after.reason, shown, slug, None, is_asked, cuts)
+
+    def _decide(
+        self,
+        live: LiveSession,
+        recorded: RecordedDecision,
+        facts: dict[str, Values],
+        site: Site | None,
+        knowledge: CurrentFacts,
+        counts: Mapping[int, tuple[int, int]],
+        at: int,
+    ) -> _JudgedOutcome:
+        """In the order of radius.module.decision."""
+        if recorded.method == "eap-tls" and (reason := _certificate_refusal(facts, recorded, knowledge, at)):
+            return _deny(reason)
+        if recorded.tls_version and recorded.tls_version not in knowledge.tls_versions:
+            return _deny("tls-version")
+        if recorded.method not in knowledge.methods:
+            return _deny("method-not-offered")
+        if recorded.method not in _DEVICE_METHODS and (reason := _user_refusal(facts, recorded, knowledge, at)):
+            return _deny(reason)
+        if site is None:
+            return _deny("no-site")
+        facts["site.name"] = (site.name,)
+        if site.policy_id is None or site.policy_id not in self._documents:
+            denied = self._places[site.id].decide_without_policy(facts.get("nas.vendor", ()))
+            return _JudgedOutcome(ComparedAnswer.of(denied), denied.reason, denied.reply)
+        policy = self._policy(site, site.policy_id)
+        mac = str(next(iter(facts.get("mac", ())), ""))
+        endpoint = knowledge.endpoints.get(mac)
+        if endpoint is not None and endpoint.record.status == "blocked":
+            return _deny("endpoint-blocked")
+        known = endpoint is not None and endpoint.record.status == "active"
+        known = known and endpoint is not None and not 0 < endpoint.record.valid_until <= at
+        facts["endpoint.known"] = (known,)
+        if endpoint is not None:
+            facts |= device_facts(endpoint.record, at, known=known)
+        self._add_certificate_fields(facts, policy, recorded, knowledge, at)
+        of_device, of_user = counts.get(live.id, (0, 0))
+        facts["session.count.endpoint"] = (of_device,)
+        if recorded.method != "mab" and recorded.identity:
+            facts["session.count.user"] = (of_user,)
+        decision = decide(policy, Request(facts, at))
+        has_passphrase = endpoint is not None and endpoint.has_passphrase
+        # In monitor mode, too, where what is given needs one.
+        needs_one = decision.passphrase or (decision.needs_passphrase and not decision.monitored)
+        if needs_one and not has_passphrase:
+            return _JudgedOutcome(ComparedAnswer("deny", decision.rule_id, ""), "no-passphrase")
+        hidden = tuple(template.hidden() for template in decision.passphrase)
+        pooled = frozenset(attribute for attribute, _ in decision.pools)
+        return _JudgedOutcome(ComparedAnswer.of(decision), decision.reason, decision.reply + hidden, pooled)
+
+    def _policy(self, site: Site, policy_id: UUID) -> Policy:
+        place = self._places[site.id]
+        key = site.id, policy_id
+        found = self._compiled.get(key)
+        if found is None:
+            try:
+                found = self._compiled[key] = place.compile(self._documents[policy_id])
+            except InvalidPolicy as exc:
+                raise _UndecidableSession("unreadable-policy") from exc
+        return found
+
+    def _counts(self, found: Mapping[int, RecordedDecision]) -> Mapping[int, tuple[int, int]]:
+        """How many sessions of device and user each would find; {} where no policy asks."""
+        if not any(self._asks_for_counts(site) for site in self._sites.values()):
+            return {}
+        # By the name that the cell counts by: that inside a tunnel, or of the certificate.
+        names = {number: str(next(iter(each.request.get("identity", ())), "")) for number, each in found.items()}
+        return count_earlier(self._session, self._tenant_id, names)
+
+    def _asks_for_counts(self, site: Site) -> bool:
+        if site.policy_id is None or site.policy_id not in self._documents:
+            return False
+        try:
+            return not _COUNT_FACTS.isdisjoint(self._policy(site, site.policy_id).reads)
+        except _UndecidableSession:
+            return False
+
+    def _add_certificate_fields(
+        self, facts: dict[str, Values], policy: Policy, recorded: RecordedDecision, knowledge: CurrentFacts, at: int
+    ) -> None:
+        """Raises _CannotTell where the policy asks for what was not asked for when the certificate was there."""
+        if recorded.method != "eap-tls":
+            return
+        asked = {name for name in policy.reads if name.startswith("certificate.") and name not in _ALWAYS_RECORDED}
+        if not asked:
+            return
+        own = knowledge.trust.get_own(recorded.certificate_serial)
+        if own is not None:
+            facts["certificate.age_days"] = ((at - int(own.not_before.timestamp())) // _DAY_SECONDS,)
+            facts["certificate.expires_in_days"] = ((int(own.not_after.timestamp()) - at) // _DAY_SECONDS,)
+            asked -= _AGE_FACTS
+        if asked & _AGE_FACTS or asked - self._attributes_read_by(recorded):
+            raise _UndecidableSession("not-recorded")
+
+    def _attributes_read_by(self, recorded: RecordedDecision) -> frozenset[str]:
+        """What the version of the policy asked for that decided then."""
+        key = recorded.policy_id, recorded.policy_version
+        if key not in self._read_by:
+            version = self._session.scalar(
+                select(PolicyVersion).where(
+                    PolicyVersion.tenant_id == self._tenant_id,
+                    PolicyVersion.policy_id == recorded.policy_id,
+                    PolicyVersion.number == recorded.policy_version,
+                )
+            )
+            try:
+                self._read_by[key] = SiteContext().compile(version.document).reads if version else frozenset()
+            except InvalidPolicy:
+                self._read_by[key] = frozenset()
+        return self._read_by[key]
+
+
+def _lasting_facts(recorded: RecordedDecision) -> dict[str, Values]:
+    """What the packet and the credentials said; raises _CannotTell where that was not written down."""
+    if "method" not in recorded.request:
+        raise _UndecidableSession("older-format")
+    of_directory = "user.source" in recorded.request
+    return {
+        name: tuple(values)
+        for name, values in recorded.request.items()
+        if name not in _LOCATION_FACTS
+        and name not in _COUNT_FACTS
+        and not name.startswith(_ENDPOINT_PREFIXES)
+        # A directory is not asked again: what it said when the password held stands.
+        and (of_directory or not name.startswith("user."))
+    }
+
+
+def _certificate_refusal(facts: dict[str, Values], recorded: RecordedDecision, knowledge: CurrentFacts, at: int) -> str:
+    issuer = next(iter(facts.get("certificate.issuer", ())), "")
+    try:
+        refused = knowledge.trust.refusal(str(issuer), recorded.certificate_serial, at)
+    except AuthorityUnclear as exc:
+        raise _UndecidableSession("not-recorded") from exc
+    own = knowledge.trust.get_own(recorded.certificate_serial)
+    if own is not None and "certificate.profile" in facts:
+        facts["certificate.profile"] = (own.profile,)
+    return refused
+
+
+def _user_refusal(facts: dict[str, Values], recorded: RecordedDecision, knowledge: CurrentFacts, at: int) -> str:
+    if "user.source" in facts:
+        return ""
+    name = recorded.identity.casefold()
+    user = knowledge.users.get(name)
+    if user is None:
+        return "unknown-user"
+    if user.disabled or 0 < user.valid_until <= at:
+        return "user-disabled"
+    facts["user.name"] = (name,)
+    facts["user.group"] = user.groups
+    return ""
+
+
+def _required_action(recorded: RecordedDecision, after: _JudgedOutcome) -> JudgedAction:
+    """What the NAS was told counts: another rule that gives the same is nothing to ask for. Of an address from a pool
+    it counts that there is one: the log does not say of which pool."""
+    if not after.answer.permitted:
+        return "disconnect"
+    told = tuple(tuple(pair) for pair in recorded.reply if pair[0] not in after.pooled)
+    has_addresses = after.pooled <= {pair[0] for pair in recorded.reply}
+    is_same = has_addresses and (told, recorded.vlan) == (after.reply, after.answer.vlan)
+    return "" if is_same else "reauthenticate"

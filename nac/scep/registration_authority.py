@@ -1,0 +1,89 @@
+"""A tenant's registration authority: an RSA key that opens envelopes and signs answers, where the issuing CA is ECDSA.
+
+Made when the tenant is first asked for it, and again in time before it ends or when another authority issues. Those
+from before go on opening and signing for devices that remember them.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from sqlalchemy.orm import Session
+
+from nac.certificates import repository as certificates
+from nac.certificates.issuing import Reservation, reserve, sign, with_chain
+from nac.certificates.signing import Signing
+from nac.db import commit_intent
+from nac.ids import TenantId
+from nac.models import Certificate
+from pki.cms import certificates_only
+from pki.keys import generate_key, key_pem, load_key
+from pki.scep import ScepResponder
+
+PROFILE = "scep-ra"
+_COMMON_NAME = "SCEP registration authority"
+_ACTOR = "scep"
+# Devices fetch it anew whenever they enrol; some remember it for days. Of a short life it is the last third.
+_RENEWED_BEFORE = timedelta(days=30)
+
+
+def ensure_registration_authority(
+    session: Session, *, tenant_id: TenantId, signing: Signing, now: datetime
+) -> Sequence[Certificate]:
+    """All that are good, the current one first, made here where there is none. Raises Conflict for want of a CA."""
+    rows = certificates.usable_of_profile(session, tenant_id, PROFILE, now)
+    if not _is_current(session, tenant_id, rows, now):
+        certificates.lock_tenant(session, tenant_id)
+        rows = certificates.usable_of_profile(session, tenant_id, PROFILE, now)
+        if not _is_current(session, tenant_id, rows, now):
+            reservation = reserve(
+                session,
+                actor=_ACTOR,
+                tenant_id=tenant_id,
+                profile=PROFILE,
+                common_name=_COMMON_NAME,
+                signing=signing,
+                now=now,
+            )
+            commit_intent(session)
+            certificates.lock_tenant(session, tenant_id)
+            # Somebody may have been quicker between the two: then the worker tells that this one was given up.
+            rows = certificates.usable_of_profile(session, tenant_id, PROFILE, now)
+            if not _is_current(session, tenant_id, rows, now):
+                rows = [_issue_certificate(session, reservation, signing, now), *rows]
+    return rows
+
+
+def _is_current(session: Session, tenant_id: TenantId, rows: Sequence[Certificate], now: datetime) -> bool:
+    issuing = certificates.active_issuing(session, tenant_id)
+    if issuing is None or not rows:
+        return False
+    newest = rows[0]
+    # One that ends with its issuer is not made longer by making it again.
+    before = min(_RENEWED_BEFORE, (newest.not_after - newest.not_before) / 3)
+    lasts = newest.not_after - now > before or newest.not_after >= issuing.not_after
+    return newest.authority_id == issuing.id and lasts
+
+
+def _issue_certificate(session: Session, reservation: Reservation, signing: Signing, now: datetime) -> Certificate:
+    key = generate_key(reservation.rules.key)
+    row = sign(session, reservation, actor=_ACTOR, public_key=key.public_key(), signing=signing, now=now)
+    row.key_sealed = signing.sealer.seal(key_pem(key), f"certificate:{row.id}")
+    session.flush()
+    return row
+
+
+def build_responder(row: Certificate, signing: Signing) -> ScepResponder:
+    """With its key opened."""
+    assert row.certificate_der is not None
+    assert row.key_sealed is not None
+    key = load_key(signing.sealer.open(row.key_sealed, f"certificate:{row.id}"), made_here=True)
+    assert isinstance(key, rsa.RSAPrivateKey)
+    return ScepResponder(x509.load_der_x509_certificate(row.certificate_der), key)
+
+
+def get_ca_certificates(session: Session, row: Certificate) -> bytes:
+    """What GetCACert hands out: the registration authority, who issued it, and so on up to the root."""
+    chain = with_chain(session, row, None)
+    return certificates_only([chain.certificate, *chain.intermediates, chain.root])

@@ -1,0 +1,115 @@
+"""A tenant's SCEP webhook: set, shown, removed."""
+
+import secrets
+from datetime import datetime
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.ids import TenantId
+from nac.models import ScepWebhook
+from nac.outbound.reach import OutboundReach
+from nac.scep import repository
+from nac.scep.errors import InvalidScepWebhook, ScepWebhookNotFound
+from nac.scep.settings import InvalidWebhookSettings, WebhookSettings, check_settings
+from nac.scep.webhook_client import Webhook
+from nac.secrets import Sealer
+
+_SECRET_BYTES = 32
+_NETWORKS_REMEDY = "Set the webhook with a network that holds it: ./admit scep webhook --url URL --network CIDR"
+
+
+def get_webhook(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: OutboundReach) -> Webhook | None:
+    """With its secret opened."""
+    row = repository.get_webhook(session, tenant_id)
+    if row is None:
+        return None
+    settings = parse_settings(row)
+    within = reach.within(settings.networks, remedy=_NETWORKS_REMEDY, owner=str(tenant_id))
+    return Webhook(settings, within, sealer.open(row.secret_sealed, _context(tenant_id)))
+
+
+def find_webhook_row(session: Session, *, tenant_id: TenantId, lock: bool = False) -> ScepWebhook | None:
+    """As it is stored, its secret sealed."""
+    return repository.get_webhook(session, tenant_id, lock=lock)
+
+
+def parse_settings(row: ScepWebhook) -> WebhookSettings:
+    return msgspec.convert(row.settings, WebhookSettings)
+
+
+def require_webhook(session: Session, *, tenant_id: TenantId, lock: bool = False) -> ScepWebhook:
+    row = find_webhook_row(session, tenant_id=tenant_id, lock=lock)
+    if row is None:
+        raise ScepWebhookNotFound(
+            "The tenant has no SCEP webhook.", place="webhook", remedy="Set one: ./admit scep webhook --url ..."
+        )
+    return row
+
+
+def set_webhook(
+    session: Session, *, actor: str, tenant_id: TenantId, settings: WebhookSettings, sealer: Sealer, now: datetime
+) -> str:
+    """Set or changed; its secret, which is shown this once, is a new one each time. Raises InvalidScepWebhook."""
+    _require_valid(settings)
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    document = msgspec.to_builtins(settings)
+    sealed = sealer.seal(secret.encode(), _context(tenant_id))
+    row = repository.get_webhook(session, tenant_id, lock=True)
+    before = None if row is None else row.settings
+    if row is None:
+        session.add(ScepWebhook(tenant_id=tenant_id, settings=document, secret_sealed=sealed))
+    else:
+        row.settings, row.secret_sealed, row.updated_at = document, sealed, now
+    session.flush()
+    _audit(session, actor, tenant_id, "set", before=before, after=document)
+    return secret
+
+
+def check_webhook(document: dict[str, object]) -> None:
+    """As it is stored, by somebody else. Raises InvalidScepWebhook."""
+    try:
+        settings = msgspec.convert(document, WebhookSettings)
+    except msgspec.ValidationError as exc:
+        raise InvalidScepWebhook(f"{exc}.", place="webhook") from exc
+    _require_valid(settings)
+
+
+def _require_valid(settings: WebhookSettings) -> None:
+    try:
+        check_settings(settings)
+    except InvalidWebhookSettings as exc:
+        raise InvalidScepWebhook(f"{exc}.", place="webhook", remedy="The fields are in docs/how-to/scep.md.") from exc
+
+
+def delete_webhook(session: Session, *, actor: str, tenant_id: TenantId) -> None:
+    """Challenges that are not made here are refused from now on."""
+    row = require_webhook(session, tenant_id=tenant_id)
+    session.delete(row)
+    session.flush()
+    _audit(session, actor, tenant_id, "remove", before=row.settings, after=None)
+
+
+def _audit(
+    session: Session,
+    actor: str,
+    tenant_id: TenantId,
+    verb: str,
+    *,
+    before: dict[str, object] | None,
+    after: dict[str, object] | None,
+) -> None:
+    audit.append(
+        session,
+        actor=actor,
+        action=f"scep-webhook.{verb}",
+        target="scep-webhook",
+        tenant_id=tenant_id,
+        before=before,
+        after=after,
+    )
+
+
+def _context(tenant_id: TenantId) -> str:
+    return f"scep-webhook:{tenant_id}"

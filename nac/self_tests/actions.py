@@ -1,0 +1,121 @@
+"""The checks of a self-test, as our NAS carries them out: packets to the tenant's ports and what comes back."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cryptography import x509
+
+from nac.mac import display_mac
+from nac.self_tests.board import Observation
+from nac.self_tests.radius_client import AttributePair, AttributeType, PacketCode, RadiusServer, encode_attributes
+from nac.self_tests.supplicant import DeviceIdentity, Supplicant, device_context, run_conversation
+from nac.self_tests.ticket import LIFETIME_SECONDS, NAS_IDENTIFIER, Ticket, encode_ticket
+
+# Beside the time for which the server holds a reject back.
+PATIENCE_SECONDS = 8.0
+# Whoever answers a wrong secret does so at once.
+_SILENCE_SECONDS = 3.0
+_ETHERNET, _CALL_CHECK, _FRAMED, _START = 15, 10, 2, 1
+
+
+@dataclass(frozen=True, slots=True)
+class RadiusTarget:
+    host: str
+    auth_port: int
+    acct_port: int
+    secret: bytes = field(repr=False)
+    # Of the tenant, as the cell knows it: signs tickets.
+    tenant_key: bytes = field(repr=False)
+    reject_delay_seconds: float
+    # What a device of the tenant is set up with.
+    root: x509.Certificate
+    server_name: str
+
+    @property
+    def patience_seconds(self) -> float:
+        return self.reject_delay_seconds + PATIENCE_SECONDS
+
+    def server(self, *, secret: bytes = b"", patience_seconds: float = 0) -> RadiusServer:
+        return RadiusServer(
+            self.host,
+            self.auth_port,
+            secret or self.secret,
+            patience_seconds=patience_seconds or self.patience_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedDevice:
+    """One that the self-test plays."""
+
+    mac: str
+    # Of the check.
+    mark: str
+    known: bool = False
+    group: str = ""
+
+    def pairs(self, tenant_key: bytes, now_seconds: int) -> dict[AttributeType, Any]:
+        ticket = Ticket(self.mac, self.mark, now_seconds + LIFETIME_SECONDS, self.known, self.group)
+        return {
+            AttributeType.CALLING_STATION_ID: display_mac(self.mac).upper().replace(":", "-"),
+            AttributeType.NAS_IDENTIFIER: NAS_IDENTIFIER,
+            AttributeType.NAS_PORT_TYPE: _ETHERNET,
+            AttributeType.NAS_PORT_ID: encode_ticket(ticket, tenant_key),
+            **({AttributeType.CONNECT_INFO: self.group} if self.group else {}),
+        }
+
+
+DeviceAction = Callable[[RadiusTarget, int], Observation]
+
+
+def build_mab_action(device: PlayedDevice, *, secret: bytes = b"", tenant_key: bytes = b"") -> DeviceAction:
+    """`secret` and `tenant_key` in place of the right ones."""
+
+    def act(target: RadiusTarget, now_seconds: int) -> Observation:
+        pairs = device.pairs(tenant_key or target.tenant_key, now_seconds)
+        pairs |= {AttributeType.USER_NAME: device.mac, AttributeType.SERVICE_TYPE: _CALL_CHECK}
+        started = time.perf_counter()
+        with target.server(secret=secret, patience_seconds=_SILENCE_SECONDS if secret else 0) as server:
+            reply = server.ask(PacketCode.ACCESS_REQUEST, encode_attributes(pairs), password=device.mac.encode())
+        return Observation(reply, _milliseconds(started))
+
+    return act
+
+
+def build_eap_tls_action(device: PlayedDevice, identity: DeviceIdentity) -> DeviceAction:
+    def act(target: RadiusTarget, now_seconds: int) -> Observation:
+        context = device_context(identity, root=target.root, server_name=target.server_name)
+        supplicant = Supplicant(context, identity.name, server_name=target.server_name)
+        pairs: tuple[AttributePair, ...] = encode_attributes(
+            device.pairs(target.tenant_key, now_seconds)
+            | {AttributeType.USER_NAME: identity.name, AttributeType.SERVICE_TYPE: _FRAMED}
+        )
+        started = time.perf_counter()
+        with target.server() as server:
+            told = run_conversation(server, supplicant, pairs)
+        return Observation(told.reply, _milliseconds(started), told.complaint)
+
+    return act
+
+
+def build_accounting_action(device: PlayedDevice) -> DeviceAction:
+    def act(target: RadiusTarget, now_seconds: int) -> Observation:
+        pairs = device.pairs(target.tenant_key, now_seconds) | {
+            AttributeType.USER_NAME: device.mac,
+            AttributeType.ACCT_STATUS_TYPE: _START,
+            AttributeType.ACCT_SESSION_ID: device.mark,
+        }
+        started = time.perf_counter()
+        with RadiusServer(
+            target.host, target.acct_port, target.secret, patience_seconds=target.patience_seconds
+        ) as server:
+            reply = server.ask(PacketCode.ACCOUNTING_REQUEST, encode_attributes(pairs))
+        return Observation(reply, _milliseconds(started))
+
+    return act
+
+
+def _milliseconds(started: float) -> int:
+    return round((time.perf_counter() - started) * 1000)

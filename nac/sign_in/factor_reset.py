@@ -1,0 +1,14 @@
+"""For whoever has lost what it signs in with, and asks somebody who runs the platform."""
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.models import Person
+from nac.sign_in import repository, sign_ins
+
+
+def reset_factors(session: Session, *, actor: str, person: Person) -> None:
+    """The password is all that is left; whoever is signed in is not any more. In PersonScope."""
+    repository.delete_factors(session, person.id)
+    audit.append(session, actor=actor, action="person.reset-factors", target=person.email)
+    sign_ins.end_all(session, actor=actor, person=person)

@@ -1,0 +1,39 @@
+"""Codes on paper, for whoever has lost the second factor: ten, each good once."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.models import Person, RecoveryCode
+from nac.people import repository as people
+from nac.sign_in import repository
+from nac.sign_in.secret_texts import generate_recovery_code, hash_recovery_code
+
+CODE_COUNT = 10
+
+
+def create_recovery_codes(session: Session, *, actor: str, person: Person) -> list[str]:
+    """In place of those that there were; shown this once. In PersonScope."""
+    # Of two at a time, the second sees and replaces what the first has made.
+    people.lock_person(session, person.id)
+    repository.delete_recovery_codes(session, person.id)
+    codes = [generate_recovery_code() for _ in range(CODE_COUNT)]
+    session.add_all(
+        RecoveryCode(person_id=person.id, code_sha256=hash_recovery_code(person.id, code)) for code in codes
+    )
+    session.flush()
+    audit.append(session, actor=actor, action="recovery-code.make", target=person.email)
+    return codes
+
+
+def use_recovery_code(session: Session, *, person: Person, code: str, now: datetime) -> bool:
+    if not repository.use_recovery_code(session, person.id, hash_recovery_code(person.id, code), now):
+        return False
+    audit.append(session, actor=f"person:{person.email}", action="recovery-code.use", target=person.email)
+    return True
+
+
+def count_left(session: Session, *, person_id: UUID) -> int:
+    return repository.count_recovery_codes(session, person_id)

@@ -1,0 +1,19 @@
+"""With what somebody whose password was right can show the second factor."""
+
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.sign_in import repository
+from nac.sign_in.factors import Factor
+
+
+def list_second_factors(session: Session, *, person_id: UUID) -> tuple[str, ...]:
+    """None where the password is all there is. In PersonScope."""
+    row = repository.get_totp(session, person_id)
+    found = [Factor.TOTP] if row is not None and row.confirmed_at is not None else []
+    if repository.list_passkeys(session, person_id):
+        found.append(Factor.PASSKEY)
+    if found and repository.count_recovery_codes(session, person_id):
+        found.append(Factor.RECOVERY_CODE)
+    return tuple(found)

@@ -1,0 +1,259 @@
+"""Browsers in which people have signed in: until 12 idle hours or 7 days have passed, or somebody ends it."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy import ColumnElement
+from sqlalchemy.orm import Session
+
+from nac.accounts.grants import Maker, Principal, only_of, require_covers
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import Permission
+from nac.audit import service as audit
+from nac.clock import utc_now
+from nac.db import become_person
+from nac.db.orders import Span
+from nac.members import service as members
+from nac.models import Person, SignIn
+from nac.people import repository as people
+from nac.sign_in import repository
+from nac.sign_in.errors import AccountOfAnother, ConfirmationNeeded, SecondFactorNeeded, SignInNotFound, SignInOver
+from nac.sign_in.factors import Factor, has_two_factors
+from nac.sign_in.failures import printable_user_agent
+from nac.sign_in.secret_texts import SignInText
+
+MAX_IDLE = timedelta(hours=12)
+MAX_LIFETIME = timedelta(days=7)
+# So long what changes the account is believed to be asked for by the person.
+CONFIRMATION_LIFETIME = timedelta(minutes=10)
+_SEEN_STEP = timedelta(minutes=1)
+# What owners are told of one person's sign-ins, and how many owners are.
+MAX_AUDITED_PER_HOUR = 20
+MAX_AUDITED_OWNERS = 50
+_PLATFORM_OWNER = Owner()
+
+
+@dataclass(frozen=True, slots=True)
+class SignOnOrigin:
+    """The provider that somebody has signed in by, and whose it is."""
+
+    sign_on_id: UUID
+    owner: Owner
+
+
+@dataclass(frozen=True, slots=True)
+class SignedInPerson:
+    """Who asks, in which browser, and what has been shown for it."""
+
+    sign_in_id: UUID
+    person_id: UUID
+    email: str
+    name: str
+    factors: frozenset[str]
+    confirmed_at: datetime
+    expires_at: datetime
+    via: SignOnOrigin | None
+    csrf_token: str = field(repr=False)
+
+    @property
+    def has_two_factors(self) -> bool:
+        return has_two_factors(self.factors)
+
+    @property
+    def actor(self) -> str:
+        return name_actor(self.email, self.via)
+
+    def require_own(self, *, has_second: bool) -> None:
+        """Raises where this sign-in may not change the account itself.
+
+        An organisation's provider can name anybody: what it says of a person reaches that organisation alone, and never
+        the account, which is good elsewhere as well.
+        """
+        if self.via is not None:
+            raise AccountOfAnother(remedy="Sign in with a password or passkey of your own.")
+        if has_second and not self.has_two_factors:
+            raise SecondFactorNeeded(remedy="Sign in again, with your second factor.")
+
+    def require_confirmed(self, *, now: datetime) -> None:
+        """Raises ConfirmationNeeded where it is long ago that the person has shown who it is."""
+        if self.confirmed_at <= now - CONFIRMATION_LIFETIME:
+            raise ConfirmationNeeded(remedy="Confirm with your password or passkey.")
+
+
+def name_actor(email: str, via: SignOnOrigin | None) -> str:
+    """As the audit log names who asks; of whom a provider has named, whose provider it was."""
+    if via is None:
+        return f"person:{email}"
+    whose = f"MSP {via.owner.msp_id}" if via.owner.msp_id is not None else f"tenant {via.owner.tenant_id}"
+    return f"person:{email} (by the provider of {whose})"
+
+
+def create_sign_in(
+    session: Session,
+    *,
+    person: Person,
+    factors: Collection[str],
+    address: str | None,
+    user_agent: str,
+    now: datetime,
+    via: SignOnOrigin | None = None,
+) -> tuple[SignIn, SignInText]:
+    """Always with a secret of its own. In PersonScope."""
+    text = SignInText.make()
+    owner = via.owner if via is not None else Owner()
+    row = SignIn(
+        public_id=text.public_id,
+        secret_sha256=text.digest(),
+        person_id=person.id,
+        factors=sorted(factors),
+        from_address=address,
+        user_agent=printable_user_agent(user_agent),
+        expires_at=now + MAX_LIFETIME,
+        last_seen_at=now,
+        confirmed_at=now,
+        sign_on_id=via.sign_on_id if via is not None else None,
+        via_msp_id=owner.msp_id,
+        via_tenant_id=owner.tenant_id,
+    )
+    session.add(row)
+    session.flush()
+    after = {"factors": row.factors, "sign_in": text.public_id}
+    entry = {"actor": name_actor(person.email, via), "action": "sign-in.begin", "target": person.email, "after": after}
+    owners = _audited_owners(session, person, via, now)
+    audit.append_many(session, [{**entry, **each.columns()} for each in owners])
+    return row, text
+
+
+def _audited_owners(session: Session, person: Person, via: SignOnOrigin | None, now: datetime) -> Sequence[Owner]:
+    """On the platform, and by those whose members sign in: whose provider it was, else wherever the person is one.
+
+    Not where somebody signs in again and again: no log grows by that many times as many places.
+    """
+    if via is not None:
+        return [_PLATFORM_OWNER, via.owner]
+    if repository.count_recent(session, person.id, now - timedelta(hours=1)) > MAX_AUDITED_PER_HOUR:
+        return [_PLATFORM_OWNER]
+    owners = repository.list_member_owners(session, person.id, most=MAX_AUDITED_OWNERS)
+    return [_PLATFORM_OWNER, *(each for each in owners if each != _PLATFORM_OWNER)]
+
+
+def end_previous(session: Session, *, person: Person, text: SignInText) -> None:
+    """End what this browser had of the same person. In PersonScope, which shows no other's."""
+    row = repository.get_by_public_id(session, text.public_id)
+    if row is not None and row.person_id == person.id and text.is_of(row.secret_sha256):
+        repository.end_sign_ins(session, SignIn.id == row.id, now=utc_now())
+
+
+def authenticate(session: Session, *, text: SignInText, now: datetime) -> tuple[SignedInPerson, Principal]:
+    """In CredentialScope of the public id; goes on in that of the person as well. Raises SignInOver."""
+    row = repository.get_by_public_id(session, text.public_id)
+    if row is None or not text.is_of(row.secret_sha256) or not _is_valid(row, now):
+        raise SignInOver(remedy="Sign in again.")
+    if row.last_seen_at <= now - _SEEN_STEP:
+        row.last_seen_at = now
+        session.flush()
+    become_person(session, row.person_id)
+    person = people.get(session, row.person_id)
+    if person is None or person.status != "active":
+        raise SignInOver(remedy="Sign in again.")
+    owner = Owner(row.via_msp_id, row.via_tenant_id)
+    via = SignOnOrigin(row.sign_on_id, owner) if row.sign_on_id is not None else None
+    grants = members.list_grants(session, person_id=person.id)
+    signed_in = SignedInPerson(
+        row.id,
+        person.id,
+        person.email,
+        person.name,
+        frozenset(row.factors),
+        row.confirmed_at,
+        min(row.expires_at, row.last_seen_at + MAX_IDLE),
+        via,
+        text.csrf_token(),
+    )
+    maker = Maker(person.id, signed_in.actor, owner)
+    good = [
+        each for each in grants if each.wants is None or (each.wants == "two-factors" and signed_in.has_two_factors)
+    ]
+    given = tuple(good) if via is None else only_of(grants, owner)
+    withheld = tuple(each for each in grants if via is None and each not in good)
+    return signed_in, Principal(signed_in.actor, given, withheld, maker)
+
+
+def _is_valid(row: SignIn, now: datetime) -> bool:
+    return row.ended_at is None and now < row.expires_at and now < row.last_seen_at + MAX_IDLE
+
+
+def valid_clause() -> ColumnElement[bool]:
+    """Of sign-ins, in a statement: as `_is_good`, now."""
+    now = utc_now()
+    return repository.valid_clause(now, seen_since=now - MAX_IDLE)
+
+
+def confirm_sign_in(session: Session, *, signed_in: SignedInPerson, factor: Factor, now: datetime) -> SignIn:
+    """The person has shown anew that it is him. In PersonScope."""
+    row = session.get(SignIn, signed_in.sign_in_id, with_for_update=True, populate_existing=True)
+    if row is None or not _is_valid(row, now):
+        raise SignInOver(remedy="Sign in again.")
+    row.confirmed_at = now
+    row.factors = sorted({*row.factors, factor})
+    session.flush()
+    return row
+
+
+def add_factor(session: Session, *, signed_in: SignedInPerson, person: Person, factor: Factor) -> None:
+    """The person has a new factor and has just shown it. Where it is the first second one, what was begun without it
+    ends. In PersonScope."""
+    if signed_in.has_two_factors:
+        return
+    confirm_sign_in(session, signed_in=signed_in, factor=factor, now=utc_now())
+    end_all(session, actor=signed_in.actor, person=person, but_for=signed_in.sign_in_id)
+
+
+def list_own(session: Session, *, signed_in: SignedInPerson, span: Span) -> Sequence[SignIn]:
+    """Those that are good; whoever a provider has named sees what came by it alone. In PersonScope."""
+    via = signed_in.via.sign_on_id if signed_in.via is not None else None
+    return repository.list_for_person(session, signed_in.person_id, valid_clause(), sign_on_id=via, span=span)
+
+
+def end_own(session: Session, *, signed_in: SignedInPerson, sign_in_id: UUID) -> None:
+    """One of those. In PersonScope."""
+    row = session.get(SignIn, sign_in_id)
+    is_own = row is not None and row.person_id == signed_in.person_id and _is_valid(row, utc_now())
+    if row is None or not is_own or (signed_in.via is not None and row.sign_on_id != signed_in.via.sign_on_id):
+        raise SignInNotFound("There is no such sign-in.", place="sign_in")
+    _end_sign_in(session, signed_in.actor, signed_in.email, row)
+
+
+def _end_sign_in(session: Session, actor: str, target: str, row: SignIn, owner: Owner = _PLATFORM_OWNER) -> None:
+    if repository.end_sign_ins(session, SignIn.id == row.id, now=utc_now()):
+        before = {"sign_in": row.public_id}
+        audit.append(session, actor=actor, action="sign-in.end", target=target, before=before, **owner.columns())
+
+
+def list_via(session: Session, *, owner: Owner, span: Span, text: str = "") -> Sequence[tuple[SignIn, Person | None]]:
+    """Those by the owner's provider. `text` is a part of the e-mail address. In the scope of the owner."""
+    return repository.list_via(session, owner, valid_clause(), span=span, text=text)
+
+
+def end_via(session: Session, *, actor: str, held: Collection[Permission], owner: Owner, sign_in_id: UUID) -> None:
+    """In the scope of the owner. Raises PermissionMissing where the person is a member who holds more than `held`."""
+    found = repository.get_via(session, owner, valid_clause(), sign_in_id)
+    if found is None:
+        raise SignInNotFound("There is no such sign-in.", place="sign_in")
+    row, person = found
+    member = None if person is None else members.get_by_email(session, owner=owner, email=person.email)
+    if member is not None:
+        require_covers(held, member.permissions, what="The member")
+    target = person.email if person is not None else str(row.person_id)
+    _end_sign_in(session, actor, target, row, owner)
+
+
+def end_all(session: Session, *, actor: str, person: Person, but_for: UUID | None = None) -> int:
+    """How many were ended. In PersonScope or PlatformScope."""
+    conditions = [SignIn.person_id == person.id, *([SignIn.id != but_for] if but_for is not None else [])]
+    ended = repository.end_sign_ins(session, *conditions, now=utc_now())
+    if ended:
+        audit.append(session, actor=actor, action="sign-in.end-all", target=person.email, before={"sign_ins": ended})
+    return ended

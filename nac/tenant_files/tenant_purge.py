@@ -1,0 +1,209 @@
+"""Carrying deletions out whose days are over: a file first, then the tenant, in pieces. As admit_worker."""
+
+import fcntl
+import logging
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, NamedTuple
+from uuid import UUID
+
+from sqlalchemy import CursorResult, Engine, delete, select
+from sqlalchemy.orm import Session
+
+from nac.clock import epoch_seconds, utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db.base import Base
+from nac.errors import Conflict, DatabaseUnavailable
+from nac.ids import TenantId
+from nac.models import Tenant
+from nac.retention import holds
+from nac.secrets import Sealer
+from nac.tenant_files.writer import write_tenant
+from nac.tenants import repository
+from nac.tenants import service as tenants
+
+_log = logging.getLogger(__name__)
+ACTOR = "worker:tenants.purge"
+BATCH_ROWS = 5_000
+_TENANTS_PER_TURN = 10
+# Those that a hold keeps are among them, for years maybe.
+_MAX_SCANNED = 1_000
+# What there may be very much of; all else goes with the tenant's own row. Each before what it refers to.
+_LARGE_TABLES = ("endpoint_group_members", "user_group_members", "certificates", "endpoints", "users", "pool_addresses")
+
+
+def purge_due(*, folder: Path, sealer: Sealer, now: datetime, engine: Engine | None = None) -> list[str]:
+    """Returns whom. One whose file cannot be written stays as it is, and is tried again."""
+    with session_scope(PlatformScope(), engine=engine) as session:
+        due = [
+            _DueTenant(row.id, row.slug, row.purge_at or now)
+            for row in repository.list_due(session, now=now, limit=_MAX_SCANNED)
+        ]
+    gone: list[str] = []
+    for each in due:
+        slug = each.slug
+        # Those that cannot go take nobody's place, however many they are.
+        if len(gone) == _TENANTS_PER_TURN:
+            break
+        try:
+            with session_scope(TenantScope(each.tenant_id), engine=engine) as session:
+                if holds.has_hold(session, tenant_id=each.tenant_id):
+                    continue
+                _require_due(session, each.tenant_id)
+            path = write_last_file(each, folder=folder, sealer=sealer, engine=engine)
+            _delete_large_tables(each.tenant_id, engine)
+            # Its days begin now.
+            for kept in (path, path.with_suffix(".key")):
+                os.utime(kept)
+            with session_scope(PlatformScope(), engine=engine) as session:
+                tenants.purge_tenant(session, actor=ACTOR, tenant_id=each.tenant_id)
+            gone.append(slug)
+        except DatabaseUnavailable:
+            raise
+        except _AnotherWriterActive:
+            _log.info("tenant %s waits: another worker writes a file", slug)
+        except Exception:  # house-rule: whatever is wrong with one tenant, the others go
+            _log.exception("tenant %s is not purged", slug)
+    return gone
+
+
+class _AnotherWriterActive(Conflict):
+    """Another worker writes a tenant's file."""
+
+
+class _DueTenant(NamedTuple):
+    tenant_id: TenantId
+    slug: str
+    purge_at: datetime
+
+
+def write_last_file(due: _DueTenant, *, folder: Path, sealer: Sealer, engine: Engine | None = None) -> Path:
+    """With its secrets, for a passphrase that only this installation's master key opens: beside it, with `.key`.
+
+    One for each deletion, written before anything is removed, and not again: a tenant may be kept when half of it is
+    gone already, be restored, and be deleted another time.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"{due.slug}-{due.purge_at.astimezone(UTC):%Y%m%dT%H%M%S}-{due.tenant_id}.zip"
+    with _lock_folder(folder) as place:
+        if path.exists():
+            return path
+        passphrase = secrets.token_urlsafe(32)
+        with _create_file(path.with_suffix(".key")) as file:
+            file.write(sealer.seal(passphrase.encode(), passphrase_context(path.name)))
+        temporary = path.with_suffix(".part")
+        with (
+            _create_file(temporary) as file,
+            session_scope(TenantScope(due.tenant_id), engine=engine, is_snapshot=True) as session,
+        ):
+            write_tenant(session, file, actor=ACTOR, tenant_id=due.tenant_id, sealer=sealer, passphrase=passphrase)
+        temporary.replace(path)
+        os.fsync(place)
+    return path
+
+
+@contextmanager
+def _lock_folder(folder: Path) -> Iterator[int]:
+    """A file and its key are made by one process: two would each take the other's away. Ends with the process.
+
+    Raises _UnderWay.
+    """
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _lock_descriptor(place)
+        yield place
+    finally:
+        os.close(place)
+
+
+def _lock_descriptor(place: int) -> None:
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        raise _AnotherWriterActive from exc
+
+
+@contextmanager
+def _create_file(path: Path) -> Iterator[IO[bytes]]:
+    """In place of one that was left half made; on the disk once it is closed."""
+    path.unlink(missing_ok=True)
+    with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def passphrase_context(name: str) -> str:
+    return f"tenant-file:{name}"
+
+
+def open_stored_passphrase(path: Path, sealer: Sealer) -> str:
+    """Of a file that was written before its tenant was purged; "" for any other."""
+    key = path.with_suffix(".key")
+    if not key.exists():
+        return ""
+    return sealer.open(key.read_bytes(), passphrase_context(path.name)).decode()
+
+
+def delete_last_files(folder: Path, *, kept: timedelta, engine: Engine | None = None) -> None:
+    """Those of tenants that were purged so long ago; while a tenant is there, so is its file."""
+    old = _list_old_files(folder, kept)
+    with session_scope(PlatformScope(), engine=engine) as session:
+        there = repository.filter_existing(session, {tenant for path in old if (tenant := _parse_tenant_id(path))})
+    for path in old:
+        if _parse_tenant_id(path) not in there:
+            path.unlink(missing_ok=True)
+
+
+def delete_old_files(folder: Path, *, kept: timedelta) -> None:
+    """Those that were made so long ago."""
+    for path in _list_old_files(folder, kept):
+        path.unlink(missing_ok=True)
+
+
+def _list_old_files(folder: Path, kept: timedelta) -> list[Path]:
+    if not folder.exists():
+        return []
+    oldest = epoch_seconds() - int(kept.total_seconds())
+    files = (path for path in folder.iterdir() if path.suffix in (".zip", ".key", ".part"))
+    return [path for path in files if path.stat().st_mtime < oldest]
+
+
+def _parse_tenant_id(path: Path) -> TenantId | None:
+    """Whose last file it is."""
+    try:
+        return TenantId(UUID(path.stem[-36:]))
+    except ValueError:
+        return None
+
+
+def _delete_large_tables(tenant_id: TenantId, engine: Engine | None) -> None:
+    for name in _LARGE_TABLES:
+        while True:
+            with session_scope(TenantScope(tenant_id), engine=engine) as session:
+                if _delete_batch(session, tenant_id, name) < BATCH_ROWS:
+                    break
+    _log.info("what there was much of tenant %s is gone", tenant_id)
+
+
+def _delete_batch(session: Session, tenant_id: TenantId, name: str) -> int:
+    _require_due(session, tenant_id)
+    table = Base.metadata.tables[name]
+    keys = table.primary_key.columns
+    chosen = select(*keys).where(table.c.tenant_id == tenant_id).limit(BATCH_ROWS).cte("chosen")
+    matches = [column == chosen.c[column.name] for column in keys]
+    result = session.execute(delete(table).where(table.c.tenant_id == tenant_id, *matches))
+    assert isinstance(result, CursorResult)
+    return result.rowcount
+
+
+def _require_due(session: Session, tenant_id: TenantId) -> None:
+    """Until the transaction ends nobody restores it, and no hold is set. Raises HoldInForce, or Conflict."""
+    holds.require_no_hold(session, tenant_id=tenant_id)
+    purge_at = session.scalar(select(Tenant.purge_at).where(Tenant.id == tenant_id).with_for_update())
+    if purge_at is None or purge_at > utc_now():
+        raise Conflict("The tenant was restored.")

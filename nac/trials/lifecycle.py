@@ -1,0 +1,205 @@
+"""The life of trials after they began: reminders, limits, end, removal; and what operators do about them."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.audit.service import tenant_recorder
+from nac.certificates.signing import Signing
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.errors import AdmitError, Conflict, DatabaseUnavailable, InvalidInput
+from nac.ids import TenantId
+from nac.mail import service as mail
+from nac.models import Tenant, Trial
+from nac.msps import service as msps
+from nac.tenants import service as tenants
+from nac.trials import repository
+from nac.trials.provisioning import LEASE, MAX_ATTEMPTS, provision_trial
+from nac.trials.service import ACTOR, SIGN_UP_RETENTION, SignUpContext, require_trial
+
+_log = logging.getLogger(__name__)
+# Before the end.
+REMINDER_DAYS = (7, 3, 1)
+# Between the mail that tells that a trial is over its limit, and its suspension if it still is.
+OVER_GRACE = timedelta(days=1)
+_DAY = timedelta(days=1)
+_MAX_UNFINISHED = 10
+_audit = tenant_recorder("trial")
+MAX_EXTENSION_DAYS = 365
+
+
+@dataclass(frozen=True, slots=True)
+class TrialEnvironment:
+    desk: SignUpContext
+    signing: Signing
+    radius_host: str
+
+
+def process_trials(keeper: TrialEnvironment, *, now: datetime | None = None, engine: Engine | None = None) -> None:
+    """A turn of the worker: what is due of each trial."""
+    now = now or utc_now()
+    with session_scope(PlatformScope(), engine=engine) as session:
+        repository.delete_sign_ups(session, before=now - SIGN_UP_RETENTION)
+        unfinished = repository.take_unfinished(session, now=now, lease=LEASE, most=_MAX_UNFINISHED)
+        open_trials = repository.list_open(session)
+    for sign_up_id in unfinished:
+        try:
+            provision_trial(
+                sign_up_id, keeper.desk, signing=keeper.signing, radius_host=keeper.radius_host, engine=engine
+            )
+        except DatabaseUnavailable:
+            raise
+        except AdmitError as exc:
+            _log.warning("the tenant of sign-up %s cannot be made yet: %s", sign_up_id, exc)
+            _fail_after_last_attempt(sign_up_id, engine)
+        except Exception:  # house-rule: whatever is wrong with one sign-up, the others and all trials are looked at
+            _log.exception("the tenant of sign-up %s cannot be made", sign_up_id)
+            _fail_after_last_attempt(sign_up_id, engine)
+    for tenant_id in open_trials:
+        try:
+            process_trial(keeper, tenant_id, now=now, engine=engine)
+        except DatabaseUnavailable:
+            raise
+        except Exception:  # house-rule: whatever is wrong with one trial, the others are looked at
+            _log.exception("the trial of tenant %s cannot be looked after", tenant_id)
+
+
+def _fail_after_last_attempt(sign_up_id: UUID, engine: Engine | None) -> None:
+    with session_scope(PlatformScope(), engine=engine) as session:
+        row = repository.lock_sign_up(session, sign_up_id)
+        if row is not None and row.attempts >= MAX_ATTEMPTS:
+            row.state = "failed"
+
+
+def process_trial(
+    keeper: TrialEnvironment, tenant_id: TenantId, *, now: datetime, engine: Engine | None = None
+) -> None:
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        most = require_trial(session, tenant_id=tenant_id).most_authentications
+        # As many more as tell a mistake from a day that was a little busy.
+        counted = repository.count_authentications(session, tenant_id, now - _DAY, most=10 * most)
+    with session_scope(PlatformScope(), engine=engine) as session:
+        trial = repository.get(session, tenant_id, lock=True)
+        if trial is None or trial.state == "converted":
+            return
+        tenant = tenants.require_tenant(session, tenant_id=tenant_id)
+        kept = _TrialTurn(session, keeper.desk, trial, tenant, now)
+        if trial.state == "running":
+            kept.check_end()
+        if trial.state == "running":
+            kept.check_limit(counted)
+        if trial.state == "ended" and trial.purged_at <= now and tenant.status != "deleting":
+            # Goes as any tenant does whose days are over: a file first (nac.tenant_files.tenant_purge).
+            tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id, purge_at=now)
+
+
+class _TrialTurn:
+    def __init__(self, session: Session, desk: SignUpContext, trial: Trial, tenant: Tenant, now: datetime) -> None:
+        self._session = session
+        self._desk = desk
+        self._trial = trial
+        self._tenant = tenant
+        self._now = now
+
+    def check_end(self) -> None:
+        trial, left = self._trial, self._trial.ends_at - self._now
+        if left <= timedelta():
+            trial.state = "ended"
+            self._suspend()
+            self._mail("trial-ended", "", purged=f"{trial.purged_at:%Y-%m-%d}")
+            return
+        due = [days for days in REMINDER_DAYS if left <= timedelta(days=days)]
+        # What was missed is told by the last of them alone.
+        if due and due[-1] not in trial.reminded:
+            trial.reminded = [*trial.reminded, *(days for days in due if days not in trial.reminded)]
+            self._mail("trial-ending", f":{due[-1]}", days=due[-1], until=f"{trial.ends_at:%Y-%m-%d}")
+
+    def check_limit(self, counted: int) -> None:
+        trial = self._trial
+        if counted <= trial.most_authentications:
+            trial.over_since = None
+            return
+        told = {"authentications": counted, "most": trial.most_authentications}
+        if trial.over_since is None:
+            trial.over_since = self._now
+            self._mail("trial-limit", f":{self._now:%Y-%m-%d}", **told)
+        elif self._now - trial.over_since >= OVER_GRACE and self._tenant.status == "active":
+            self._suspend()
+            self._mail("trial-suspended", f":{self._now:%Y-%m-%d}", **told)
+
+    def _suspend(self) -> None:
+        if self._tenant.status == "active":
+            tenants.suspend_tenant(self._session, actor=ACTOR, tenant_id=self._trial.tenant_id)
+
+    def _mail(self, template: str, which: str, **values: int | str) -> None:
+        _queue_mail(self._session, self._desk, self._trial, self._tenant.slug, template, which, values)
+
+
+def _queue_mail(
+    session: Session,
+    desk: SignUpContext,
+    trial: Trial,
+    slug: str,
+    template: str,
+    which: str,
+    values: Mapping[str, int | str],
+) -> None:
+    mail.queue_mail(
+        session,
+        key=f"{template}:{trial.tenant_id}{which}",
+        template=template,
+        recipient=trial.email,
+        values={"organisation": trial.organisation, "tenant": slug, **values},
+        seal=desk.seal,
+    )
+
+
+def convert_trial(session: Session, desk: SignUpContext, *, actor: str, tenant_id: TenantId, msp: str = "") -> Trial:
+    """The tenant stays, without the limits and the end of a trial; of the MSP `msp` where it is given.
+
+    What a trial's end or limit has suspended goes on. In PlatformScope.
+    """
+    trial = require_trial(session, tenant_id=tenant_id, lock=True)
+    if trial.state == "converted":
+        raise Conflict("This trial was converted already.", place="tenant")
+    tenant = tenants.require_tenant(session, tenant_id=tenant_id)
+    if tenant.status == "deleting":
+        raise Conflict("The tenant is being deleted.", place="tenant", remedy="Take that back first.")
+    before = {"state": trial.state, "msp": str(tenant.msp_id)}
+    if msp:
+        tenant.msp_id = msps.require_by_slug(session, slug=msp).id
+        msps.require_active(session, msp_id=tenant.msp_id)
+    trial.state, trial.over_since = "converted", None
+    session.flush()
+    if tenant.status == "suspended":
+        tenants.resume_tenant(session, actor=actor, tenant_id=tenant_id)
+    after = {"state": trial.state, "msp": str(tenant.msp_id)}
+    _audit(session, actor, tenant, "convert", before=before, after=after)
+    _queue_mail(session, desk, trial, tenant.slug, "trial-converted", "", {})
+    return trial
+
+
+def extend_trial(session: Session, *, actor: str, tenant_id: TenantId, days: int) -> Trial:
+    """By so many days from now or, while it runs, from its end. In PlatformScope."""
+    if not 1 <= days <= MAX_EXTENSION_DAYS:
+        raise InvalidInput(f"{days} days are not possible.", place="days", remedy=f"Give 1 to {MAX_EXTENSION_DAYS}.")
+    trial = require_trial(session, tenant_id=tenant_id, lock=True)
+    if trial.state == "converted":
+        raise Conflict("This trial was converted.", place="tenant")
+    tenant = tenants.require_tenant(session, tenant_id=tenant_id)
+    before = {"ends_at": trial.ends_at.isoformat()}
+    grace = trial.purged_at - trial.ends_at
+    trial.ends_at = max(trial.ends_at, utc_now()) + timedelta(days=days)
+    trial.purged_at, trial.reminded = trial.ends_at + grace, []
+    if trial.state == "ended" and tenant.status == "suspended":
+        tenants.resume_tenant(session, actor=actor, tenant_id=tenant_id)
+    trial.state = "running"
+    session.flush()
+    _audit(session, actor, tenant, "extend", before=before, after={"ends_at": trial.ends_at.isoformat()})
+    return trial

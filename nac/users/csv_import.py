@@ -1,0 +1,68 @@
+"""Users from a CSV file: all of them, or none and every mistake at once.
+
+The first line names the columns: name and password, and where wanted groups (with semicolons between them), valid_until
+(ISO 8601, UTC where it does not say) and disabled (yes or no).
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sqlalchemy.orm import Session
+
+from nac.bulk_rows import RowMistake
+from nac.errors import InvalidInput
+from nac.ids import TenantId
+from nac.imports import admit_csv
+from nac.imports.document import ImportDocument, Unreadable
+from nac.sealing import Seal
+from nac.users import bulk
+
+
+class UserFileMistake(NamedTuple):
+    # As a spreadsheet counts: the first line has the names of the columns.
+    line: int
+    column: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}{', ' if self.column else ''}{self.column}: {self.message}"
+
+
+class InvalidUserFile(InvalidInput):
+    """The file of users is not valid; nothing of it was stored."""
+
+    def __init__(self, mistakes: Iterable[UserFileMistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__(f"{len(self.mistakes)} mistakes; the first: {self.mistakes[0]}")
+
+
+def import_users(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    content: str,
+    seal: Seal,
+    chap: bool = False,
+    mschap: bool = False,
+) -> int:
+    """How many were added. Raises InvalidUserFile with every mistake, before anything is stored."""
+    document = ImportDocument()
+    try:
+        admit_csv.read_users(content.removeprefix("\ufeff"), document)
+    except Unreadable as exc:
+        raise InvalidUserFile([UserFileMistake(exc.line, "", exc.detail)]) from exc
+    plan = bulk.plan_users(
+        session, tenant_id=tenant_id, lines=document.users, options=bulk.UserBulkOptions(chap=chap, mschap=mschap)
+    )
+    found = document.mistakes + plan.mistakes
+    if not found and not document.users:
+        found = [RowMistake(1, "", "There is no user in it.", "Give one in each line below the first.")]
+    if found:
+        found.sort(key=lambda each: (each.number, _COLUMN_POSITIONS.get(each.field, -1)))
+        raise InvalidUserFile(UserFileMistake(each.number, each.field, each.message) for each in found)
+    bulk.store_users(session, actor=actor, tenant_id=tenant_id, plan=plan, seal=seal)
+    return len(plan.fresh)
+
+
+_COLUMN_POSITIONS = {name: place for place, name in enumerate(bulk.COLUMNS)}

@@ -1,0 +1,73 @@
+"""A directory of authorities as OpenSSL's `ca_path` wants it: each certificate in `<subject hash>.<n>`.
+
+radiusd reads such a directory while it runs. It opens .0, .1, ... up to the first number that is missing, and remembers
+how far it came, so a new certificate of a known name is seen only in a file of a higher number: files keep their place.
+And only while it holds none of that name: where it does, it has to be exchanged (tenants.trust_generation).
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from pki.openssl_names import subject_hash
+
+_ENTRY = re.compile(r"(?P<hash>[0-9a-f]{8})\.(?P<number>0|[1-9][0-9]*)")
+_TEMPORARY_PREFIX = ".authority-"
+
+
+def write_authorities(directory: Path, certificates: Iterable[x509.Certificate]) -> None:
+    """Make `directory` hold exactly these authorities. Every file appears whole; no other kind of file is touched."""
+    directory.mkdir(parents=True, exist_ok=True)
+    wanted: dict[str, list[bytes]] = {}
+    for certificate in certificates:
+        pems = wanted.setdefault(subject_hash(certificate), [])
+        pem = certificate.public_bytes(Encoding.PEM)
+        if pem not in pems:
+            pems.append(pem)
+    _remove_leftovers(directory)
+    for name_hash, present in _read_entries(directory).items():
+        _arrange(directory, name_hash, present, wanted.pop(name_hash, []))
+    for name_hash, pems in wanted.items():
+        _arrange(directory, name_hash, {}, pems)
+
+
+def _read_entries(directory: Path) -> dict[str, dict[int, bytes]]:
+    entries: dict[str, dict[int, bytes]] = {}
+    for path in directory.iterdir():
+        if match := _ENTRY.fullmatch(path.name):
+            entries.setdefault(match["hash"], {})[int(match["number"])] = path.read_bytes()
+    return entries
+
+
+def _arrange(directory: Path, name_hash: str, present: dict[int, bytes], pems: list[bytes]) -> None:
+    """What stays comes first and in its old order, what is new behind it, without a gap."""
+    staying = [present[number] for number in sorted(present) if present[number] in pems]
+    final = list(dict.fromkeys(staying))
+    final += [pem for pem in pems if pem not in final]
+    for number, pem in enumerate(final):
+        if present.get(number) != pem:
+            _write(directory, f"{name_hash}.{number}", pem)
+    # From the top, so that a reader finds no gap on its way.
+    for number in sorted((number for number in present if number >= len(final)), reverse=True):
+        (directory / f"{name_hash}.{number}").unlink()
+
+
+def _write(directory: Path, name: str, pem: bytes) -> None:
+    descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY_PREFIX, dir=directory)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(pem)
+        file.flush()
+        # radiusd runs as another user than the agent; certificates are public.
+        os.fchmod(file.fileno(), 0o644)
+        os.fsync(file.fileno())
+    Path(temporary).replace(directory / name)
+
+
+def _remove_leftovers(directory: Path) -> None:
+    for path in directory.glob(f"{_TEMPORARY_PREFIX}*"):
+        path.unlink()

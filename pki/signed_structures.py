@@ -1,0 +1,32 @@
+"""What X.509 signs beside certificates: SEQUENCE { what, signatureAlgorithm, signature }, in CRLs and OCSP answers."""
+
+from cryptography.hazmat.primitives.asymmetric import ec, padding
+
+from pki import der
+from pki.keys import PrivateKey, signature_hash
+
+_NULL = der.encode(der.NULL, b"")
+# RFC 5758 3.2 (no parameters) and RFC 4055 5 (NULL).
+_ECDSA = {
+    "sha256": der.sequence(der.object_identifier("1.2.840.10045.4.3.2")),
+    "sha384": der.sequence(der.object_identifier("1.2.840.10045.4.3.3")),
+    "sha512": der.sequence(der.object_identifier("1.2.840.10045.4.3.4")),
+}
+_RSA = {"sha256": der.sequence(der.object_identifier("1.2.840.113549.1.1.11"), _NULL)}
+
+
+def signature_algorithm(key: PrivateKey) -> bytes:
+    """AlgorithmIdentifier (RFC 5280 4.1.1.2) of the signatures that `sign` makes."""
+    name = signature_hash(key).name
+    return _ECDSA[name] if isinstance(key, ec.EllipticCurvePrivateKey) else _RSA[name]
+
+
+def sign_content(key: PrivateKey, content: bytes) -> bytes:
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        return key.sign(content, ec.ECDSA(signature_hash(key)))
+    return key.sign(content, padding.PKCS1v15(), signature_hash(key))
+
+
+def encode_signed(key: PrivateKey, content: bytes, *more: bytes) -> bytes:
+    """`content` is signed; `more` follows the signature without being covered by it."""
+    return der.sequence(content, signature_algorithm(key), der.bit_string(sign_content(key, content)), *more)
