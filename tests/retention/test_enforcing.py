@@ -345,16 +345,16 @@ def count_of(logs: Logs, tenant: str) -> int:
 KILLED = """
 import sys, datetime
 from nac.db import make_engine
-from nac.retention import deleting
-from nac.retention.clock import Time
-from nac.retention.enforcement import enforce
-deleting.BATCH_ROWS = 50
-deleting.PAUSE_SECONDS = 0.01
+from nac.retention import row_deletion
+from nac.retention.clock import ClockReading
+from nac.retention.enforcement import enforce_retention
+row_deletion.BATCH_ROWS = 50
+row_deletion.PAUSE_SECONDS = 0.01
 print("begun", flush=True)
-enforce(
-    at=Time(datetime.datetime.fromisoformat(sys.argv[2]), True), engine=make_engine(sys.argv[1]), folder=None,
+enforce_retention(
+    at=ClockReading(datetime.datetime.fromisoformat(sys.argv[2]), True), engine=make_engine(sys.argv[1]), folder=None,
     seconds=60, most_days=9,
-    window=deleting.Window(datetime.time(0), datetime.time.max), measure_every=datetime.timedelta(0),
+    window=row_deletion.DeletionWindow(datetime.time(0), datetime.time.max), measure_every=datetime.timedelta(0),
 )
 """
 

@@ -341,17 +341,17 @@ import sys, datetime, pathlib, time
 from nac.db import make_engine
 from nac.exports import running, writing
 from nac.exports.files import Folder
-from nac.retention import deleting
-from nac.retention.clock import Time
-from nac.retention.enforcement import enforce
-deleting.BATCH_ROWS, deleting.PAUSE_SECONDS, running.FILE_ROWS, writing._FETCHED = 50, 0.02, 200, 20
+from nac.retention import row_deletion
+from nac.retention.clock import ClockReading
+from nac.retention.enforcement import enforce_retention
+row_deletion.BATCH_ROWS, row_deletion.PAUSE_SECONDS, running.FILE_ROWS, writing._FETCHED = 50, 0.02, 200, 20
 now, engine = datetime.datetime.fromisoformat(sys.argv[2]), make_engine(sys.argv[1])
 folder = Folder(pathlib.Path(sys.argv[3]))
-window, limits = deleting.Window(datetime.time(0), datetime.time.max), running.Limits(0, 60)
+window, limits = row_deletion.DeletionWindow(datetime.time(0), datetime.time.max), running.Limits(0, 60)
 while True:
     print("turn", flush=True)
-    enforce(
-        at=Time(now, True), engine=engine, folder=folder, window=window, seconds=60, most_days=9,
+    enforce_retention(
+        at=ClockReading(now, True), engine=engine, folder=folder, window=window, seconds=60, most_days=9,
         measure_every=-datetime.timedelta(days=1),
     )
     while running.run_next(folder, limits, engine=engine):
