@@ -1,4 +1,4 @@
-"""What /openapi.json says beyond the routes: each refusal that there may be, and all of api.described."""
+"""Complete /openapi.json with error responses and everything in api.described."""
 
 import json
 import re
@@ -21,53 +21,53 @@ from api.described.words import tell_fields, tell_words
 _PROBLEM = "Problem"
 _SCHEMA: dict[str, Any] = {
     "title": _PROBLEM,
-    "description": "Problem details (RFC 9457). `code` is for programs and stays; `detail` is for people.",
+    "description": "Problem details (RFC 9457). `code` is stable, for programs; `detail` is for people.",
     "type": "object",
     "required": ["type", "title", "status", "detail", "code"],
     "properties": {
-        "type": {"type": "string", "description": "about:blank: `code` names the kind of problem."},
-        "title": {"type": "string", "description": "The meaning of `code`."},
-        "status": {"type": "integer", "description": "The HTTP status."},
+        "type": {"type": "string", "description": "Always about:blank; `code` identifies the problem."},
+        "title": {"type": "string", "description": "Meaning of `code`."},
+        "status": {"type": "integer", "description": "HTTP status."},
         "detail": {"type": "string", "description": "What failed, with the value."},
-        "code": {"type": "string", "description": "Code for programs. It does not change."},
-        "place": {"type": "string", "description": "The field, row or header that is wrong."},
-        "remedy": {"type": "string", "description": "What to do about it."},
+        "code": {"type": "string", "description": "Stable code for programs."},
+        "place": {"type": "string", "description": "Invalid field, row or header."},
+        "remedy": {"type": "string", "description": "What to do."},
         "mistakes": {
             "type": "array",
             "items": {"type": "object"},
-            "description": "Each mistake, where there are several.",
+            "description": "All errors, if there are several.",
         },
     },
     "example": {
         "type": "about:blank",
-        "title": "There is no such endpoint.",
+        "title": "The endpoint does not exist.",
         "status": 404,
-        "detail": "There is no endpoint 00:00:5e:00:53:01.",
+        "detail": "Endpoint 00:00:5e:00:53:01 does not exist.",
         "code": "endpoint-not-found",
         "place": "mac",
     },
 }
 _CHANGES = {"post", "put", "patch", "delete"}
 _WHEN = {
-    400: "The request cannot be read.",
-    401: "No token, or one that is not valid.",
+    400: "The request is malformed.",
+    401: "The credential is missing or invalid.",
     403: "The permission is missing.",
-    404: "There is no such thing, or it is another's.",
-    405: "The path has other methods.",
-    408: "The body did not come in time.",
-    409: "It does not go with what is there.",
-    410: "It was good once, or for a time, and is no more.",
-    412: "It has been changed meanwhile.",
+    404: "The object does not exist, or you cannot see it.",
+    405: "The path does not support this method.",
+    408: "The body did not arrive in time.",
+    409: "The request conflicts with the current state.",
+    410: "The link or file was used or has expired.",
+    412: "The object has changed since you read it.",
     413: "The body is too large.",
-    415: "The body is of another form than is read here.",
-    422: "The input is not valid, or the Idempotency-Key was given with another request.",
-    429: "Too much was asked; Retry-After says when to ask again.",
-    503: "A part that this needs does not answer.",
+    415: "The media type of the body is not supported.",
+    422: "The input is invalid, or the Idempotency-Key was used for another request.",
+    429: "Too many requests. Retry after the time in Retry-After.",
+    503: "A required component does not respond.",
 }
 
 
 def describe(app: FastAPI) -> None:
-    """Of all routes, whoever made them."""
+    """Extend the OpenAPI document of an application."""
     plain = app.openapi
 
     def described() -> dict[str, Any]:
@@ -80,7 +80,7 @@ def describe(app: FastAPI) -> None:
 
 
 def _name_pages(document: dict[str, Any]) -> dict[str, Any]:
-    """`SitePage` instead of `Page_Site_`, as pydantic names a generic class."""
+    """Rename pages from `Page_Site_`, the pydantic name of a generic class, to `SitePage`."""
     named: dict[str, Any] = json.loads(re.sub(r"\b(LogPage|Page)_(\w+?)_\b", r"\2\1", json.dumps(document)))
     for name, schema in named["components"]["schemas"].items():
         schema["title"] = name
@@ -95,18 +95,18 @@ def _complete(document: dict[str, Any], routes: Mapping[tuple[str, str], Told]) 
         schemas.pop(unused, None)
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            told = routes[path, method]
+            route = routes[path, method]
             if "requestBody" in operation:
-                # Said also where it is as it would be without.
+                # Explicit, even though false is the default.
                 operation["requestBody"].setdefault("required", False)
             for status in _refusals(path, method, operation):
                 if status == HTTPStatus.UNPROCESSABLE_ENTITY or str(status) not in operation["responses"]:
                     operation["responses"][str(status)] = {"$ref": f"#/components/responses/Refused{status}"}
-            tell_if_match(operation, told)
-            tell_if_none_match(operation, told)
-            tell_headers(operation, told)
+            tell_if_match(operation, route)
+            tell_if_none_match(operation, route)
+            tell_headers(operation, route)
             tell_words(operation)
-            tell_permission(operation, told)
+            tell_permission(operation, route)
     components["schemas"] = dict(sorted(schemas.items()))
     tell_sets(components["schemas"])
     tell_fields(components["schemas"])
@@ -133,7 +133,7 @@ def _refusals(path: str, method: str, operation: dict[str, Any]) -> Iterator[int
 
 
 def refuses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """A route's `responses`, of refusals that others have not."""
+    """Return `responses` of a route for additional error statuses."""
     return {status: _answer(status) for status in statuses}
 
 

@@ -1,1 +1,1 @@
-"""What /openapi.json says that no route has to: words, permissions, headers, closed sets, examples."""
+"""Parts of /openapi.json that routes do not define: words, permissions, headers, closed sets, examples."""

@@ -1,5 +1,6 @@
-"""An example of each body and each success answer: made of the fields' own examples, and of examples.toml by name.
-Where that is no request that anybody would send, bodies.toml has the whole of it.
+"""Examples of bodies and successful responses, from the fields' own examples and examples.toml.
+
+bodies.toml replaces whole bodies where generated ones would be unrealistic.
 """
 
 import re
@@ -25,20 +26,20 @@ def tell_examples(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     maker = _Maker(schemas)
     for schema in schemas.values():
-        for field, told in schema.get("properties", {}).items():
-            if "examples" not in told and "$ref" not in told and "example" not in told:
-                value = maker.of(told, field, schema.get("title", ""))
+        for field, field_schema in schema.get("properties", {}).items():
+            if "examples" not in field_schema and "$ref" not in field_schema and "example" not in field_schema:
+                value = maker.of(field_schema, field, schema.get("title", ""))
                 if value is not None:
-                    told["examples"] = [value]
+                    field_schema["examples"] = [value]
     for path in document["paths"].values():
         for operation in path.values():
             _tell(operation, maker)
 
 
 def _tell(operation: dict[str, Any], maker: "_Maker") -> None:
-    asked = operation.get("requestBody", {}).get("content", {}).get(_JSON)
-    if asked is not None and "example" not in asked:
-        asked |= _of_request(asked["schema"], maker)
+    content = operation.get("requestBody", {}).get("content", {}).get(_JSON)
+    if content is not None and "example" not in content:
+        content |= _of_request(content["schema"], maker)
     for status, answer in operation["responses"].items():
         media = answer.get("content", {}).get(_JSON)
         if status < "4" and media is not None and media.get("schema"):
@@ -49,16 +50,16 @@ def _tell(operation: dict[str, Any], maker: "_Maker") -> None:
 
 
 def _of_request(schema: Mapping[str, Any], maker: "_Maker") -> dict[str, Any]:
-    """`example`, or `examples` by name where there are several."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return `example`, or `examples` by name if there are several."""
+    examples: dict[str, dict[str, Any]] = {}
     ways = [way for way in (*schema.get("oneOf", ()), *schema.get("anyOf", ()), schema) if "$ref" in way]
     for way in ways:
         name = way["$ref"].removeprefix(_REFERENCE)
-        told = _read("bodies").get(name, {"value": maker.of(way)})
-        found |= {name: told} if "value" in told else told
-    if len(found) > 1:
-        return {"examples": found}
-    return {"example": next(iter(found.values()))["value"] if found else maker.of(schema)}
+        named = _read("bodies").get(name, {"value": maker.of(way)})
+        examples |= {name: named} if "value" in named else named
+    if len(examples) > 1:
+        return {"examples": examples}
+    return {"example": next(iter(examples.values()))["value"] if examples else maker.of(schema)}
 
 
 class _Maker:
@@ -66,15 +67,15 @@ class _Maker:
         self._schemas = schemas
 
     def of(self, schema: Mapping[str, Any], name: str = "", owner: str = "", depth: int = 0) -> Any:  # noqa: ANN401 -- JSON
-        """None where there is null alone, or no end to it."""
+        """Return an example; None for null or for deep recursion."""
         if "$ref" in schema:
             name_of = schema["$ref"].rpartition("/")[2]
             if depth > _DEEPEST:
                 return None
             return self.of(self._schemas[name_of], name, name_of, depth + 1)
-        given = self._given(schema, name, owner)
-        if given is not _NULL:
-            return given
+        example = self._given(schema, name, owner)
+        if example is not _NULL:
+            return example
         for choices in ("anyOf", "oneOf"):
             ways = [way for way in schema.get(choices, ()) if way.get("type") != "null"]
             if ways:
@@ -99,11 +100,11 @@ class _Maker:
     def _made(self, schema: Mapping[str, Any], name: str, owner: str, depth: int) -> Any:  # noqa: ANN401 -- JSON
         kind = schema.get("type")
         if kind == "object" or "properties" in schema:
-            told: dict[str, Any] = {
+            example: dict[str, Any] = {
                 field: self.of(part, field, schema.get("title") or owner, depth + 1)
                 for field, part in schema.get("properties", {}).items()
             }
-            return told
+            return example
         if kind == "array":
             item = self.of(schema.get("items", {}), name, owner, depth + 1)
             return [] if item is None else [item] * max(1, schema.get("minItems", 1))
@@ -122,7 +123,7 @@ def _number(schema: Mapping[str, Any]) -> float:
 
 
 def _fits(schema: Mapping[str, Any], value: object) -> bool:
-    """By type and pattern: a test looks closer."""
+    """Check type and pattern; a test validates the whole schema."""
     ways = schema.get("anyOf") or schema.get("oneOf")
     if ways:
         return any(_fits(way, value) for way in ways)

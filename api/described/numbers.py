@@ -1,4 +1,4 @@
-"""Sizes of numbers: generators for languages with several take the smallest where none is said."""
+"""Sizes of numbers. Without one, generators use the smallest type of their language."""
 
 from typing import Any, Final
 
@@ -6,14 +6,14 @@ _FORMATS: Final = {"integer": "int64", "number": "double"}
 
 
 def tell_sizes(part: Any) -> None:  # noqa: ANN401 -- a part of a JSON document
-    """Of each schema in a description, wherever it is."""
+    """Set the format of each number in a description, recursively."""
     if isinstance(part, dict):
         kind = part.get("type")
         if isinstance(kind, str) and kind in _FORMATS:
             part.setdefault("format", _FORMATS[kind])
         for name, value in part.items():
             if name == "properties":
-                # Names of fields, among them `value` and `default`.
+                # Field names, which can be `value` or `default`.
                 tell_sizes(list(value.values()))
             elif name not in ("example", "examples", "default", "value"):
                 tell_sizes(value)

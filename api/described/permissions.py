@@ -1,4 +1,4 @@
-"""Which permission each operation asks for, in its description and as `x-permission`."""
+"""Required permission of each operation, in its description and as `x-permission`."""
 
 from collections.abc import Collection
 from typing import Any
@@ -11,30 +11,30 @@ BEARER, COOKIE, CSRF = "bearer", "cookie", "csrf"
 _SAFE = {"get", "head"}
 
 
-def tell_permission(operation: dict[str, Any], told: Told) -> None:
-    asks = told.asks
+def tell_permission(operation: dict[str, Any], route: Told) -> None:
+    asks = route.asks
     if isinstance(asks, Requires):
         operation["x-permission"] = asks.permission.value
         _add(operation, f"Permission: `{asks.permission}` on {level_of(asks)}.{_beside(asks)}")
     elif isinstance(asks, Mine):
-        _add(operation, "Permission: none, it is about who asks.")
+        _add(operation, "Permission: none. It applies to the caller.")
     elif isinstance(asks, Anyone):
         _add(operation, f"Permission: none. {asks.reason[:1].upper()}{asks.reason[1:].rstrip('.')}.")
     if isinstance(asks, Anyone):
-        # Said also where it is so without: a document-wide default would not reach it.
+        # Explicit, so that no default of the document applies.
         operation["security"] = []
     elif operation.pop("security", None):
-        by_cookie: dict[str, list[str]] = {COOKIE: []} if told.method in _SAFE else {COOKIE: [], CSRF: []}
+        by_cookie: dict[str, list[str]] = {COOKIE: []} if route.method in _SAFE else {COOKIE: [], CSRF: []}
         operation["security"] = [{BEARER: []}, by_cookie]
 
 
 def _beside(asks: Requires) -> str:
     always = asks.always - {asks.permission}
     if asks.always >= permissions_at(asks.level):
-        return " It takes every other permission there as well."
-    sentences = [f" It takes {_listed(always)} as well."] if always else []
+        return " Requires every other permission there too."
+    sentences = [f" Requires {_listed(always)} too."] if always else []
     if asks.also - always:
-        sentences.append(f" Some requests take {_listed(asks.also - always)} as well.")
+        sentences.append(f" Some requests require {_listed(asks.also - always)} too.")
     return "".join(sentences)
 
 

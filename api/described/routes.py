@@ -1,4 +1,4 @@
-"""The routes behind an application's description, and what each asks of who calls it."""
+"""Routes of an application, with the permissions that they require."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -18,31 +18,31 @@ class Told(NamedTuple):
     path: str
     operation_id: str
     asks: Asks | None
-    # Names that its code uses: which answers have an ETag is said nowhere else.
+    # Names in its code, which determine the responses with an ETag.
     uses: frozenset[str]
 
 
 def routes_of(app: FastAPI) -> dict[tuple[str, str], Told]:
-    """By path and method, as the description has them."""
-    found = {}
+    """Return the routes by path and method."""
+    routes = {}
     for route in iter_route_contexts(app.routes):
         dependant: Dependant | None = getattr(route, "dependant", None)
         if dependant is None:
             continue
         for method in route.methods or ():
-            told = Told(
+            entry = Told(
                 method.lower(),
                 route.path_format or "",
                 route.operation_id or "",
                 next(asks_of(dependant), None),
                 frozenset(_names_in(route.endpoint, set())),
             )
-            found[told.path, told.method] = told
-    return found
+            routes[entry.path, entry.method] = entry
+    return routes
 
 
-def _names_in(endpoint: Any, seen: set[str]) -> Iterator[str]:  # noqa: ANN401 -- what a router was given
-    """Those of helpers in its own module, and of theirs, as well."""
+def _names_in(endpoint: Any, seen: set[str]) -> Iterator[str]:  # noqa: ANN401 -- any endpoint
+    """Yield the names in a function's code, and in helpers of its module."""
     for name in endpoint.__code__.co_names:
         yield name
         helper = endpoint.__globals__.get(name)

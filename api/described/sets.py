@@ -1,4 +1,4 @@
-"""Sets of values that are closed, where the code's models say only that it is text."""
+"""Closed sets of values for fields that the code types as text."""
 
 from typing import Any, Final, get_args
 
@@ -29,6 +29,6 @@ SETS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 
 def tell_sets(schemas: dict[str, Any]) -> None:
     for (name, field), values in SETS.items():
-        told = schemas.get(name, {}).get("properties", {}).get(field)
-        if told is not None:
-            told["enum"] = list(values)
+        field_schema = schemas.get(name, {}).get("properties", {}).get(field)
+        if field_schema is not None:
+            field_schema["enum"] = list(values)

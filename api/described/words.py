@@ -1,4 +1,4 @@
-"""What fields, parameters and operations are, where the code does not say it: in the files beside."""
+"""Descriptions of fields, parameters and operations that the code lacks: from TOML files."""
 
 import json
 import re
@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).parent
-_SENTENCE = re.compile(r"(?P<first>.+?)[.;:](?:\s|$)", re.DOTALL)
+_SENTENCE = re.compile(r"(?P<first>.+?)[.](?:\s|$)", re.DOTALL)
 _LONGEST_SUMMARY = 100
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 _SPELT = {"msp": "MSP", "nas": "NAS", "nases": "NASes", "coa": "CoA", "totp": "TOTP", "scep": "SCEP", "msps": "MSPs"}
-_STAYS = "stays as it is"
+_STAYS = "Unchanged if omitted."
 
 
 def tell_words(operation: dict[str, Any]) -> None:
-    """Its description and summary, and what its parameters are."""
+    """Set the description and summary of an operation, and describe its parameters."""
     name = operation.get("operationId", "")
-    told = operation.setdefault("description", _operations().get(name, ""))
-    operation["summary"] = _summary(name, told)
+    description = operation.setdefault("description", _operations().get(name, ""))
+    operation["summary"] = _summary(name, description)
     words = _parameters()
     for parameter in operation.get("parameters", ()):
         own = words.get(name, {})
@@ -28,44 +28,40 @@ def tell_words(operation: dict[str, Any]) -> None:
             parameter["description"] = own.get(parameter["name"]) or words.get(parameter["name"], "")
 
 
-def _summary(name: str, told: str) -> str:
-    """Docstrings go on from the name: "By MAC address" says little without "List endpoints"."""
+def _summary(name: str, description: str) -> str:
+    """Return the first sentence of the description; the words of the operation id if it is too long."""
+    first = _SENTENCE.match(description)
+    sentence = " ".join(first["first"].split()) if first else ""
+    if sentence and len(sentence) <= _LONGEST_SUMMARY:
+        return sentence
     spelt = _WORD_START.sub(" ", name).lower()
     for wrong, right in _SPELT.items():
         spelt = re.sub(rf"\b{wrong}\b", right, spelt)
-    spelt = spelt[:1].upper() + spelt[1:]
-    first = _SENTENCE.match(told)
-    sentence = " ".join(first["first"].split()) if first else ""
-    if name in _operations():
-        return sentence or spelt
-    if not sentence or len(sentence) > _LONGEST_SUMMARY:
-        return spelt
-    lower = sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() or sentence[1:2] == " " else sentence
-    return f"{spelt}: {lower}"
+    return spelt[:1].upper() + spelt[1:]
 
 
 def tell_fields(schemas: Mapping[str, Any]) -> None:
     for name, schema in schemas.items():
         changes = schema.get("additionalProperties") is False and name.endswith("Update")
-        for told in schema.get("properties", {}).values():
-            text = _with_absence(told.get("description", ""), told, changes=changes)
-            told["description"] = text if name.startswith("Bulk") else _with_default(text, told)
-            # Generators would send it as if it had been chosen, or require the field.
-            told.pop("default", None)
+        for field in schema.get("properties", {}).values():
+            text = _with_absence(field.get("description", ""), field, changes=changes)
+            field["description"] = text if name.startswith("Bulk") else _with_default(text, field)
+            # Generators would always send a default, or require the field.
+            field.pop("default", None)
 
 
-def _with_absence(text: str, told: Mapping[str, Any], *, changes: bool) -> str:
-    """What null means, and what becomes of what is left out of a change."""
-    nullable = {"type": "null"} in told.get("anyOf", ())
+def _with_absence(text: str, field: Mapping[str, Any], *, changes: bool) -> str:
+    """Append the meaning of null, and of an omitted field in a change."""
+    nullable = {"type": "null"} in field.get("anyOf", ())
     if not text or not nullable:
         return text
     if changes:
-        return text if _STAYS in text else f"{text} Left out: {_STAYS}."
-    return text if "null" in text else f"{text} null where there is none."
+        return text if _STAYS in text else f"{text} {_STAYS}"
+    return text if "null" in text else f"{text} null if none."
 
 
-def _with_default(text: str, told: Mapping[str, Any]) -> str:
-    default = told.get("default")
+def _with_default(text: str, field: Mapping[str, Any]) -> str:
+    default = field.get("default")
     return text if default in (None, "", [], {}) else f"{text} Default: {json.dumps(default)}."
 
 

@@ -1,1 +1,1 @@
-"""The API, version 1: a file for each noun."""
+"""Version 1 of the API: one module per noun."""

@@ -1,4 +1,4 @@
-"""What NASes have told of sessions, request by request, and what was used."""
+"""Accounting records of NASes, and usage totals."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -27,45 +27,42 @@ ReadsUsage = Annotated[Access, Depends(ReadsTenant(Permission.USAGE_READ))]
 
 
 class AccountingRecord(BaseModel):
-    """An Accounting-Request that was acknowledged (RFC 2866)."""
+    """An acknowledged Accounting-Request (RFC 2866)."""
 
-    id: str = Field(examples=["1767225600000000-4711"], description="Id; it stays.")
-    at: datetime = Field(description="When it happened.")
-    status_type: str = Field(description="Acct-Status-Type: Start, Stop, Interim-Update ...")
+    id: str = Field(examples=["1767225600000000-4711"], description="Permanent id.")
+    at: datetime = Field(description="Time of the event.")
+    status_type: str = Field(description="Acct-Status-Type, such as Start, Stop or Interim-Update.")
     session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    user: str = Field(description='User name; null or "" where there is none.')
-    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
+    user: str = Field(description='User name; null or "" if unknown.')
+    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
     nas_address: str | None = Field(description="IP address of the NAS.")
-    site: str | None = Field(
-        description='Slug of the site; null or "" where it belongs to none, or to one that is gone.'
-    )
+    site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
     seconds: int | None = Field(
-        description="Acct-Session-Time: for how many seconds the session has lasted; null where it was not told."
+        description="Acct-Session-Time: duration of the session in seconds; null if not reported."
     )
-    input_octets: int | None = Field(description="Octets that came from the device.")
-    output_octets: int | None = Field(description="Octets that went to the device.")
-    cause: str = Field(description='Acct-Terminate-Cause; "" where there is none.')
+    input_octets: int | None = Field(description="Octets received from the device.")
+    output_octets: int | None = Field(description="Octets sent to the device.")
+    cause: str = Field(description='Acct-Terminate-Cause; "" if absent.')
 
 
 class AccountingRecordDetail(AccountingRecord):
-    attributes: list[Any] = Field(description="Pairs of name and value, in order, as they were received.")
+    attributes: list[Any] = Field(description="Pairs of name and value, in the received order.")
 
 
 class Usage(BaseModel):
     what: str = Field(
-        description="Of an hour its beginning, of a device its MAC address, of a NAS its name, of a site "
-        'its slug; "" for none.'
+        description='Key of the total: start of the hour, MAC address, NAS name or site slug; "" if none.'
     )
-    sessions: int = Field(description="How many sessions.")
-    seconds: int = Field(description="How many seconds it lasted.")
-    input_octets: int = Field(description="Octets that came from the device.")
-    output_octets: int = Field(description="Octets that went to the device.")
+    sessions: int = Field(description="Number of sessions.")
+    seconds: int = Field(description="Duration in seconds.")
+    input_octets: int = Field(description="Octets received from the device.")
+    output_octets: int = Field(description="Octets sent to the device.")
 
 
 class UsageReport(BaseModel):
-    items: list[Usage] = Field(description="Sums, the largest first.")
-    as_of: datetime = Field(description="What NASes had reported by then is in it: of a large tenant, some time ago.")
+    items: list[Usage] = Field(description="Totals, largest first.")
+    as_of: datetime = Field(description="Time up to which reports are included. Totals of large tenants can be older.")
 
 
 @router.get("/accounting", operation_id="listAccounting")
@@ -74,17 +71,22 @@ def list_accounting(
     paging: Annotated[SortedPaging, Depends(sorted_by_time("at"))],
     mac: Mac = "",
     user: User = "",
-    nas: Annotated[str, Query(max_length=253, description="Told by this NAS: its name or address.")] = "",
+    nas: Annotated[str, Query(max_length=253, description="Name or address of the NAS.")] = "",
     site: SiteSlug = "",
-    session_id: Annotated[str, Query(max_length=253, description="Of this Acct-Session-Id.")] = "",
-    status_type: Annotated[str, Query(max_length=100, description="Such as Start, Stop or Interim-Update.")] = "",
+    session_id: Annotated[str, Query(max_length=253, description="Acct-Session-Id.")] = "",
+    status_type: Annotated[
+        str, Query(max_length=100, description="Acct-Status-Type, such as Start, Stop or Interim-Update.")
+    ] = "",
     since: Since = None,
     until: Until = None,
 ) -> LogPage[AccountingRecord]:
-    """What the filters leave out is looked through page by page."""
+    """List accounting records.
+
+    Filters search page by page: a page can be short and still have a `next`.
+    """
     stretch = looked(paging, since, until)
     with access.read() as session:
-        found = accounting.search_accounting(
+        logs = accounting.search_accounting(
             session,
             tenant_id=access.tenant_id,
             mac=mac,
@@ -95,7 +97,7 @@ def list_accounting(
             status_type=status_type,
             **stretch,
         )
-        return log_page(paging, found, lambda logged: AccountingRecord(**_shown(logged)))
+        return log_page(paging, logs, lambda logged: AccountingRecord(**_shown(logged)))
 
 
 @router.get("/accounting/{record}", operation_id="getAccountingRecord")
@@ -109,25 +111,29 @@ def get_accounting_record(access: Reads, record: Annotated[str, Path(max_length=
 def list_used(
     access: ReadsUsage,
     by: UsageDimension = "hour",
-    since: Annotated[PastMoment | None, Query(description="From the hour of that on; a day otherwise.")] = None,
-    until: Annotated[PastMoment | None, Query(description="Up to the hour of that.")] = None,
-    limit: Annotated[int, Query(ge=1, le=MOST, description="The largest so many.")] = MOST,
+    since: Annotated[
+        PastMoment | None, Query(description="Start of the period, rounded down to the hour. Default: one day ago.")
+    ] = None,
+    until: Annotated[PastMoment | None, Query(description="End of the period, rounded up to the hour.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST, description="Maximum number of totals.")] = MOST,
 ) -> UsageReport:
-    """What was used, in the hours in which NASes reported it; the largest first, hours in their order.
+    """List usage totals by hour, device, NAS or site.
 
-    `as_of` tells of when it is: what took longer than 0.1 s to add up is given again for a hundred times as long, ten
+    Largest totals come first; hours are in chronological order. Usage counts in the hour of its report.
+
+    `as_of` is the time of the totals. Totals that take longer than 0.1 s are cached for a hundred times as long, 10
     minutes at most.
     """
     first = _hour_of(since or utc_now() - timedelta(days=1))
-    # Of an hour that has begun before `until` all is told: one answer for all moments of it.
+    # Rounded up to the hour, so that all moments of an hour share one cached result.
     last = until and _hour_of(until - timedelta(microseconds=1)) + timedelta(hours=1)
 
     def add_up() -> Sequence[UsageRow]:
         with access.read() as session:
             return list_usage(session, tenant_id=access.tenant_id, by=by, since=first, until=last, limit=limit)
 
-    found = kept_usage_of(access.asked.request).get((access.tenant_id, by, first, last, limit), add_up)
-    return UsageReport(items=[_used(use, by) for use in found.value], as_of=found.as_of)
+    totals = kept_usage_of(access.asked.request).get((access.tenant_id, by, first, last, limit), add_up)
+    return UsageReport(items=[_used(use, by) for use in totals.value], as_of=totals.as_of)
 
 
 def _hour_of(moment: datetime) -> datetime:

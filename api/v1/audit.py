@@ -1,4 +1,4 @@
-"""Who changed what: of the platform, of an MSP and of a tenant."""
+"""Audit log of the platform, an MSP or a tenant."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -29,59 +29,64 @@ _LARGEST = 2**63 - 1
 
 
 class AuditDifference(BaseModel):
-    name: str = Field(description="Names within names with a dot.", examples=["name"])
-    before: Any = Field(examples=["Printer"], description="Its value before; null where it had none.")
-    after: Any = Field(examples=["Printer, 2nd floor"], description="Its value after; null where it has none.")
+    name: str = Field(description="Name of the field; nested names are joined with dots.", examples=["name"])
+    before: Any = Field(examples=["Printer"], description="Value before the change; null if there was none.")
+    after: Any = Field(examples=["Printer, 2nd floor"], description="Value after the change; null if there is none.")
 
 
 class AuditSeal(BaseModel):
-    """The entry's place in the chain."""
+    """Position of an entry in the audit chain."""
 
-    position: int = Field(description="Its place in the chain, from 1.")
-    hash: str = Field(description="SHA-256 of the hash before it and the entry, in hex.")
+    position: int = Field(description="Position in the chain, from 1.")
+    hash: str = Field(description="SHA-256 of the previous hash and the entry, in hex.")
 
 
 class AuditEntry(BaseModel):
-    id: int = Field(description="Id; it stays.")
-    at: datetime = Field(description="When it happened.")
-    actor: str = Field(description="Kind and name.", examples=["token:monitoring (admit_abcdefgh01234567)"])
+    id: int = Field(description="Permanent id.")
+    at: datetime = Field(description="Time of the event.")
+    actor: str = Field(
+        description="Kind and name of the actor.", examples=["token:monitoring (admit_abcdefgh01234567)"]
+    )
     action: str = Field(
         examples=["endpoint.set"],
-        description="What was done, as noun.verb: endpoint.add, nas.set, policy.publish, token.make, "
-        "tenant.create ... The list is open.",
+        description="Action as noun.verb, such as endpoint.add, policy.publish or tenant.create. New "
+        "actions can be added.",
     )
-    target: str = Field(examples=["00:00:5e:00:53:01"], description="What it was done to.")
-    tenant_id: UUID | None = Field(description="Id of the tenant; null where it is of none.")
+    target: str = Field(examples=["00:00:5e:00:53:01"], description="Object of the action.")
+    tenant_id: UUID | None = Field(description="Id of the tenant; null if none.")
     msp_id: UUID | None = Field(description="Id of the MSP.")
-    address: str | None = Field(description="IP address that it was asked from; null where no request asked.")
-    request_id: str | None = Field(description="X-Request-Id of the request that asked for it.")
-    before: dict[str, Any] | None = Field(description="What the change touched, before it; null where there was none.")
-    after: dict[str, Any] | None = Field(description="What the change touched, after it; null where there is none.")
-    differences: list[AuditDifference] = Field(description="What differs.")
-    seal: AuditSeal | None = Field(description="null for the few seconds until the entry is sealed.")
+    address: str | None = Field(description="IP address of the request; null if no request caused the entry.")
+    request_id: str | None = Field(description="X-Request-Id of the request.")
+    before: dict[str, Any] | None = Field(description="Changed values before the change; null if there were none.")
+    after: dict[str, Any] | None = Field(description="Changed values after the change; null if there are none.")
+    differences: list[AuditDifference] = Field(description="Differences between before and after.")
+    seal: AuditSeal | None = Field(description="Seal of the entry; null for the few seconds until it is sealed.")
 
 
 class AuditHead(BaseModel):
-    """Keep it elsewhere: who has it can tell whether an export of later is of the same chain."""
+    """Signed end of an audit chain.
 
-    head: str = Field(description="What is signed: JSON of chain, position, hash and time.")
-    signature: str = Field(description="Ed25519, in base64.")
-    public_key: str = Field(description="PEM.")
+    Keep it elsewhere. With it, you can check that a later export belongs to the same chain.
+    """
+
+    head: str = Field(description="Signed text: JSON with chain, position, hash and time.")
+    signature: str = Field(description="Ed25519 signature in base64.")
+    public_key: str = Field(description="Public key in PEM.")
 
 
 class AuditFilter:
-    """As a dependency: what entries are asked for."""
+    """Dependency with the filters of an audit list."""
 
     def __init__(
         self,
         actor: Annotated[str, Query(max_length=300)] = "",
-        action: Annotated[str, Query(max_length=100, description="Such as endpoint.set.")] = "",
-        target: Annotated[str, Query(max_length=500, description="As entries have it.")] = "",
-        text: Annotated[str, Query(max_length=200, description="A part of the target.")] = "",
+        action: Annotated[str, Query(max_length=100, description="Action, such as endpoint.set.")] = "",
+        target: Annotated[str, Query(max_length=500, description="Exact target.")] = "",
+        text: Annotated[str, Query(max_length=200, description="Part of the target.")] = "",
         request_id: Annotated[str, Query(max_length=100)] = "",
-        address: Annotated[str, Query(max_length=45, description="That it was asked from.")] = "",
+        address: Annotated[str, Query(max_length=45, description="IP address of the request.")] = "",
         since: PastMoment | None = None,
-        until: Annotated[PastMoment | None, Query(description="To before then.")] = None,
+        until: Annotated[PastMoment | None, Query(description="End of the period (RFC 3339, exclusive).")] = None,
     ) -> None:
         self.filter = Filter(
             actor=actor,
@@ -102,18 +107,20 @@ def _routes(prefix: str, noun: str, reads: Requires) -> None:
     def list_audit(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(sorted_by(audit.ORDERS))],
-        wanted: Annotated[AuditFilter, Depends()],
+        filters: Annotated[AuditFilter, Depends()],
     ) -> Page[AuditEntry]:
-        """A page may have fewer entries than were asked for, also none, and yet a `next`: rare ones are
-        looked for in so many at a time."""
+        """List audit entries.
+
+        Each request searches a limited number of entries. A page can be short or empty and still have a `next`.
+        """
         with access.read() as session:
-            rows, searched = audit.search(session, owner=access.owner, wanted=wanted.filter, span=paging.span)
+            rows, searched = audit.search(session, owner=access.owner, wanted=filters.filter, span=paging.span)
             seals = audit.seals(session, rows)
             return paging.ordered(rows, lambda row: _entry(row, seals.get(row.id)), searched=searched)
 
     @router.get(f"{prefix}/audit/head", operation_id=f"get{noun}AuditHead")
     def get_head(access: Annotated[Access, read]) -> AuditHead:
-        """The signed end of the chain as it is now."""
+        """Get the signed end of the chain."""
         with access.read() as session:
             head = exporting.head(session, owner=access.owner)
         return AuditHead(head=head.text, signature=head.signature, public_key=head.public_key)
@@ -122,13 +129,18 @@ def _routes(prefix: str, noun: str, reads: Requires) -> None:
         f"{prefix}/audit/export",
         operation_id=f"export{noun}Audit",
         response_class=StreamingResponse,
-        responses={200: {"content": {_LINES: {"schema": {"type": "string"}}}, "description": "Lines of JSON."}},
+        responses={
+            200: {"content": {_LINES: {"schema": {"type": "string"}}}, "description": "One JSON object per line."}
+        },
     )
     def export_audit(
         access: Annotated[Access, read],
-        after: Annotated[int, Query(ge=0, le=_LARGEST, description="Entries behind this position.")] = 0,
+        after: Annotated[int, Query(ge=0, le=_LARGEST, description="Position after which the export starts.")] = 0,
     ) -> StreamingResponse:
-        """The chain, which anybody can verify: `./admit audit verify`, or as docs/how-to/audit.md describes."""
+        """Export the audit chain.
+
+        Anyone can verify it with `./admit audit verify`, or as docs/how-to/audit.md describes.
+        """
         return StreamingResponse(exporting.export(access.read, owner=access.owner, behind=after), media_type=_LINES)
 
     @router.get(f"{prefix}/audit/{{entry_id}}", operation_id=f"get{noun}AuditEntry")

@@ -1,4 +1,4 @@
-"""Certificate authorities of a tenant: its own, their keys and successors, and the external ones that it trusts."""
+"""Certificate authorities of a tenant: its own, their keys and rollover, and external ones."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -32,88 +32,95 @@ from pki.bundles import certificates_pem
 router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["authorities"])
 
 Which = Annotated[
-    str, Path(description="An id, or root or issuing: the newest active of its kind.", max_length=40, examples=["root"])
+    str,
+    Path(
+        description="Id of the authority, or `root` or `issuing` for the newest active one of that kind.",
+        max_length=40,
+        examples=["root"],
+    ),
 ]
 _Kind = Literal["root", "issuing", "external"]
 _Status = Literal["active", "retired", "revoked"]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
 Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.REJECTION))]
 ExportsKey = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.SECRETS))]
-# Its key signs every authority to come: who takes it away has it for good.
-_PASSPHRASE = Field(min_length=16, max_length=200, description="Guards the key outside.")
+# The key signs all future authorities, so a stolen copy stays dangerous.
+_PASSPHRASE = Field(min_length=16, max_length=200, description="Passphrase that encrypts the exported key.")
 _KEY_CHARACTERS = 16 * 1024
 
 
 class StatusSources(BaseModel):
-    """Where the status of what an external authority issued is fetched, and what came of it."""
+    """Status URLs of an external authority, and the last result."""
 
-    crl_url: str = Field(description="Where the list of revoked certificates is.")
-    ocsp_url: str = Field(description="Where status is asked for by OCSP.")
-    crl_number: str | None = Field(description="Number of the list, in decimal.")
-    crl_this_update: datetime | None = Field(description="Of when the list is.")
-    crl_next_update: datetime | None = Field(description="When the list says that the next one comes.")
-    crl_checked_at: datetime | None = Field(description="When its list of revoked certificates was fetched last.")
-    crl_failure: str = Field(description='Why the last attempt failed; "" where it did not.')
+    crl_url: str = Field(description="URL of the certificate revocation list (CRL).")
+    ocsp_url: str = Field(description="URL of the OCSP responder.")
+    crl_number: str | None = Field(description="CRL number, in decimal.")
+    crl_this_update: datetime | None = Field(description="Issue time of the CRL (thisUpdate).")
+    crl_next_update: datetime | None = Field(description="Announced time of the next CRL (nextUpdate).")
+    crl_checked_at: datetime | None = Field(description="Time of the last CRL download.")
+    crl_failure: str = Field(description='Error of the last attempt; "" if it succeeded.')
 
 
 class OcspState(BaseModel):
-    certificates: int = Field(description="Certificates whose status is known.")
-    checked_at: datetime | None = Field(description="When it was asked last.")
-    failures: int = Field(description="Certificates whose status could not be found out.")
-    failure: str = Field(description='Why the last attempt failed; "" where it did not.')
+    certificates: int = Field(description="Number of certificates with known status.")
+    checked_at: datetime | None = Field(description="Time of the last OCSP request.")
+    failures: int = Field(description="Number of certificates whose status could not be determined.")
+    failure: str = Field(description='Error of the last attempt; "" if it succeeded.')
 
 
 class Authority(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
-    kind: _Kind = Field(description="Of which kind it is.")
-    name: str = Field(description="Name, for people.")
+    id: UUID = Field(description="Permanent id.")
+    kind: _Kind = Field(description="Kind.")
+    name: str = Field(description="Name.")
     subject: str = Field(description="Subject (RFC 4514).")
-    status: _Status = Field(description="What state it is in.")
-    not_before: datetime = Field(description="From when it is valid.")
-    not_after: datetime = Field(description="Until when it is valid.")
+    status: _Status = Field(description="Status.")
+    not_before: datetime = Field(description="Start of validity.")
+    not_after: datetime = Field(description="End of validity.")
     issuer: UUID | None = Field(
-        description="Id of the authority above it; null of a root or where that one is not here."
+        description="Id of the issuing authority; null for a root, or if Admit does not have the issuer."
     )
-    signs_here: bool = Field(description="Whether its key is here.")
-    key_store: Literal["sealed", "pkcs11"] | None = Field(description="Where its key is; null where it is not here.")
+    signs_here: bool = Field(description="Whether Admit holds its key.")
+    key_store: Literal["sealed", "pkcs11"] | None = Field(description="Key store; null if Admit does not hold the key.")
     key_id: str = Field(description="Subject key identifier, in hex.")
     sha256: str = Field(description="SHA-256, in hex.")
-    revoked_at: datetime | None = Field(description="When it was revoked.")
-    revocation_reason: str = Field(description='Why it was revoked (RFC 5280 5.3.1); "" where it was not.')
-    certificate_url: str | None = Field(description="Where anybody finds its certificate; null of an external one.")
-    ocsp_url: str | None = Field(description="Where status is asked for by OCSP.")
-    crl_url: str | None = Field(description="Where the list of revoked certificates is.")
+    revoked_at: datetime | None = Field(description="Time of revocation.")
+    revocation_reason: str = Field(description='Revocation reason (RFC 5280 5.3.1); "" if not revoked.')
+    certificate_url: str | None = Field(description="Public URL of its certificate; null for an external authority.")
+    ocsp_url: str | None = Field(description="URL of the OCSP responder.")
+    crl_url: str | None = Field(description="URL of the certificate revocation list (CRL).")
     sources: StatusSources | None = Field(
-        description="Of an external one: where its status is found, and how that went."
+        description="Status URLs and last result of an external authority; null for others."
     )
 
 
 class AuthorityDetail(Authority, Observed):
     ocsp: OcspState | None = Field(
-        description="Of an external one: what is known by OCSP of the certificates that devices have shown."
+        description="OCSP status of certificates that devices presented; null unless the authority is external."
     )
 
     def observed(self) -> dict[str, Any]:
-        """What came of the worker's fetching, where people have said from."""
+        """Return the fields that the worker updates; people set only the URLs."""
         return {"ocsp": True, "sources": set(StatusSources.model_fields) - {"crl_url", "ocsp_url"}}
 
 
 class Rollover(Input):
-    root: bool = Field(False, description="A new root as well.")
+    root: bool = Field(False, description="Whether to create a new root too.")
     present_from: Moment | None = Field(
-        None, description="With a new root: when devices are first shown a server certificate below it; null: at once."
+        None, description="Time from which devices see a server certificate of the new root; null for immediately."
     )
 
 
 class RolloverResult(BaseModel):
-    issuing: Authority = Field(description="The authority that issues from now on.")
+    issuing: Authority = Field(description="New issuing authority.")
     root: UUID = Field(description="Id of the root authority.")
-    retired: list[UUID] = Field(description="Ids of authorities that issue no more.")
-    server_certificate: str = Field(description='Serial number of the server certificate that was issued; "" for none.')
+    retired: list[UUID] = Field(description="Ids of the retired authorities.")
+    server_certificate: str = Field(description='Serial number of the new server certificate; "" if none was issued.')
 
 
 class KeyStoreUpdate(Input):
-    store: Literal["", "sealed", "pkcs11"] = Field(description='Where the key is kept; "": where the platform says.')
+    store: Literal["", "sealed", "pkcs11"] = Field(
+        description='Key store for new keys; "" for the platform\'s default.'
+    )
 
 
 class KeyPassphrase(Input):
@@ -121,27 +128,27 @@ class KeyPassphrase(Input):
 
 
 class RootKey(KeyPassphrase):
-    key: str = Field(max_length=_KEY_CHARACTERS, description="As it was exported: PKCS#8 in PEM.")
+    key: str = Field(max_length=_KEY_CHARACTERS, description="Exported key (PKCS#8 in PEM).")
 
 
 class ExportedRootKey(BaseModel):
     root: UUID = Field(description="Id of the root authority.")
-    key: str = Field(description="The root's key: PKCS#8 in PEM, under the passphrase.")
+    key: str = Field(description="Root key, encrypted with the passphrase (PKCS#8 in PEM).")
 
 
 class AuthorityRevocation(Input):
-    reason: AuthorityReason = Field("unspecified", description="Why: a code.")
+    reason: AuthorityReason = Field("unspecified", description="Reason code.")
 
 
 @router.get("", operation_id="listAuthorities")
 def list_authorities(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(AUTHORITIES))],
-    text: Annotated[str, Query(max_length=200, description="A part of name or subject.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name or subject.")] = "",
     kind: _Kind | None = None,
     status: _Status | None = None,
 ) -> Page[Authority]:
-    """The newest first, unless `sort` says otherwise."""
+    """List authorities, newest first by default."""
     with access.read() as session:
         sources = external.sources_of(session, tenant_id=access.tenant_id)
         rows = certificates.list_authority_page(
@@ -152,13 +159,15 @@ def list_authorities(
 
 @router.post("/rollover", operation_id="rollOverAuthorities")
 def roll_over(access: Manages, body: Rollover) -> RolloverResult:
-    """A new issuing authority signs from now on; the old one retires, and its devices are admitted as before.
+    """Create a new issuing authority and retire the old one.
 
-    With a new root the cell shows a chain that ends at the old root and at the new one: give devices the new root
-    before the old one ends.
+    Devices with certificates of the old authority are still admitted.
+
+    With a new root, the cell presents a chain to both roots. Install the new root on devices before the old one
+    expires.
     """
     if body.present_from and not body.root:
-        raise InvalidInput("The server certificate stays as it is where the root does.", place="present_from")
+        raise InvalidInput("`present_from` requires a new root.", place="present_from")
     with access.change() as change:
         plan = rollover.plan_rollover(
             change.session,
@@ -180,14 +189,17 @@ def roll_over(access: Manages, body: Rollover) -> RolloverResult:
 
 @router.get("/key-store", operation_id="getKeyStore")
 def get_key_store(access: Reads) -> KeyStoreUpdate:
-    """Where the keys of new authorities are made."""
+    """Get the key store for new authorities."""
     with access.read() as session:
         return access.shown(KeyStoreUpdate(store=profiles.tenant_settings(session, access.tenant_id).key_store))
 
 
 @router.put("/key-store", operation_id="updateKeyStore")
 def update_key_store(access: Manages, body: KeyStoreUpdate) -> KeyStoreUpdate:
-    """Keys that exist stay where they are: a rollover makes new ones."""
+    """Set the key store for new authorities.
+
+    Existing keys stay where they are. A rollover creates new ones.
+    """
     with access.change() as change:
         now = profiles.tenant_settings(change.session, access.tenant_id, lock=True)
         change.require_match(KeyStoreUpdate(store=now.key_store))
@@ -197,7 +209,10 @@ def update_key_store(access: Manages, body: KeyStoreUpdate) -> KeyStoreUpdate:
 
 @router.post("/root/export-key", operation_id="exportRootKey")
 def export_root_key(access: ExportsKey, body: KeyPassphrase) -> ExportedRootKey:
-    """The root's key, under a passphrase. It stays here until it is forgotten: keep it safe first."""
+    """Export the root's key, encrypted with a passphrase.
+
+    Admit keeps the key until you delete it. Store the export safely first.
+    """
     with access.change() as change:
         root, pem = offline.export_root_key(
             change.session,
@@ -211,7 +226,10 @@ def export_root_key(access: ExportsKey, body: KeyPassphrase) -> ExportedRootKey:
 
 @router.post("/root/forget-key", operation_id="deleteRootKey")
 def forget_root_key(access: Manages) -> Authority:
-    """Keep no copy here: the root is offline from now on. No issuing authority can be signed, all else goes on."""
+    """Delete the root's key from Admit.
+
+    The root is then offline: no issuing authority can be signed. Everything else continues to work.
+    """
     with access.change() as change:
         _require_match(change, access, "root")
         root = offline.forget_root_key(change.session, actor=access.actor, tenant_id=access.tenant_id)
@@ -220,7 +238,7 @@ def forget_root_key(access: Manages) -> Authority:
 
 @router.post("/root/import-key", operation_id="importRootKey")
 def import_root_key(access: Manages, body: RootKey) -> Authority:
-    """Bring the root's key back, to sign an issuing authority with it."""
+    """Import the root's key, to sign an issuing authority."""
     with access.change() as change:
         _require_match(change, access, "root")
         root = offline.import_root_key(
@@ -243,11 +261,14 @@ def get_authority(access: Reads, authority: Which) -> AuthorityDetail:
 
 @router.get("/{authority}/download", operation_id="downloadAuthority", response_class=Response)
 def download(access: Reads, authority: Which, form: Literal["pem", "chain"] = "pem") -> Response:
-    """pem: its certificate; chain: also those above it, up to the root. The root is what devices must trust."""
+    """Download the certificate of an authority.
+
+    `pem` is its certificate. `chain` includes the authorities above it, up to the root. Devices must trust the root.
+    """
     with access.read() as session:
         rows = {row.id: row for row in certificates.list_authorities(session, tenant_id=access.tenant_id)}
-        found = certificates.require_authority(session, tenant_id=access.tenant_id, which=authority)
-    ders, above = [found.certificate_der], found.issuer_id
+        start = certificates.require_authority(session, tenant_id=access.tenant_id, which=authority)
+    ders, above = [start.certificate_der], start.issuer_id
     while form == "chain" and above is not None:
         ders.append(rows[above].certificate_der)
         above = rows[above].issuer_id
@@ -256,10 +277,12 @@ def download(access: Reads, authority: Which, form: Literal["pem", "chain"] = "p
 
 @router.post("/{authority}/revoke", operation_id="revokeAuthority")
 def revoke_authority(access: Manages, authority: Which, body: AuthorityRevocation) -> RevocationResult:
-    """For good, with those below it and every certificate that they issued.
+    """Revoke an authority permanently, with everything below it.
 
-    Of the tenant's own authority that includes the certificate that its RADIUS server shows: nobody is admitted by a
-    certificate or through a tunnel until there is another (a rollover).
+    This revokes the authorities below it and all certificates that they issued.
+
+    A tenant's own authority also loses the certificate of the RADIUS server. Logins with certificates or tunnels fail
+    until a rollover.
     """
     with access.change() as change:
         seen = _require_match(change, access, authority)

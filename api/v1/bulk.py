@@ -1,4 +1,4 @@
-"""Many at once: all of them or none. What is large becomes a job, and is answered with 202 and where that is."""
+"""Bulk changes: all rows or none. A large request becomes a job (202)."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -24,123 +24,131 @@ _Macs = Annotated[list[Annotated[str, Field(max_length=40)]], Field(min_length=1
 ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
 ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *OF_USERS))]
 ChangesNases = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *OF_NASES))]
-_ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"model": Job, "description": "It is large: the job that does it."}}
+_ACCEPTED: dict[int | str, dict[str, Any]] = {
+    202: {"model": Job, "description": "The request is large: the job that runs it."}
+}
 
 
 class BulkResult(BaseModel):
-    """How many rows were what; what does not apply is 0."""
+    """Number of rows by result; 0 for results that do not apply."""
 
-    added: int = Field(0, description="How many were added.")
-    changed: int = Field(0, description="How many were changed.")
-    unchanged: int = Field(0, description="How many stay as they are.")
-    kept: int = Field(0, description="How many were there, and stay as they are.")
-    removed: int = Field(0, description="How many were removed.")
-    blocked: int = Field(0, description="How many were blocked.")
-    unblocked: int = Field(0, description="How many were unblocked.")
+    added: int = Field(0, description="Number created.")
+    changed: int = Field(0, description="Number changed.")
+    unchanged: int = Field(0, description="Number unchanged.")
+    kept: int = Field(0, description="Number of existing items that were kept.")
+    removed: int = Field(0, description="Number deleted.")
+    blocked: int = Field(0, description="Number blocked.")
+    unblocked: int = Field(0, description="Number unblocked.")
 
 
 class BulkEndpoint(Input):
     mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"], description="MAC address, in any notation.")
-    name: str = Field("", max_length=200, description="Name, for people.")
-    status: Literal["active", "blocked"] = Field("active", description="What state it is in.")
-    owner: str = Field("", max_length=200, description='Whose it is, in words. "": not said.')
-    notes: str = Field("", max_length=2_000, description='Notes for people. "": none.')
-    groups: GroupNames = Field(default=[], description="Names of groups.")
-    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
-    attributes: dict[str, str] = Field(
-        default={}, max_length=100, description="Names and values of one's own choosing."
-    )
+    name: str = Field("", max_length=200, description="Name.")
+    status: Literal["active", "blocked"] = Field("active", description="Status.")
+    owner: str = Field("", max_length=200, description='Owner, as text; "" if none.')
+    notes: str = Field("", max_length=2_000, description='Notes; "" if none.')
+    groups: GroupNames = Field(default=[], description="Group names.")
+    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
+    attributes: dict[str, str] = Field(default={}, max_length=100, description="Custom attributes by name.")
 
 
 class PutEndpoints(Input):
-    """Approve (or block) these. One that is there becomes what its item says, or is a mistake, or stays as it is."""
+    """Endpoints to approve or block. `existing` decides about those that exist."""
 
-    operation: Literal["put"] = Field(description="What is to be done.")
-    items: Annotated[list[BulkEndpoint], BoundedMistakes] = Field(
-        min_length=1, max_length=MOST, description="The rows."
-    )
+    operation: Literal["put"] = Field(description="Operation.")
+    items: Annotated[list[BulkEndpoint], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="Items.")
     existing: OnExisting = Field(
         "refuse",
-        description="What becomes of those that are there: a mistake (refuse), made so (update), or left "
-        "as they are (keep).",
+        description="Handling of existing items: report an error (refuse), update them (update), or leave "
+        "them unchanged (keep).",
     )
-    make_groups: bool = Field(False, description="Makes groups that there are none of, in place of a mistake.")
+    make_groups: bool = Field(False, description="Whether to create missing groups instead of reporting an error.")
     allow_random: bool = Field(
-        False, description="Takes MAC addresses that devices made up, which change with the network."
+        False, description="Whether to accept random MAC addresses, which change with the network."
     )
 
 
 class ChangeEndpoints(Input):
-    operation: Literal["delete", "block", "unblock"] = Field(description="What is to be done.")
+    operation: Literal["delete", "block", "unblock"] = Field(description="Operation.")
     macs: _Macs = Field(description="MAC addresses, in any notation.")
 
 
 class GroupEndpoints(Input):
-    """Groups in place of those they are in, beside them, or out of these."""
+    """Endpoints whose groups are replaced, extended or reduced."""
 
-    operation: Literal["set-groups", "join-groups", "leave-groups"] = Field(description="What is to be done.")
+    operation: Literal["set-groups", "join-groups", "leave-groups"] = Field(description="Operation.")
     macs: _Macs = Field(description="MAC addresses, in any notation.")
-    groups: GroupNames = Field(description="Names of groups.")
+    groups: GroupNames = Field(description="Group names.")
 
 
 class BulkUser(Input):
-    """One that is there keeps what is left out; a new one has a password."""
+    """A user. An existing one keeps omitted fields; a new one needs a password."""
 
-    name: str = Field(max_length=253, examples=["ann"], description="Name, for people.")
+    name: str = Field(max_length=253, examples=["ann"], description="Name.")
     password: str | None = Field(
-        None, max_length=128, description="8 characters to 128 octets; needed for a new user. Left out: stays as it is."
+        None,
+        max_length=128,
+        description="Password, 8 characters to 128 octets. Required for a new user. Unchanged if omitted.",
     )
-    groups: GroupNames | None = Field(None, description="Names of groups.")
-    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
-    disabled: bool | None = Field(None, description="Rejected whatever the policy says.")
+    groups: GroupNames | None = Field(None, description="Group names.")
+    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
+    disabled: bool | None = Field(
+        None, description="Whether the user is disabled, which means rejected regardless of the policy."
+    )
 
 
 class PutUsers(Input):
-    operation: Literal["put"] = Field(description="What is to be done.")
-    items: Annotated[list[BulkUser], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="The rows.")
+    operation: Literal["put"] = Field(description="Operation.")
+    items: Annotated[list[BulkUser], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="Items.")
     existing: OnExisting = Field(
         "refuse",
-        description="What becomes of those that are there: a mistake (refuse), made so (update), or left "
-        "as they are (keep).",
+        description="Handling of existing items: report an error (refuse), update them (update), or leave "
+        "them unchanged (keep).",
     )
-    make_groups: bool = Field(False, description="Makes groups that there are none of, in place of a mistake.")
-    chap: bool = Field(False, description="Stores passwords themselves too, sealed, for CHAP.")
-    mschap: bool = Field(False, description="Stores NT hashes too, sealed, for MS-CHAP and PEAP.")
+    make_groups: bool = Field(False, description="Whether to create missing groups instead of reporting an error.")
+    chap: bool = Field(False, description="Whether to store the password itself too, encrypted, for CHAP.")
+    mschap: bool = Field(False, description="Whether to store the NT hash too, encrypted, for MS-CHAP and PEAP.")
 
 
 class PutNases(Input):
-    """A NAS is there if one has the identifier, or else the address."""
+    """NASes. An existing one is matched by identifier, then by address."""
 
-    operation: Literal["put"] = Field(description="What is to be done.")
-    items: Annotated[list[NasInput], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="The rows.")
+    operation: Literal["put"] = Field(description="Operation.")
+    items: Annotated[list[NasInput], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="Items.")
     existing: OnExisting = Field(
         "refuse",
-        description="What becomes of those that are there: a mistake (refuse), made so (update), or left "
-        "as they are (keep).",
+        description="Handling of existing items: report an error (refuse), update them (update), or leave "
+        "them unchanged (keep).",
     )
 
 
-# 10,000 endpoints with all that can be said of them are some 5 MB.
+# 10,000 endpoints with all fields are about 5 MB.
 _LARGE = takes(most_bytes=16 * 1024 * 1024)
 _OfEndpoints = Annotated[PutEndpoints | ChangeEndpoints | GroupEndpoints, Body(discriminator="operation")]
 
 
 @router.post("/endpoints/bulk", operation_id="updateEndpointsInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
 def update_endpoints(access: ChangesEndpoints, body: _OfEndpoints) -> BulkResult | Job:
-    """Up to 10,000 in one call. Every row that is wrong is told, with its place; nothing is stored then."""
+    """Create, change or delete up to 10,000 endpoints.
+
+    If a row is invalid, nothing is stored, and the response lists each error with its place.
+    """
     if isinstance(body, PutEndpoints):
-        given = _given(body)
-        return _run(access, "endpoints.put", given, len(body.items), groups=jobs.count_groups(given["items"]))
+        rows = _given(body)
+        return _run(access, "endpoints.put", rows, len(body.items), groups=jobs.count_groups(rows["items"]))
     return _run(access, f"endpoints.{body.operation}", _given(body), len(body.macs))
 
 
 @router.post("/users/bulk", operation_id="updateUsersInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
 def update_users(access: ChangesUsers, body: PutUsers) -> BulkResult | Job:
-    """As of endpoints. Each password takes some 20 ms to hash: of more than 50 users it is a job."""
-    given = _given(body)
-    # Groups cost far less than passwords do.
-    groups = jobs.count_groups(given["items"]) // (jobs.MAX_INLINE_ROWS // jobs.MAX_INLINE_USERS)
-    return _run(access, "users.put", given, len(body.items), groups=groups, at_once=jobs.MAX_INLINE_USERS)
+    """Create or change up to 10,000 users: all or none.
+
+    Hashing a password takes about 20 ms, so more than 50 users become a job.
+    """
+    rows = _given(body)
+    # A group costs far less time than a password.
+    groups = jobs.count_groups(rows["items"]) // (jobs.MAX_INLINE_ROWS // jobs.MAX_INLINE_USERS)
+    return _run(access, "users.put", rows, len(body.items), groups=groups, at_once=jobs.MAX_INLINE_USERS)
 
 
 @router.post("/nases/bulk", operation_id="updateNasesInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
@@ -149,7 +157,7 @@ def update_nases(access: ChangesNases, body: PutNases) -> BulkResult | Job:
 
 
 def _given(body: BaseModel) -> dict[str, Any]:
-    """What was said, and nothing of what was left out: a row keeps that."""
+    """Return the fields that the request sets. A row keeps the others."""
     return body.model_dump(mode="json", exclude_unset=True)
 
 

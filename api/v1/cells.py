@@ -1,4 +1,4 @@
-"""Cells, for who runs the platform."""
+"""Cells of the platform."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -17,52 +17,55 @@ from nac.cells.operating import CellState, CellStatus
 
 router = APIRouter(prefix="/cells", tags=["cells"])
 
-_Name = Annotated[str, Path(description="Name.", max_length=200)]
+_Name = Annotated[str, Path(description="Name of the cell.", max_length=200)]
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE, Effect.PLATFORM))]
 
 
 class Slots(BaseModel):
-    free: int = Field(description="Slots that are free.")
-    assigned: int = Field(description="Slots that hold a tenant.")
-    reserved: int = Field(description="Slots of tenants that are moving.")
-    retired: int = Field(description="Slots that wait for a new secret.")
+    free: int = Field(description="Number of free slots.")
+    assigned: int = Field(description="Number of slots with a tenant.")
+    reserved: int = Field(description="Number of slots of moving tenants.")
+    retired: int = Field(description="Number of slots that wait for a new secret.")
 
 
 class Cell(Observed):
-    name: str = Field(description="Name, for people.")
-    status: str = Field(description="draining: takes no new tenants.")
-    labels: list[str] = Field(description="Words by which new tenants find the cell, such as frankfurt.")
-    address: str = Field(description='IP address that NASes send to; "": where it listens.')
+    name: str = Field(description="Name.")
+    status: str = Field(description="Status. A `draining` cell takes no new tenants.")
+    labels: list[str] = Field(description="Labels for the placement of new tenants, such as frankfurt.")
+    address: str = Field(description='IP address for NASes; "" for the address that it listens on.')
     host: str = Field(description="Host name or IP address.")
-    seen: bool = Field(description="Whether its agent told of itself within a minute.")
-    seen_at: datetime | None = Field(description="When it was seen last.")
+    seen: bool = Field(description="Whether its agent reported within the last minute.")
+    seen_at: datetime | None = Field(description="Time of the last report.")
     first_port: int | None = Field(description="First UDP port of the cell's slots.")
     last_port: int | None = Field(description="Last UDP port of the cell's slots.")
-    slots: Slots = Field(description="Places for tenants: how many are free, hold one, wait.")
-    radiusd_version: str = Field(description='Version of its radiusd; "" where it is not known.')
-    alarms: list[dict[str, Any]] = Field(description="What its agent says is amiss.")
+    slots: Slots = Field(description="Number of slots by state.")
+    radiusd_version: str = Field(description='Version of radiusd; "" if unknown.')
+    alarms: list[dict[str, Any]] = Field(description="Alarms from its agent.")
 
     def observed(self) -> set[str]:
         return set(Cell.model_fields) - {"name", "status", "labels", "address"}
 
 
 class CellUpdate(Input):
-    status: Omittable[CellStatus] = Field(None, description="draining: takes no new tenants.")
+    status: Omittable[CellStatus] = Field(None, description="Status. A `draining` cell takes no new tenants.")
     labels: Omittable[list[Slug]] = Field(
         None,
         max_length=operating.MOST_LABELS,
         examples=[["frankfurt"]],
-        description="Words by which new tenants find the cell, such as frankfurt.",
+        description="Labels for the placement of new tenants, such as frankfurt.",
     )
     address: Omittable[str] = Field(
-        None, max_length=253, examples=["radius-1.admit.example"], description="IP address."
+        None,
+        max_length=253,
+        examples=["radius-1.admit.example"],
+        description="Address for NASes: IP address or host name.",
     )
 
 
 @router.get("", operation_id="listCells")
 def list_cells(access: Reads, paging: Annotated[OrderedPaging, Depends(sorted_by(operating.ORDERS))]) -> Page[Cell]:
-    """All that there are."""
+    """List cells."""
     with access.read() as session:
         states = operating.list_states(session, span=paging.span)
         return paging.ordered(states, _cell, entity=lambda state: state.cell)
@@ -76,11 +79,14 @@ def get_cell(access: Reads, cell: _Name) -> Cell:
 
 @router.patch("/{cell}", operation_id="updateCell")
 def update_cell(access: Manages, cell: _Name, body: CellUpdate) -> Cell:
-    """A cell that is draining takes no new tenants; those that it has stay until they are moved."""
+    """Update a cell.
+
+    A draining cell takes no new tenants. Its tenants stay until you move them.
+    """
     with access.change() as change:
         change.require_match(_cell(operating.require_state(change.session, name=cell, lock=True)))
-        given = body.model_dump(exclude_none=True)
-        return change.answer(_cell(operating.set_cell(change.session, actor=access.actor, name=cell, **given)))
+        changes = body.model_dump(exclude_none=True)
+        return change.answer(_cell(operating.set_cell(change.session, actor=access.actor, name=cell, **changes)))
 
 
 def _cell(state: CellState) -> Cell:

@@ -1,4 +1,4 @@
-"""What certificates are for and how long they last, what ends soon, and which one the RADIUS server shows."""
+"""Settings for certificates: profiles, expiry, and the RADIUS server's certificate."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Literal
@@ -25,7 +25,7 @@ from pki.profiles import CertificateProfile as ProfileRules
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["certificate settings"])
 
-# Every device of the tenant sees what these change.
+# These changes affect every device of the tenant.
 Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST))]
 _ProfileName = Annotated[str, Path(max_length=100, examples=["eap-client-device"])]
 _DnsName = Annotated[str, Field(max_length=253)]
@@ -33,46 +33,46 @@ _DnsName = Annotated[str, Field(max_length=253)]
 
 class CertificateProfile(BaseModel):
     name: str = Field(description="Name of the profile.")
-    validity_days: int = Field(description="Days that certificates are valid; null: as built in.")
-    most_days: int = Field(description="The most days that may be chosen.")
-    key: str = Field(description="Kind of keys that are made here.")
+    validity_days: int = Field(description="Validity in days.")
+    most_days: int = Field(description="Maximum validity in days.")
+    key: str = Field(description="Type of generated keys.")
     usages: list[str] = Field(description="Extended key usages.")
 
 
 class CertificateProfiles(BaseModel):
-    items: list[CertificateProfile] = Field(description="The rows.")
+    items: list[CertificateProfile] = Field(description="Items.")
 
 
 class CertificateProfileUpdate(Input):
     validity_days: int | None = Field(
-        None, ge=1, le=36_525, description="Days that certificates are valid; null: as built in."
+        None, ge=1, le=36_525, description="Validity in days; null for the built-in value."
     )
-    key: KeyKind | None = Field(None, description="Kind of keys that are made here; null: as built in.")
+    key: KeyKind | None = Field(None, description="Type of generated keys; null for the built-in type.")
 
 
 class ExpiringCertificate(BaseModel):
-    kind: Literal["authority", "server", "client"] = Field(description="Of which kind it is.")
-    id: UUID = Field(description="Id; it stays.")
-    serial: str = Field(description='Serial number (hex); "" of an authority.')
-    profile: str = Field(description="Its profile; of an authority its kind.")
+    kind: Literal["authority", "server", "client"] = Field(description="Kind.")
+    id: UUID = Field(description="Permanent id.")
+    serial: str = Field(description='Serial number in hex; "" for an authority.')
+    profile: str = Field(description="Certificate profile; for an authority, its kind.")
     name: str = Field(description="Common name.")
-    not_after: datetime = Field(description="Until when it is valid.")
+    not_after: datetime = Field(description="End of validity.")
 
 
 class ServerCertificateInput(Input):
     names: list[_DnsName] = Field(
         min_length=1, max_length=20, examples=[["radius.acme.example"]], description="DNS names that devices check."
     )
-    present_from: Moment | None = Field(None, description="When devices are first shown it; null: at once.")
+    present_from: Moment | None = Field(None, description="Time from which devices see it; null for immediately.")
 
 
 class PresentedCertificate(BaseModel):
-    certificate: CertificateDetail = Field(description="The certificate.")
+    certificate: CertificateDetail = Field(description="Certificate.")
     names_gone: list[str] = Field(
-        description="Names that the certificate before had, and this one has not: devices that ask for one "
-        "of them refuse it."
+        description="Names that only the previous certificate has. Devices that check one of them reject "
+        "the new certificate."
     )
-    before: str | None = Field(description="Serial number of the certificate that was shown before.")
+    before: str | None = Field(description="Serial number of the previous certificate.")
 
 
 @router.get("/certificate-profiles", operation_id="listCertificateProfiles")
@@ -90,7 +90,10 @@ def get_profile(access: Reads, name: _ProfileName) -> CertificateProfile:
 
 @router.put("/certificate-profiles/{name}", operation_id="updateCertificateProfile")
 def update_profile(access: Manages, name: _ProfileName, body: CertificateProfileUpdate) -> CertificateProfile:
-    """What is not given is as built in. What is issued already stays as it is."""
+    """Update a certificate profile.
+
+    Omitted fields return to the built-in values. Issued certificates do not change.
+    """
     with access.change() as change:
         change.require_match(_profile(profiles.require_profile(change.session, access.tenant_id, name, lock=True)))
         chosen = profiles.set_profile(
@@ -107,10 +110,10 @@ def update_profile(access: Manages, name: _ProfileName, body: CertificateProfile
 def list_expiring(
     access: Reads,
     paging: Annotated[SortedPaging, Depends(sorted_by_time("not_after", newest_first=False))],
-    days: Annotated[int, Query(ge=1, le=36_525, description="Within so many.")] = 60,
+    days: Annotated[int, Query(ge=1, le=36_525, description="Days within which they expire.")] = 60,
     kind: Annotated[list[expiry.Kind] | None, Query()] = None,
 ) -> Page[ExpiringCertificate]:
-    """Authorities and certificates that end soon and have no successor."""
+    """List authorities and certificates that expire soon and have no successor."""
     after = _place(paging.after())
     with access.read() as session:
         rows = expiry.list_expiring(
@@ -128,7 +131,10 @@ def list_expiring(
 
 @router.post("/server-certificates", status_code=201, operation_id="issueServerCertificate")
 def issue_server(access: Manages, body: ServerCertificateInput) -> PresentedCertificate:
-    """For the RADIUS server that devices see; its key stays here, for the cell."""
+    """Issue a certificate for the RADIUS server.
+
+    Devices see this certificate. Admit keeps its key for the cell.
+    """
     with access.change() as change:
         before = renewal.shown_last(change.session, tenant_id=access.tenant_id)
         row = certificates.issue_server(
@@ -146,21 +152,21 @@ def issue_server(access: Manages, body: ServerCertificateInput) -> PresentedCert
 
 @router.post("/server-certificates/{serial}/present", operation_id="presentServerCertificate")
 def present(access: Manages, serial: Serial) -> PresentedCertificate:
-    """Show devices this one from now on, in place of the one that they see now."""
+    """Present this server certificate to devices from now on."""
     with access.change() as change:
-        wanted = certificates.parse_serial(serial)
-        row = renewal.lock_server(change.session, tenant_id=access.tenant_id, serial=wanted)
+        number = certificates.parse_serial(serial)
+        row = renewal.lock_server(change.session, tenant_id=access.tenant_id, serial=number)
         change.require_match(in_full(change.session, row))
         before = renewal.shown_last(change.session, tenant_id=access.tenant_id)
         row = renewal.present_now(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
-            serial=wanted,
+            serial=number,
             now=utc_now(),
         )
-        shown = in_full(change.session, row)
-        return change.answer(_shown(shown, renewal.names_gone(before, row)), state=shown)
+        detail = in_full(change.session, row)
+        return change.answer(_shown(detail, renewal.names_gone(before, row)), state=detail)
 
 
 def _shown(certificate: CertificateDetail, gone: NamesGone | None) -> PresentedCertificate:
@@ -186,11 +192,11 @@ def _expiring(row: expiry.Expiring) -> ExpiringCertificate:
 
 
 def _place(key: str) -> expiry.Expiring | None:
-    """Of a row of the list, as far as the list goes by it."""
+    """Parse a cursor. Raises InvalidInput if it is invalid."""
     if not key:
         return None
     moment, _, row_id = key.partition(" ")
     try:
         return expiry.Expiring("client", UUID(row_id), "", "", "", datetime.fromisoformat(moment).astimezone(UTC))
     except (ValueError, OverflowError) as exc:
-        raise InvalidInput("This is no place in this list.", place="after") from exc
+        raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.") from exc

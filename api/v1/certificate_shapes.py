@@ -1,4 +1,4 @@
-"""Certificates as they are asked for and shown."""
+"""Request and response models of certificates."""
 
 import base64
 import secrets
@@ -30,81 +30,80 @@ Csr = Annotated[
     str,
     Field(
         max_length=_REQUEST_CHARACTERS,
-        description="PKCS#10 in PEM: its key is certified. Without one the key is made here, and in this answer alone.",
+        description="Certificate request (PKCS#10, PEM). Without one, Admit generates the key and returns "
+        "it only in this response.",
     ),
 ]
 
 
 class Certificate(BaseModel):
     serial: str = Field(description="Serial number, in hex.")
-    profile: str = Field(description="What it is for.")
+    profile: str = Field(description="Certificate profile.")
     name: str = Field(description="Common name.")
-    status: Status = Field(description="What state it is in.")
-    not_before: datetime = Field(description="From when it is valid.")
-    not_after: datetime = Field(description="Until when it is valid.")
+    status: Status = Field(description="Status.")
+    not_before: datetime = Field(description="Start of validity.")
+    not_after: datetime = Field(description="End of validity.")
 
 
 class CertificateDetail(Certificate):
-    endpoint: str | None = Field(description="MAC address of the device that it was issued to.")
-    user: str | None = Field(description="Name of the user that it was issued to.")
+    endpoint: str | None = Field(description="MAC address of the device that holds it.")
+    user: str | None = Field(description="Name of the user who holds it.")
     subject: str = Field(description="Subject (RFC 4514).")
-    names: list[str] = Field(
-        description="Names in the certificate, each with its kind, such as dns:laptop-1.acme.example."
-    )
-    revoked_at: datetime | None = Field(description="When it was revoked.")
-    revocation_reason: str = Field(description='Why it was revoked (RFC 5280 5.3.1); "" where it was not.')
-    renewed_by: list[str] = Field(description="Serial numbers of what was given to whoever showed this one.")
-    present_from: datetime | None = Field(description="Of a server's: when devices are first shown it.")
-    authority: UUID = Field(description="Id of the authority that issued it.")
-    ocsp_url: str | None = Field(description="Where status is asked for by OCSP.")
-    crl_url: str | None = Field(description="Where the list of revoked certificates is.")
-    issuer_url: str | None = Field(description="Where the certificate says that its issuer's certificate is found.")
+    names: list[str] = Field(description="Alternative names with their type, such as dns:laptop-1.acme.example.")
+    revoked_at: datetime | None = Field(description="Time of revocation.")
+    revocation_reason: str = Field(description='Revocation reason (RFC 5280 5.3.1); "" if not revoked.')
+    renewed_by: list[str] = Field(description="Serial numbers of the certificates that renewed it.")
+    present_from: datetime | None = Field(description="For a server certificate, time from which devices see it.")
+    authority: UUID = Field(description="Id of the issuing authority.")
+    ocsp_url: str | None = Field(description="URL of the OCSP responder.")
+    crl_url: str | None = Field(description="URL of the certificate revocation list (CRL).")
+    issuer_url: str | None = Field(description="URL of the issuer's certificate.")
 
 
 class IssuedCertificate(BaseModel):
-    """The key is nowhere else: this is the only time it is seen."""
+    """An issued certificate. A generated key is only in this response."""
 
-    certificate: CertificateDetail = Field(description="The certificate.")
-    pem: str = Field(description="The certificate and, after it, the authorities below the root (PEM).")
-    chain: str = Field(description="The authorities between the certificate and the root (PEM).")
-    ca: str = Field(description="The root, which the other side must trust (PEM).")
-    key: str | None = Field(description="The private key (PEM), where it was made here and no PKCS#12 was asked for.")
-    pkcs12: str | None = Field(description="Key, certificate, chain and root in one, in base64.")
-    pkcs12_password: str | None = Field(description="The password of the PKCS#12; null where there is none.")
+    certificate: CertificateDetail = Field(description="Certificate.")
+    pem: str = Field(description="Certificate and its chain, without the root (PEM).")
+    chain: str = Field(description="Chain between the certificate and the root (PEM).")
+    ca: str = Field(description="Root certificate, which the peer must trust (PEM).")
+    key: str | None = Field(description="Private key (PEM), if Admit created it and you did not request PKCS#12.")
+    pkcs12: str | None = Field(description="PKCS#12 file with key, certificate, chain and root, in base64.")
+    pkcs12_password: str | None = Field(description="Password of the PKCS#12 file; null if there is no file.")
 
 
 class Pkcs12(Input):
     password: str | None = Field(
-        None, min_length=8, max_length=200, description="Protects the file; null: one is made up."
+        None, min_length=8, max_length=200, description="Password of the file; null to generate one."
     )
-    legacy: bool = Field(
-        False, description="Encrypted so that macOS, iOS and old Windows and Android can read it (3DES)."
-    )
+    legacy: bool = Field(False, description="Whether to encrypt with 3DES, for macOS, iOS and old Windows and Android.")
 
 
 class CertificateRenewal(Input):
-    csr: Csr | None = Field(None, description="Certificate request (PKCS#10, PEM); null: the key is made here.")
-    pkcs12: Pkcs12 | None = Field(None, description="As PKCS#12 in place of PEM, where the key is made here.")
+    csr: Csr | None = Field(None, description="Certificate request (PKCS#10, PEM); null to generate a key.")
+    pkcs12: Pkcs12 | None = Field(None, description="PKCS#12 options for a generated key; null for PEM.")
 
 
 class CertificateInput(CertificateRenewal):
-    profile: HandedOutProfile = Field("eap-client-device", description="What it is for.")
-    name: Text = Field(examples=["laptop-1"], description="Common name; of a radsec-server its DNS name.")
+    profile: HandedOutProfile = Field("eap-client-device", description="Certificate profile.")
+    name: Text = Field(examples=["laptop-1"], description="Common name; for a radsec-server, its DNS name.")
     names: Sans = Field(
         default=[],
         examples=[["dns:laptop-1.acme.example"]],
-        description="Further names, each with its kind, such as dns:laptop-1.acme.example.",
+        description="Additional names with their type, such as dns:laptop-1.acme.example.",
     )
     endpoint: str | None = Field(
-        None, max_length=40, description="MAC address of the device that it is issued to: it is revoked with that."
+        None,
+        max_length=40,
+        description="MAC address of the device that holds it. The certificate is revoked with the device.",
     )
     user: str | None = Field(
-        None, max_length=256, description="Name of the user that it is issued to: it is revoked with that."
+        None, max_length=256, description="Name of the user who holds it. The certificate is revoked with the user."
     )
 
 
 def signing_request(text: str | None) -> SigningRequest | None:
-    """Raises CertificateRefused."""
+    """Parse a signing request. Raises CertificateRefused if it is invalid."""
     with refusals():
         return None if text is None else read_signing_request(text.encode())
 
@@ -127,7 +126,7 @@ def in_short(row: CertificateRow) -> Certificate:
 
 def in_full(session: Session, row: CertificateRow) -> CertificateDetail:
     loaded = None if row.certificate_der is None else x509.load_der_x509_certificate(row.certificate_der)
-    told = None if loaded is None else read_locations(loaded)
+    locations = None if loaded is None else read_locations(loaded)
     holder = describe_holder(session, row)
     return CertificateDetail(
         **in_short(row).model_dump(),
@@ -140,18 +139,18 @@ def in_full(session: Session, row: CertificateRow) -> CertificateDetail:
         renewed_by=[each.serial.hex() for each in certificates.renewals_of(session, row)],
         present_from=row.present_from,
         authority=row.authority_id,
-        ocsp_url=told.ocsp if told else None,
-        crl_url=told.crl if told else None,
-        issuer_url=told.certificate if told else None,
+        ocsp_url=locations.ocsp if locations else None,
+        crl_url=locations.crl if locations else None,
+        issuer_url=locations.certificate if locations else None,
     )
 
 
-def handed_out(session: Session, row: CertificateRow, issued: JustIssued, wanted: Pkcs12 | None) -> IssuedCertificate:
+def handed_out(session: Session, row: CertificateRow, issued: JustIssued, options: Pkcs12 | None) -> IssuedCertificate:
     files = {name: content.decode() for name, content in certificates.pem_files(issued).items()}
     bundle = password = None
-    if wanted is not None and issued.key is not None:
-        password = wanted.password or secrets.token_urlsafe(15)
-        bundle = certificates.pkcs12_file(issued, password=password, legacy=wanted.legacy)
+    if options is not None and issued.key is not None:
+        password = options.password or secrets.token_urlsafe(15)
+        bundle = certificates.pkcs12_file(issued, password=password, legacy=options.legacy)
     return IssuedCertificate(
         certificate=in_full(session, row),
         pem=files["cert"],

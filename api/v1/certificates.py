@@ -1,4 +1,4 @@
-"""Certificates of a tenant's devices, users and NASes: issued, found, renewed, revoked."""
+"""Certificates of devices, users and NASes: issue, list, renew and revoke."""
 
 from dataclasses import asdict
 from typing import Annotated, Literal
@@ -41,7 +41,9 @@ from pki.signing_requests import SigningRequest
 
 router = APIRouter(prefix="/tenants/{tenant}/certificates", tags=["certificates"])
 
-Serial = Annotated[str, Path(description="Hex digits, colons allowed.", max_length=100, examples=["3f:09:ab"])]
+Serial = Annotated[
+    str, Path(description="Serial number in hex; colons are allowed.", max_length=100, examples=["3f:09:ab"])
+]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
 Issues = Annotated[
     Access,
@@ -62,19 +64,23 @@ class Revocation(Input):
 
 
 class CertificateHolder(Input):
-    """Either of the two."""
+    """A device or a user."""
 
     endpoint: str | None = Field(
         None,
         max_length=40,
         examples=["00:00:5e:00:53:01"],
-        description="MAC address of the device whose certificates are meant.",
+        description="MAC address of the device.",
     )
-    user: str | None = Field(None, max_length=256, description="Name of the user whose certificates are meant.")
+    user: str | None = Field(None, max_length=256, description="Name of the user.")
 
     def certificates(self, session: Session, access: Access) -> ColumnElement[bool]:
         if (self.endpoint is None) == (self.user is None):
-            raise InvalidInput("Say whose.", place="endpoint", remedy="Give either an endpoint or a user.")
+            raise InvalidInput(
+                "Exactly one of `endpoint` and `user` is required.",
+                place="endpoint",
+                remedy="Set either `endpoint` or `user`.",
+            )
         return revoking.issued_to(session, tenant_id=access.tenant_id, mac=self.endpoint, user_name=self.user)
 
 
@@ -83,9 +89,9 @@ class HolderRevocation(CertificateHolder, Revocation):
 
 
 class RevocationResult(BaseModel):
-    authorities: int = Field(description="How many authorities were revoked.")
-    certificates: int = Field(description="How many certificates were revoked.")
-    disconnects: int = Field(description="Live sessions that are asked to end.")
+    authorities: int = Field(description="Number of affected authorities.")
+    certificates: int = Field(description="Number of affected certificates.")
+    disconnects: int = Field(description="Number of live sessions that NASes are asked to end.")
 
 
 @router.get("", operation_id="listCertificates")
@@ -93,18 +99,22 @@ def list_certificates(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     status: Status | None = None,
-    profile: Annotated[str, Query(max_length=100, description="Such as eap-client-device.")] = "",
-    name: Annotated[str, Query(max_length=200, description="What the common name begins with.")] = "",
-    endpoint: Annotated[str | None, Query(max_length=40, description="Issued to this device.")] = None,
-    user: Annotated[str | None, Query(max_length=256, description="Issued to this user.")] = None,
+    profile: Annotated[str, Query(max_length=100, description="Certificate profile, such as eap-client-device.")] = "",
+    name: Annotated[str, Query(max_length=200, description="Beginning of the common name.")] = "",
+    endpoint: Annotated[
+        str | None, Query(max_length=40, description="MAC address of the device that holds it.")
+    ] = None,
+    user: Annotated[str | None, Query(max_length=256, description="Name of the user who holds it.")] = None,
 ) -> Page[Certificate]:
-    """All that were issued, but those of self-tests. A page may be short and yet have a `next`, where rare ones are
-    looked for among many."""
+    """List certificates, except those of self-tests.
+
+    A page can be short and still have a `next`.
+    """
     with access.read() as session:
         which = None
         if endpoint is not None or user is not None:
             which = CertificateHolder(endpoint=endpoint, user=user).certificates(session, access)
-        found = certificates.search_certificates(
+        page = certificates.search_certificates(
             session,
             tenant_id=access.tenant_id,
             status=status or "",
@@ -113,22 +123,25 @@ def list_certificates(
             which=which,
             span=paging.span,
         )
-        return paging.ordered(found.rows, in_short, searched=found.searched)
+        return paging.ordered(page.rows, in_short, searched=page.searched)
 
 
 @router.post("", status_code=201, operation_id="issueCertificate")
 def issue_certificate(access: Issues, body: CertificateInput) -> IssuedCertificate:
-    """For the key of a signing request, or for a key that is made here, handed out in this answer and not kept.
+    """Issue a certificate for a signing request or a generated key.
 
-    `radsec-server` takes `authority.manage` as well, as other certificates of servers do. No profile takes a name of
-    the tenant's RADIUS servers."""
+    Admit returns a generated key only in this response and does not store it.
+
+    `radsec-server` requires `authority.manage` too, like other server certificates. No profile accepts a name of the
+    tenant's RADIUS servers.
+    """
     request = _request(body)
     names = alternative_names(body.names)
     if body.profile == "radsec-server":
         access.require(Permission.AUTHORITY_MANAGE)
         names = with_dns_name(body.name, names)
         if body.endpoint or body.user:
-            raise InvalidInput("A server certificate is the tenant's own.", place="endpoint")
+            raise InvalidInput("A `radsec-server` certificate cannot have an endpoint or user.", place="endpoint")
     with access.change() as change, body_references(mac="endpoint", name="user"):
         holder = find_holder(change.session, tenant_id=access.tenant_id, mac=body.endpoint, user_name=body.user)
         issued = certificates.issue_client(
@@ -149,7 +162,7 @@ def issue_certificate(access: Issues, body: CertificateInput) -> IssuedCertifica
 
 @router.post("/revoke-all", operation_id="revokeCertificatesOfHolder")
 def revoke_all(access: Revokes, body: HolderRevocation) -> RevocationResult:
-    """Every certificate of a device or user, for good."""
+    """Revoke all certificates of a device or user permanently."""
     with access.change() as change, body_references(mac="endpoint", name="user"):
         done = revoking.revoke_all(
             change.session,
@@ -164,7 +177,7 @@ def revoke_all(access: Revokes, body: HolderRevocation) -> RevocationResult:
 
 @router.post("/suspend-all", operation_id="suspendCertificatesOfHolder")
 def suspend_all(access: Revokes, body: CertificateHolder) -> RevocationResult:
-    """Every certificate of a device or user, until they are reinstated."""
+    """Suspend all certificates of a device or user until you reinstate them."""
     with access.change() as change, body_references(mac="endpoint", name="user"):
         which = body.certificates(change.session, access)
         done = revoking.suspend_all(
@@ -175,7 +188,10 @@ def suspend_all(access: Revokes, body: CertificateHolder) -> RevocationResult:
 
 @router.post("/reinstate-all", operation_id="reinstateCertificatesOfHolder")
 def reinstate_all(access: Revokes, body: CertificateHolder) -> RevocationResult:
-    """Whichever of a device or user are suspended; what is revoked stays so."""
+    """Reinstate all suspended certificates of a device or user.
+
+    Revoked certificates stay revoked.
+    """
     with access.change() as change, body_references(mac="endpoint", name="user"):
         which = body.certificates(change.session, access)
         done = revoking.reinstate_all(change.session, actor=access.actor, tenant_id=access.tenant_id, which=which)
@@ -191,8 +207,11 @@ def get_certificate(access: Reads, serial: Serial) -> CertificateDetail:
 
 @router.get("/{serial}/download", operation_id="downloadCertificate", response_class=Response)
 def download(access: Reads, serial: Serial, form: Literal["pem", "chain", "ca", "der"] = "pem") -> Response:
-    """pem: the certificate and the authorities below the root; chain: these alone; ca: the root; der: the certificate
-    alone."""
+    """Download a certificate.
+
+    `pem` is the certificate with its chain, without the root. `chain` is only the chain. `ca` is the root. `der` is
+    only the certificate, in DER.
+    """
     with access.read() as session:
         row = certificates.require_by_serial(session, tenant_id=access.tenant_id, serial=serial)
         issued = certificates.with_chain(session, row, None)
@@ -203,7 +222,10 @@ def download(access: Reads, serial: Serial, form: Literal["pem", "chain", "ca", 
 
 @router.post("/{serial}/renew", status_code=201, operation_id="renewCertificate")
 def renew_certificate(access: Renews, serial: Serial, body: CertificateRenewal) -> IssuedCertificate:
-    """Another one with its profile, names and holder, for a new key; this one stays as it is."""
+    """Renew a certificate with a new key.
+
+    The new certificate has the same profile, names and holder. The old one stays valid.
+    """
     request = _request(body)
     with access.change() as change:
         old = require_held(change.session, tenant_id=access.tenant_id, serial=certificates.parse_serial(serial))
@@ -215,9 +237,11 @@ def renew_certificate(access: Renews, serial: Serial, body: CertificateRenewal) 
 
 @router.post("/{serial}/revoke", operation_id="revokeCertificate")
 def revoke(access: Revokes, serial: Serial, body: Revocation) -> CertificateDetail:
-    """For good: by the cell, in resumed TLS sessions, OCSP and CRL; sessions that it opened are asked to end.
+    """Revoke a certificate permanently.
 
-    What renewed it is revoked with it, unless the reason is superseded.
+    The cell rejects it, also in resumed TLS sessions, and OCSP and CRL report it. Admit asks NASes to end its sessions.
+
+    Its renewals are revoked too, unless the reason is `superseded`.
     """
     with access.change() as change:
         _require_match(change, access, serial)
@@ -234,7 +258,10 @@ def revoke(access: Revokes, serial: Serial, body: Revocation) -> CertificateDeta
 
 @router.post("/{serial}/suspend", operation_id="suspendCertificate")
 def suspend(access: Revokes, serial: Serial) -> CertificateDetail:
-    """Nobody is admitted with it until it is reinstated. What renewed it stays good."""
+    """Suspend a certificate until you reinstate it.
+
+    The cell rejects the certificate meanwhile. Its renewals stay valid.
+    """
     with access.change() as change:
         _require_match(change, access, serial)
         row = certificates.suspend(
@@ -245,7 +272,10 @@ def suspend(access: Revokes, serial: Serial) -> CertificateDetail:
 
 @router.post("/{serial}/reinstate", operation_id="reinstateCertificate")
 def reinstate(access: Revokes, serial: Serial) -> CertificateDetail:
-    """Ends a suspension; a revocation never ends."""
+    """End the suspension of a certificate.
+
+    You cannot reinstate a revoked certificate.
+    """
     with access.change() as change:
         _require_match(change, access, serial)
         row = certificates.reinstate(change.session, actor=access.actor, tenant_id=access.tenant_id, serial=serial)
@@ -259,7 +289,7 @@ def _require_match(change: Change, access: Access, serial: str) -> None:
 
 def _request(body: CertificateRenewal) -> SigningRequest | None:
     if body.csr is not None and body.pkcs12 is not None:
-        raise InvalidInput("A PKCS#12 file holds the key, and that of a request is not here.", place="pkcs12")
+        raise InvalidInput("`pkcs12` requires a generated key: it cannot be used with `csr`.", place="pkcs12")
     return signing_request(body.csr)
 
 

@@ -1,4 +1,4 @@
-"""What was asked of NASes about live sessions (RFC 5176), and what they answered."""
+"""Requests to NASes about live sessions (RFC 5176), and their results."""
 
 from typing import Annotated, Any
 
@@ -33,28 +33,27 @@ Asks = Annotated[
 
 class CoaAttribute(Input):
     attribute: str = Field(max_length=253, examples=["Session-Timeout"], description="Name of the attribute.")
-    value: str = Field(max_length=1_000, examples=["600"], description="Its value, as text.")
-    tag: int | None = Field(None, ge=1, le=31, description="Tag of the attribute (RFC 2868 3.1); null: none.")
+    value: str = Field(max_length=1_000, examples=["600"], description="Value, as text.")
+    tag: int | None = Field(None, ge=1, le=31, description="Tag of the attribute (RFC 2868 3.1); null if none.")
 
 
 class CoaRequestsInput(Input):
-    """About the live sessions that fit all that is given: 1,000 at most."""
+    """Requests for the live sessions that match all fields; 1,000 at most."""
 
     kind: CoaKind = Field(
-        description="What the NAS is asked: to end the session, to authenticate again, to bounce the port, "
-        "to change attributes."
+        description="Kind of request: end the session, reauthenticate, bounce the port, or change attributes."
     )
-    session: RowNumber | None = Field(None, description="Id of one session.")
+    session: RowNumber | None = Field(None, description="Id of the session; null for any.")
     mac: str = Field(
         "",
         max_length=40,
         examples=["00:00:5e:00:53:01"],
-        description='All live sessions of this device. "": not by device.',
+        description='MAC address of the device; "" for any.',
     )
-    user: str = Field("", max_length=253, description='All live sessions of this user. "": not by user.')
-    nas: str = Field("", max_length=253, description='All live sessions at this NAS. "": not by NAS.')
+    user: str = Field("", max_length=253, description='User name; "" for any.')
+    nas: str = Field("", max_length=253, description='Name of the NAS; "" for any.')
     attributes: list[CoaAttribute] = Field(
-        default=[], max_length=50, description="Of a change, and of nothing else: what it sets."
+        default=[], max_length=50, description="Attributes to set, only for a change."
     )
 
 
@@ -66,16 +65,18 @@ def list_coa_requests(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     state: Annotated[list[CoaState] | None, Query()] = None,
-    session: Annotated[RowNumber | None, Query(description="About the session of this id.")] = None,
+    session: Annotated[RowNumber | None, Query(description="Id of the session.")] = None,
     mac: Mac = "",
     user: User = "",
-    reason: Annotated[CoaReason | None, Query(description="For this reason.")] = None,
-    redecision: Annotated[RowNumber | None, Query(description="That follow from the re-decision of this id.")] = None,
+    reason: Annotated[CoaReason | None, Query(description="Reason of the request.")] = None,
+    redecision: Annotated[RowNumber | None, Query(description="Id of the re-decision that caused it.")] = None,
 ) -> Page[CoaRequest]:
-    """Those that wait and those that are over. A page may be short and yet have a `next`, where rare ones are looked
-    for among many."""
+    """List requests to NASes, pending and finished.
+
+    A page can be short and still have a `next`.
+    """
     with access.read() as opened:
-        found = coa_requests.search_requests(
+        page = coa_requests.search_requests(
             opened,
             tenant_id=access.tenant_id,
             states=tuple(state or ()),
@@ -86,26 +87,29 @@ def list_coa_requests(
             redecision=redecision,
             span=paging.span,
         )
-        return paging.ordered(found.rows, shown_request, searched=found.searched)
+        return paging.ordered(page.rows, shown_request, searched=page.searched)
 
 
 @router.post("", status_code=202, operation_id="createCoaRequests")
 def create_coa_requests(access: Asks, body: CoaRequestsInput) -> CreatedCoaRequests:
-    """Ask NASes about live sessions: to end them, to have their devices authenticate again, to bounce their ports, or
-    to change them until their next authentication. A change takes `policy.publish` as well."""
+    """Send requests to NASes about live sessions.
+
+    A request disconnects the session, reauthenticates its device, bounces its port, or changes its attributes until the
+    next authentication. A change requires `policy.publish` too.
+    """
     _require_kind(access, body.kind)
-    given: dict[str, Any] = body.model_dump(exclude={"session", "attributes"})
+    fields: dict[str, Any] = body.model_dump(exclude={"session", "attributes"})
     attributes = [each.model_dump(exclude_none=True) for each in body.attributes]
     with access.change() as change, body_references():
-        asked = coa_requests.ask(
+        rows = coa_requests.ask(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
             row=body.session,
             attributes=attributes,
-            **given,
+            **fields,
         )
-        return change.answer(CreatedCoaRequests(items=[shown_request(row) for row in asked]))
+        return change.answer(CreatedCoaRequests(items=[shown_request(row) for row in rows]))
 
 
 @router.get("/{request}", operation_id="getCoaRequest")
@@ -116,7 +120,10 @@ def get_coa_request(access: Reads, request: RowId) -> CoaRequest:
 
 @router.post("/{request}/retry", status_code=202, operation_id="retryCoaRequest")
 def retry_coa_request(access: Asks, request: RowId) -> CoaRequest:
-    """Ask the same anew where it came to nothing; the answer is the new request."""
+    """Retry a failed request.
+
+    The response is the new request.
+    """
     with access.change() as change:
         row = coa_requests.require(change.session, tenant_id=access.tenant_id, request_id=request)
         _require_kind(access, row.kind)
@@ -127,13 +134,13 @@ def retry_coa_request(access: Asks, request: RowId) -> CoaRequest:
 
 @router.post("/{request}/withdraw", operation_id="cancelCoaRequest")
 def withdraw_coa_request(access: Withdraws, request: RowId) -> CoaRequest:
-    """Send no more of it."""
+    """Cancel a request, so that nothing more is sent."""
     with access.change() as change:
         row = coa_requests.withdraw(change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request)
         return change.answer(shown_request(row))
 
 
 def _require_kind(access: Access, kind: str) -> None:
-    """What a change gives a device is otherwise for rules to say."""
+    """Require `policy.publish` for a change, because usually rules set these attributes."""
     if kind == "change":
         access.require(Permission.POLICY_PUBLISH)

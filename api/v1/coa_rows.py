@@ -1,4 +1,4 @@
-"""Requests to NASes as the API shows them."""
+"""Models of requests to NASes."""
 
 from datetime import datetime
 from typing import Any
@@ -13,42 +13,42 @@ from nac.models.coa_request import CoaKind, CoaReason, CoaState
 
 
 class CoaRequest(BaseModel):
-    """Something asked of a NAS about a live session (RFC 5176), and what it answered."""
+    """A request to a NAS about a live session (RFC 5176), and its result."""
 
-    id: int = Field(description="Id; it stays.")
-    kind: CoaKind = Field(description="What the NAS is asked.")
-    state: CoaState = Field(description="How far it is.")
+    id: int = Field(description="Permanent id.")
+    kind: CoaKind = Field(description="Kind of request.")
+    state: CoaState = Field(description="State.")
     session: int = Field(description="Id of the session.")
     session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    user: str = Field(description='User name; null or "" where there is none.')
-    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
-    nas_id: UUID | None = Field(description="Id of the NAS; null where it is not registered.")
+    user: str = Field(description='User name; null or "" if unknown.')
+    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
+    nas_id: UUID | None = Field(description="Id of the NAS; null if it is not registered.")
     nas_address: str | None = Field(description="IP address of the NAS.")
     reason: CoaReason = Field(
-        description="Why it is asked: requested, endpoint-blocked, certificate-revoked, redecided ..."
+        description="Reason, such as requested, endpoint-blocked, certificate-revoked or redecided."
     )
-    attributes: list[dict[str, Any]] = Field(description="Of a change: attribute, value and perhaps tag.")
-    redecision: int | None = Field(description="Id of the re-decision that it follows from.")
-    asked_by: str = Field(description="Who asked for it, such as token:setup.")
-    asked_at: datetime = Field(description="When it was asked for.")
-    sent_at: datetime | None = Field(description="When it was sent; null while it waits.")
-    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
-    expires_at: datetime = Field(description="It is not sent any more after that.")
-    packets: int = Field(description="Packets that were sent, repeats included.")
-    retries: int = Field(description="How often nobody answered and it was put off.")
+    attributes: list[dict[str, Any]] = Field(description="For a change: attributes with value and optional tag.")
+    redecision: int | None = Field(description="Id of the re-decision that caused it.")
+    asked_by: str = Field(description="Actor who started it, such as token:setup.")
+    asked_at: datetime = Field(description="Time of the request.")
+    sent_at: datetime | None = Field(description="Time of sending; null while it waits.")
+    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    expires_at: datetime = Field(description="Time after which it is no longer sent.")
+    packets: int = Field(description="Number of packets sent, including retransmissions.")
+    retries: int = Field(description="Number of times it was postponed because nobody answered.")
     step: int = Field(description="Step of the vendor's recipe, from 1.")
-    answer_code: int | None = Field(description="RADIUS code of the packet that came back, such as 44 for CoA-ACK.")
-    error_cause: int | None = Field(description="Error-Cause of the answer (RFC 5176 3.5).")
+    answer_code: int | None = Field(description="RADIUS code of the response, such as 44 for CoA-ACK.")
+    error_cause: int | None = Field(description="Error-Cause of the response (RFC 5176 3.5).")
     explanation: str = Field(
-        examples=["Error-Cause 503: It knows no such session."],
-        description='What the answer means, and what to do about it; "" where nothing is amiss.',
+        examples=["Error-Cause 503: The NAS does not know the session."],
+        description='Meaning of the response and what to do; "" if it succeeded.',
     )
-    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
+    detail: str = Field(description='Explanation in one sentence; "" if none.')
 
 
 class CreatedCoaRequests(BaseModel):
-    items: list[CoaRequest] = Field(description="The rows.")
+    items: list[CoaRequest] = Field(description="Items.")
 
 
 def shown_request(row: CoaRequestRow) -> CoaRequest:

@@ -1,4 +1,4 @@
-"""Who was admitted or rejected, and why: the authentication log."""
+"""Authentication log: decisions about requests."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/tenants/{tenant}/decisions", tags=["decisions"])
 
 Verdict = Literal["permit", "quarantine", "deny"]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
-# Those that this version gives: the log has others of older ones.
+# Values of this version; the log can contain older ones.
 if TYPE_CHECKING:
     Reason = str
     Method = str
@@ -32,66 +32,63 @@ else:
 
 
 class Decision(BaseModel):
-    id: str = Field(examples=["1767225600000000-4711"], description="Id; it stays.")
-    at: datetime = Field(description="When it happened.")
+    id: str = Field(examples=["1767225600000000-4711"], description="Permanent id.")
+    at: datetime = Field(description="Time of the event.")
     verdict: Verdict = Field(
-        description='What the policy says; in monitor mode not what was done. "" where no policy was asked.'
+        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.'
     )
-    permitted: bool = Field(description="Whether it was admitted: in monitor mode, whatever the verdict.")
+    permitted: bool = Field(
+        description="Whether the device was admitted. Monitor mode admits regardless of the verdict."
+    )
     monitored_by: str | None = Field(
-        description='rule or site, where that is in monitor mode; null or "" where none is.'
+        description='`rule` or `site`, whichever is in monitor mode; null or "" if neither is.'
     )
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    user: str = Field(description='User name; null or "" where there is none.')
+    user: str = Field(description='User name; null or "" if unknown.')
     outer_user: str = Field(
-        description="User-Name as it was sent, where it is not `user`: outside a tunnel, or with a realm "
-        'of the tenant\'s own; "" else.'
+        description="User-Name as sent, if it differs from `user`: an outer identity or a name with a "
+        'realm. "" otherwise.'
     )
-    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
-    nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" where none was told.')
-    site: str | None = Field(
-        description='Slug of the site; null or "" where it belongs to none, or to one that is gone.'
-    )
+    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
+    nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
+    site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
     method: str = Field(
-        examples=["eap-tls"], description='Authentication method, such as eap-tls or mab; "" where it is not known.'
+        examples=["eap-tls"], description='Authentication method, such as eap-tls or mab; "" if unknown.'
     )
     reason: str = Field(
         examples=["unknown-mac"],
-        description="Code of the reason, such as rule-permitted or no-policy; `title` and `detail` say "
-        "what it means. The list is open.",
+        description="Reason code, such as rule-permitted or no-policy. `title` and `detail` explain it. "
+        "New codes can be added.",
     )
-    title: str = Field(description="What the reason means.")
-    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
-    remedy: str = Field(description='What to do about it; "" where there is nothing to do.')
+    title: str = Field(description="Meaning of the reason.")
+    detail: str = Field(description='Explanation in one sentence; "" if none.')
+    remedy: str = Field(description='What to do; "" if nothing.')
     rule: str = Field(description='Name of the rule; "" for the fallback.')
-    policy_version: int = Field(description="Number of the policy's version that decided; 0 or null where none did.")
-    vlan: str = Field(description='VLAN that the device gets; "" where none is said.')
-    certificate: str = Field(description='Common name of the certificate that was shown; "" where none was.')
-    certificate_serial: str = Field(
-        description='Serial number (hex) of the certificate that was shown; "" where none was.'
-    )
-    resumed: bool = Field(description="Whether a TLS session was gone on with.")
-    suppressed: int = Field(description="Rejects like it that were not logged one by one.")
+    policy_version: int = Field(description="Number of the policy version that decided; 0 or null if none did.")
+    vlan: str = Field(description='VLAN of the device; "" if none.')
+    certificate: str = Field(description='Common name of the presented certificate; "" if none.')
+    certificate_serial: str = Field(description='Serial number in hex of the presented certificate; "" if none.')
+    resumed: bool = Field(description="Whether a TLS session was resumed.")
+    suppressed: int = Field(description="Number of similar rejects that were not logged individually.")
 
 
 class ReplyAttribute(BaseModel):
     attribute: str = Field(description="Name of the attribute.")
-    operator: str = Field(description="How the two are compared or put together.")
-    value: str = Field(description="The value.")
+    operator: str = Field(description="Operator.")
+    value: str = Field(description="Value.")
 
 
 class DecisionDetail(Decision):
     rule_id: str = Field(description='Id of the rule; "" for the fallback.')
     policy: str | None = Field(description="Slug of the policy.")
     nas_address: str | None = Field(description="IP address of the NAS.")
-    nas_identifier: str = Field(description='NAS-Identifier of the request; "" where there was none.')
-    tls_version: str = Field(description='TLS version; "" where there was none.')
-    reply: list[ReplyAttribute] = Field(description="What the NAS was answered.")
+    nas_identifier: str = Field(description='NAS-Identifier of the request; "" if absent.')
+    tls_version: str = Field(description='TLS version; "" if none.')
+    reply: list[ReplyAttribute] = Field(description="Reply to the NAS.")
     request: dict[str, Any] = Field(
-        description="What the policy decided by: the attributes of the request, the device, the user and "
-        "the certificate."
+        description="Input of the decision: attributes of the request, device, user and certificate."
     )
-    microseconds: int = Field(description="What the decision took, in microseconds.")
+    microseconds: int = Field(description="Duration of the decision in microseconds.")
 
 
 @router.get("", operation_id="listDecisions")
@@ -99,22 +96,25 @@ def list_decisions(
     access: Reads,
     paging: Annotated[SortedPaging, Depends(sorted_by_time("at"))],
     mac: Mac = "",
-    user: Annotated[str, Query(max_length=253, description="Of this user, certificate name or serial number.")] = "",
-    nas: Annotated[str, Query(max_length=253, description="Asked by this NAS: name, NAS-Identifier or address.")] = "",
+    user: Annotated[str, Query(max_length=253, description="User name, certificate name or serial number.")] = "",
+    nas: Annotated[str, Query(max_length=253, description="Name, NAS-Identifier or address of the NAS.")] = "",
     site: SiteSlug = "",
     verdict: Verdict | None = None,
-    reason: Annotated[Reason | None, Query(description="Code of the reason.")] = None,
-    method: Annotated[Method | None, Query(description="Authenticated by this method.")] = None,
-    rejects: Annotated[bool, Query(description="Those that were not admitted alone.")] = False,
-    monitored: Annotated[bool, Query(description="Those in monitor mode alone.")] = False,
+    reason: Annotated[Reason | None, Query(description="Reason code.")] = None,
+    method: Annotated[Method | None, Query(description="Authentication method.")] = None,
+    rejects: Annotated[bool, Query(description="Whether to list only rejects.")] = False,
+    monitored: Annotated[bool, Query(description="Whether to list only decisions in monitor mode.")] = False,
     since: Since = None,
     until: Until = None,
 ) -> LogPage[Decision]:
-    """`mac` is found by an index however long ago it was; what the other filters leave out is looked
-    through page by page."""
+    """List authentication decisions.
+
+    `mac` uses an index over the whole log. Other filters search page by page: a page can be short and still have a
+    `next`.
+    """
     stretch = looked(paging, since, until)
     with access.read() as session:
-        found = decisions.search_decisions(
+        logs = decisions.search_decisions(
             session,
             tenant_id=access.tenant_id,
             mac=mac,
@@ -128,12 +128,12 @@ def list_decisions(
             monitored=monitored,
             **stretch,
         )
-        return log_page(paging, found, lambda logged: Decision(**_shown(logged)))
+        return log_page(paging, logs, lambda logged: Decision(**_shown(logged)))
 
 
 @router.get("/{decision}", operation_id="getDecision")
 def get_decision(access: Reads, decision: Annotated[str, Path(max_length=40)]) -> DecisionDetail:
-    """With all that it was decided by, and what the NAS was answered."""
+    """Get a decision, with its input and the reply to the NAS."""
     with access.read() as session:
         logged = decisions.require_decision(session, tenant_id=access.tenant_id, reference=decision)
     log = logged.log

@@ -1,4 +1,4 @@
-"""What is known of one device and why, what others say of it, and its passphrase."""
+"""Findings, posture and passphrase of an endpoint."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Any
@@ -21,65 +21,63 @@ from nac.validation import require_mac
 
 router = APIRouter(prefix="/tenants/{tenant}/endpoints/{mac}", tags=["endpoint findings"])
 
-_Mac = Annotated[str, Path(description="12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])]
+_Mac = Annotated[
+    str, Path(description="MAC address: 12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])
+]
 _Value = StrictBool | StrictInt | Annotated[StrictStr, Field(max_length=255)] | None
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
 
 
 class EndpointEvidence(BaseModel):
-    source: str = Field(description="Who says so: dhcp, lldp, cdp, http, radius, api ...")
-    key: str = Field(description="What was looked at, such as a DHCP option.")
-    value: str = Field(description="The value.")
-    at: datetime = Field(description="When it was seen.")
+    source: str = Field(description="Source, such as dhcp, lldp, cdp, http, radius or api.")
+    key: str = Field(description="Key of the evidence, such as a DHCP option.")
+    value: str = Field(description="Value.")
+    at: datetime = Field(description="Time of the observation.")
 
 
 class PostureComparison(BaseModel):
     attribute: str = Field(description="Name of the attribute.")
-    operator: str = Field(description="How the two are compared or put together.")
-    seen: list[Any] = Field(description="What is known of the device.")
+    operator: str = Field(description="Operator.")
+    seen: list[Any] = Field(description="Known values of the device.")
 
 
 class EndpointFindings(BaseModel):
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    why: list[dict[str, Any]] = Field(description="What spoke for its profile.")
-    evidence: list[EndpointEvidence] = Field(description="What was seen of the device, and where it comes from.")
+    why: list[dict[str, Any]] = Field(description="Clues for its profile.")
+    evidence: list[EndpointEvidence] = Field(description="Observations of the device and their sources.")
     groups_by_rule: dict[str, list[PostureComparison]] = Field(
-        description="Groups by rule that it is in, with the comparisons on account of which it is."
+        description="Groups by rule that contain the device, with the comparisons that matched."
     )
-    posture: dict[str, dict[str, Any]] = Field(
-        description="What was told of the device: name to value, who told it, and until when it holds (epoch seconds)."
+    posture: dict[str, dict[str, Any]] = Field(description="Posture by name: value, source and expiry (epoch seconds).")
+    site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    port: str = Field(description='SSID, or port of the NAS; "" if unknown.')
+    method: str = Field(description='Authentication method, such as eap-tls or mab; "" if unknown.')
+    identity: str = Field(description="Identity that the device or user sent.")
+    permitted: bool | None = Field(
+        description="Whether the last request was admitted; null if only accounting reported the device."
     )
-    site: str | None = Field(
-        description='Slug of the site; null or "" where it belongs to none, or to one that is gone.'
-    )
-    port: str = Field(description='SSID, or port of the NAS; "" where it is not known.')
-    method: str = Field(description='Authentication method, such as eap-tls or mab; "" where it is not known.')
-    identity: str = Field(description="What the device or user called itself.")
-    permitted: bool | None = Field(description="Whether it was admitted last; null where only accounting told of it.")
-    times: int = Field(description="How often it was seen.")
+    times: int = Field(description="Number of sightings.")
 
 
 class PostureInput(Input):
     values: dict[str, _Value] = Field(
         max_length=posture.MAX_FIELDS,
         examples=[{"mdm.compliant": True}],
-        description="Name to value; null takes one away.",
+        description="Values by name; null removes one.",
     )
-    source: str = Field("api", max_length=63, description="Who says so: dhcp, lldp, cdp, http, radius, api ...")
+    source: str = Field("api", max_length=63, description="Source, such as dhcp, lldp, cdp, http, radius or api.")
     lifetime_seconds: int = Field(
         int(posture.DEFAULT_LIFETIME.total_seconds()),
         ge=1,
         le=int(posture.LONGEST_LIFETIME.total_seconds()),
-        description="For how many seconds it holds.",
+        description="Lifetime in seconds.",
     )
 
 
 class Posture(BaseModel):
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    posture: dict[str, dict[str, Any]] = Field(
-        description="What was told of the device: name to value, who told it, and until when it holds (epoch seconds)."
-    )
+    posture: dict[str, dict[str, Any]] = Field(description="Posture by name: value, source and expiry (epoch seconds).")
 
 
 @router.get("/findings", operation_id="getEndpointFindings")
@@ -114,7 +112,10 @@ def get_findings(access: Reads, mac: _Mac) -> EndpointFindings:
 
 @router.patch("/posture", operation_id="updateEndpointPosture")
 def update_posture(access: Changes, mac: _Mac, body: PostureInput) -> Posture:
-    """Add to what is told of it, such as by a device management. A value holds for its lifetime, and is gone then."""
+    """Update the posture of a device, for example from an MDM.
+
+    Other values stay. A value expires after its lifetime.
+    """
     with access.change() as change:
         row = posture.set_posture(
             change.session,
@@ -130,7 +131,10 @@ def update_posture(access: Changes, mac: _Mac, body: PostureInput) -> Posture:
 
 @router.put("/passphrase", operation_id="updateEndpointPassphrase")
 def update_passphrase(access: Changes, mac: _Mac, body: PassphraseInput) -> GeneratedPassphrase:
-    """Of a wireless network with a passphrase for each device (iPSK, PPSK, DPSK)."""
+    """Set the passphrase of a device.
+
+    Used in wireless networks with a passphrase per device (iPSK, PPSK, DPSK).
+    """
     with access.change() as change:
         _set(change, access, mac, body.chosen)
         return change.answer(body.shown(), state=read_endpoint(change.session, access, require_mac(mac)))

@@ -1,4 +1,4 @@
-"""Devices of a tenant."""
+"""Endpoints (devices) of a tenant."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -25,7 +25,9 @@ from nac.validation import require_mac
 router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["endpoints"])
 
 Status = Literal["active", "blocked", "discovered", "ignored"]
-_Mac = Annotated[str, Path(description="12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])]
+_Mac = Annotated[
+    str, Path(description="MAC address: 12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])
+]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
 Unblocks = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_UNBLOCK, Effect.CREDENTIALS))]
@@ -33,29 +35,29 @@ Unblocks = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_UNBLOCK, 
 
 class Endpoint(Observed):
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    name: str = Field(description="Name, for people.")
-    status: Status = Field(description="discovered: seen, and nobody has decided about it yet.")
-    owner: str = Field(description='Whose it is, in words. "": not said.')
-    notes: str = Field(description='Notes for people. "": none.')
-    groups: list[str] = Field(description="Names of groups.")
-    valid_until: datetime | None = Field(description="Rejected after this moment; null: no end.")
-    attributes: dict[str, str] = Field(description="Names and values of one's own, which policies may read.")
-    random: bool = Field(description="Whether the device made its address up (IEEE 802c).")
-    vendor: str = Field(description='Vendor; "" where it is not known.')
-    profile: str = Field(description='What the device is, such as printer; "" where it is not known.')
-    profile_confidence: int = Field(description="How sure that is, 0 to 100; 100 where a person said it.")
-    profile_set: bool = Field(description="Whether a person said what it is.")
-    os: str = Field(description='Operating system; "" where it is not known.')
-    model: str = Field(description='Model of the device; "" where it is not known.')
-    psk: bool = Field(description="Whether there is a passphrase of its own; which one is never shown.")
-    first_seen_at: datetime | None = Field(description="When it was seen first; null: never.")
-    last_seen_at: datetime | None = Field(description="When it was seen last; null: never.")
-    created_at: datetime = Field(description="When it was made.")
-    updated_at: datetime = Field(description="When it was changed last.")
+    name: str = Field(description="Name.")
+    status: Status = Field(description="Status. `discovered` means seen, but not yet classified.")
+    owner: str = Field(description='Owner, as text; "" if none.')
+    notes: str = Field(description='Notes; "" if none.')
+    groups: list[str] = Field(description="Group names.")
+    valid_until: datetime | None = Field(description="Time from which it is rejected; null for no limit.")
+    attributes: dict[str, str] = Field(description="Custom attributes by name, which policies can use.")
+    random: bool = Field(description="Whether the MAC address is random (IEEE 802c).")
+    vendor: str = Field(description='Vendor; "" if unknown.')
+    profile: str = Field(description='Device profile, such as printer; "" if unknown.')
+    profile_confidence: int = Field(description="Confidence in the profile, 0 to 100; 100 if a person set it.")
+    profile_set: bool = Field(description="Whether a person set the profile.")
+    os: str = Field(description='Operating system; "" if unknown.')
+    model: str = Field(description='Model of the device; "" if unknown.')
+    psk: bool = Field(description="Whether it has its own passphrase, which is never returned.")
+    first_seen_at: datetime | None = Field(description="Time of the first sighting; null if never seen.")
+    last_seen_at: datetime | None = Field(description="Time when it was last seen; null if never.")
+    created_at: datetime = Field(description="Creation time.")
+    updated_at: datetime = Field(description="Time of the last change.")
     _by_rule: frozenset[str] = PrivateAttr(frozenset())
 
     def ruled(self, groups: frozenset[str]) -> Self:
-        """A rule has put it into these of its groups."""
+        """Set which of its groups come from a rule."""
         self._by_rule = groups
         return self
 
@@ -69,44 +71,40 @@ class Endpoint(Observed):
 
 class EndpointInput(Input):
     mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"], description="MAC address, in any notation.")
-    name: str = Field("", max_length=200, examples=["Printer, 2nd floor"], description="Name, for people.")
-    owner: str = Field("", max_length=200, description='Whose it is, in words. "": not said.')
-    notes: str = Field("", max_length=10_000, description='Notes for people. "": none.')
-    groups: GroupNames = Field(default=[], examples=[["printers"]], description="Names of groups.")
-    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
-    attributes: dict[str, str] = Field(
-        default={}, max_length=100, description="Names and values of one's own choosing."
-    )
+    name: str = Field("", max_length=200, examples=["Printer, 2nd floor"], description="Name.")
+    owner: str = Field("", max_length=200, description='Owner, as text; "" if none.')
+    notes: str = Field("", max_length=10_000, description='Notes; "" if none.')
+    groups: GroupNames = Field(default=[], examples=[["printers"]], description="Group names.")
+    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
+    attributes: dict[str, str] = Field(default={}, max_length=100, description="Custom attributes by name.")
     allow_random: bool = Field(
-        False, description="Takes MAC addresses that devices made up, which change with the network."
+        False, description="Whether to accept random MAC addresses, which change with the network."
     )
 
 
 class EndpointUpdate(Input):
-    name: Omittable[str] = Field(None, max_length=200, description="Name, for people.")
-    owner: Omittable[str] = Field(None, max_length=200, description='Whose it is, in words. "": not said.')
-    notes: Omittable[str] = Field(None, max_length=10_000, description='Notes for people. "": none.')
-    groups: Omittable[GroupNames] = Field(None, description="Names of groups.")
-    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    name: Omittable[str] = Field(None, max_length=200, description="Name.")
+    owner: Omittable[str] = Field(None, max_length=200, description='Owner, as text; "" if none.')
+    notes: Omittable[str] = Field(None, max_length=10_000, description='Notes; "" if none.')
+    groups: Omittable[GroupNames] = Field(None, description="Group names.")
+    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
     attributes: Omittable[dict[str, str | None]] = Field(
-        None, max_length=100, description="Laid over those that it has; null takes one away."
+        None, max_length=100, description="Custom attributes to change; null removes one."
     )
-    profile: Omittable[str] = Field(
-        None, max_length=200, description='What the device is, such as printer; "" where it is not known.'
-    )
+    profile: Omittable[str] = Field(None, max_length=200, description='Device profile, such as printer; "" if unknown.')
 
 
 class EndpointFilter:
-    """As a dependency: what a list of endpoints is narrowed to."""
+    """Dependency with the filters of an endpoint list."""
 
     def __init__(
         self,
-        text: Annotated[str, Query(max_length=200, description="A part of name or owner.")] = "",
-        vendor: Annotated[str, Query(max_length=200, description="A part of the vendor's name.")] = "",
-        profile: Annotated[str, Query(max_length=200, description="What it is, such as printer.")] = "",
-        site: Annotated[str, Query(max_length=63, description="Slug of where it was seen last.")] = "",
+        text: Annotated[str, Query(max_length=200, description="Part of the name or owner.")] = "",
+        vendor: Annotated[str, Query(max_length=200, description="Part of the vendor name.")] = "",
+        profile: Annotated[str, Query(max_length=200, description="Device profile, such as printer.")] = "",
+        site: Annotated[str, Query(max_length=63, description="Slug of the site of the last sighting.")] = "",
         seen_since: Annotated[PastMoment | None, Query()] = None,
-        random: Annotated[bool | None, Query(description="Whether the device made its address up.")] = None,
+        random: Annotated[bool | None, Query(description="Whether the MAC address is random.")] = None,
     ) -> None:
         self._asked: dict[str, Any] = {
             "text": text,
@@ -125,15 +123,19 @@ class EndpointFilter:
 def list_endpoints(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-    asked: Annotated[EndpointFilter, Depends()],
+    filters: Annotated[EndpointFilter, Depends()],
     status: Annotated[list[Status] | None, Query()] = None,
     group: Annotated[str, Query(max_length=200)] = "",
 ) -> Page[Endpoint]:
-    """Those that were decided about, and those that were seen. A page may be short and yet have a `next`, where rare
-    ones are looked for among many."""
-    wanted = asked.filter(statuses=tuple(status or ()), group=group)
+    """List endpoints, including discovered ones.
+
+    A page can be short and still have a `next`.
+    """
+    endpoint_filter = filters.filter(statuses=tuple(status or ()), group=group)
     with access.read() as session:
-        rows, searched = endpoints.search_shown(session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span)
+        rows, searched = endpoints.search_shown(
+            session, tenant_id=access.tenant_id, wanted=endpoint_filter, span=paging.span
+        )
         groups = ENDPOINT_GROUPS.names_of(session, tenant_id=access.tenant_id, member_ids=[row.id for row in rows])
         return paging.ordered(
             rows,
@@ -145,7 +147,7 @@ def list_endpoints(
 
 @router.post("", status_code=201, operation_id="createEndpoint")
 def create_endpoint(access: Changes, body: EndpointInput) -> Endpoint:
-    """Approve a device, also one that was discovered."""
+    """Approve a device, new or discovered."""
     with access.change() as change, body_references():
         row = endpoints.add_endpoint(
             change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump()
@@ -162,7 +164,10 @@ def get_endpoint(access: Reads, mac: _Mac) -> Endpoint:
 
 @router.patch("/{mac}", operation_id="updateEndpoint")
 def update_endpoint(access: Changes, mac: _Mac, body: EndpointUpdate) -> Endpoint:
-    """What is left out stays as it is."""
+    """Update an endpoint.
+
+    Omitted fields stay unchanged.
+    """
     with access.change() as change:
         _require_match(change, access, mac)
         changes = body.model_dump(exclude_unset=True)
@@ -182,7 +187,10 @@ def delete_endpoint(access: Changes, mac: _Mac) -> None:
 
 @router.post("/{mac}/block", operation_id="blockEndpoint")
 def block_endpoint(access: Changes, mac: _Mac) -> Endpoint:
-    """Rejected whatever the policy says; live sessions are asked off the network."""
+    """Block a device: it is rejected regardless of the policy.
+
+    Admit asks NASes to end its live sessions.
+    """
     with access.change() as change:
         _require_match(change, access, mac)
         row = endpoints.block_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)

@@ -1,4 +1,4 @@
-"""How devices and people come by certificates: one-time secrets and links, and how devices are set up."""
+"""Enrolment of devices and people: one-time secrets, links and device set-up."""
 
 import base64
 from datetime import datetime, timedelta
@@ -28,33 +28,31 @@ from nac.tenants import service as tenants
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["enrolment"])
 
-SecretName = Annotated[str, Path(description="Its id, or the name that it was given.", max_length=64)]
+SecretName = Annotated[str, Path(description="Id or name of the secret.", max_length=64)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
 Issues = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_ISSUE, Effect.CREDENTIALS))]
-_LIFE = Field(7 * 86_400, ge=1, le=365 * 86_400, description="How long it is good.")
+_LIFE = Field(7 * 86_400, ge=1, le=365 * 86_400, description="Lifetime in seconds.")
 
 
 class EnrolmentSecret(Observed):
-    """The secret itself is not stored."""
+    """An enrolment secret or link, without the secret itself."""
 
-    id: str = Field(description="Id; it stays.")
-    kind: EnrolmentKind = Field(description="Of which kind it is.")
-    name: str | None = Field(description="Name, for people.")
-    status: Literal["open", "used", "expired", "revoked"] = Field(description="What state it is in.")
-    profile: str = Field(description="Of the certificates that it allows.")
-    common_name: str | None = Field(
-        description="Common name of the certificate; null where the device proposes names itself."
-    )
+    id: str = Field(description="Permanent id.")
+    kind: EnrolmentKind = Field(description="Kind.")
+    name: str | None = Field(description="Name.")
+    status: Literal["open", "used", "expired", "revoked"] = Field(description="Status.")
+    profile: str = Field(description="Certificate profile.")
+    common_name: str | None = Field(description="Common name of the certificate; null if the device chooses it.")
     sans: list[str] = Field(
-        description="Alternative names of the certificate, each with its kind, such as dns:laptop-1.acme.example."
+        description="Alternative names of the certificate with their type, such as dns:laptop-1.acme.example."
     )
-    owner: str = Field(description='Whose it is, in words. "": not said.')
-    ssid: str = Field(description='Name of the Wi-Fi network that is set up; "" for none.')
-    uses: int = Field(description="How often it was used.")
-    most_uses: int = Field(description="How often it may be used.")
-    expires_at: datetime = Field(description="When it ends.")
-    last_used_at: datetime | None = Field(description="When it was used last; null: never.")
-    created_by: str = Field(description="Who made it.")
+    owner: str = Field(description='Owner, as text; "" if none.')
+    ssid: str = Field(description='SSID of the Wi-Fi network to set up; "" for none.')
+    uses: int = Field(description="Number of uses.")
+    most_uses: int = Field(description="Maximum number of uses.")
+    expires_at: datetime = Field(description="Expiry time.")
+    last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
+    created_by: str = Field(description="Actor who created it.")
 
     def observed(self) -> set[str]:
         used = {"uses", "last_used_at"}
@@ -62,63 +60,66 @@ class EnrolmentSecret(Observed):
 
 
 class CreatedEnrolmentLink(EnrolmentSecret):
-    url: str = Field(description="Who has it has the certificate: for its owner alone. Shown this once.")
+    url: str = Field(
+        description="Enrolment link, only in this response. Anyone with it can get the certificate: send "
+        "it only to the owner."
+    )
 
 
 class CreatedEnrolmentSecret(EnrolmentSecret):
-    url: str = Field(description="Where devices enrol.")
+    url: str = Field(description="Enrolment URL for devices.")
     user: str | None = Field(
         description="User name of HTTP basic authentication (EST); null for SCEP, where the secret is the challenge."
     )
-    secret: str = Field(description="The secret. Where it is told, it is this once.")
+    secret: str = Field(description="Secret, only in this response.")
 
 
 class _EnrolmentInput(Input):
-    profile: ClientProfile = Field("eap-client-device", description="Of the certificates that it allows.")
+    profile: ClientProfile = Field("eap-client-device", description="Certificate profile.")
     common_name: Text | None = Field(
-        None, examples=["laptop-1"], description="Common name; null: the name of the endpoint or user."
+        None, examples=["laptop-1"], description="Common name; null for the name of the endpoint or user."
     )
     sans: Sans = Field(
         default=[],
-        description="Alternative names of the certificate, each with its kind, such as dns:laptop-1.acme.example.",
+        description="Alternative names of the certificate with their type, such as dns:laptop-1.acme.example.",
     )
-    endpoint_mac: str | None = Field(None, max_length=40, description="MAC address of the device that it is for.")
-    user_name: str | None = Field(None, max_length=256, description="Name of the user that it is for.")
-    owner: Text = Field("", description='Whose it is, in words. "": not said.')
+    endpoint_mac: str | None = Field(None, max_length=40, description="MAC address of the device.")
+    user_name: str | None = Field(None, max_length=256, description="Name of the user.")
+    owner: Text = Field("", description='Owner, as text; "" if none.')
     life_seconds: int = _LIFE
 
 
 class EnrolmentLinkInput(_EnrolmentInput):
-    ssid: Text = Field("", description='Name of the Wi-Fi network that is set up; "" for none.')
+    ssid: Text = Field("", description='SSID of the Wi-Fi network to set up; "" for none.')
 
 
 class EnrolmentSecretInput(_EnrolmentInput):
-    kind: Literal["est", "scep"] = Field("est", description="Of which kind it is.")
-    name: Text | None = Field(None, description="For EST, in place of the user name that is made up.")
-    uses: int = Field(1, ge=1, le=enrolment.MOST_USES, description="How often it may be used.")
+    kind: Literal["est", "scep"] = Field("est", description="Kind.")
+    name: Text | None = Field(None, description="User name for EST; null to generate one.")
+    uses: int = Field(1, ge=1, le=enrolment.MOST_USES, description="Maximum number of uses.")
     any_name: bool = Field(
-        False, description="The device chooses its names. A secret for one use needs this or a name."
+        False, description="Whether the device chooses its names. A secret for one use requires this or a name."
     )
 
 
 class RenewalSettings(Input):
-    keeps_key: bool = Field(description="Whether a renewal may keep its key.")
+    keeps_key: bool = Field(description="Whether devices can renew a certificate with the same key.")
 
 
 class DeviceSetUpFile(BaseModel):
-    name: str = Field(description="Name, for people.")
-    content: str = Field(description="The file, in base64.")
+    name: str = Field(description="Name.")
+    content: str = Field(description="Content of the file, in base64.")
 
 
 class DeviceSetUp(BaseModel):
-    network: str = Field(description='Name of the network (SSID); "" for a wired one.')
+    network: str = Field(description='SSID of the network; "" for a wired one.')
     server_names: list[str] = Field(description="Names that devices check in the RADIUS server's certificate.")
-    files: list[DeviceSetUpFile] = Field(description="The files.")
+    files: list[DeviceSetUpFile] = Field(description="Files.")
 
 
 @router.get("/enrolment-secrets", operation_id="listEnrolmentSecrets")
 def list_secrets(access: Reads, paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))]) -> Page[EnrolmentSecret]:
-    """Secrets and links."""
+    """List enrolment secrets and links."""
     with access.read() as session:
         rows = enrolment.list_secrets(session, tenant_id=access.tenant_id, span=paging.span)
         return paging.ordered(rows, _secret)
@@ -132,8 +133,11 @@ def get_secret(access: Reads, secret: SecretName) -> EnrolmentSecret:
 
 @router.post("/enrolment-links", status_code=201, operation_id="createEnrolmentLink")
 def create_link(access: Issues, body: EnrolmentLinkInput) -> CreatedEnrolmentLink:
-    """A page where a person is given one certificate: as PKCS#12, as an Apple profile, or for a request. To look at the
-    page takes nothing."""
+    """Create an enrolment link for one certificate.
+
+    The link opens a page that issues the certificate as PKCS#12, as an Apple profile, or for a signing request. Opening
+    the page does not use up the link.
+    """
     with access.change() as change, body_references(mac="endpoint_mac", name="user_name"):
         made = enrolment.create_secret(
             change.session, actor=access.actor, tenant_id=access.tenant_id, kind="link", now=utc_now(), **_given(body)
@@ -145,27 +149,34 @@ def create_link(access: Issues, body: EnrolmentLinkInput) -> CreatedEnrolmentLin
 
 @router.post("/enrolment-secrets", status_code=201, operation_id="createEnrolmentSecret")
 def create_secret(access: Issues, body: EnrolmentSecretInput) -> CreatedEnrolmentSecret:
-    """For EST (user and secret of HTTP basic authentication) or SCEP (the challenge). A secret for one use is for the
-    name that you give, or for that of its endpoint or user. With `any_name`, and with a secret for several uses that
-    has no name, the device chooses its names."""
+    """Create an enrolment secret for EST or SCEP.
+
+    EST uses it as the password of HTTP basic authentication, SCEP as the challenge.
+
+    A secret for one use is for `common_name`, or for the name of its endpoint or user. With `any_name`, the device
+    chooses its names. It does so too with a secret for several uses without a name.
+    """
     settings = access.asked.request.app.state.settings
     with access.change() as change, body_references(mac="endpoint_mac", name="user_name"):
         made = enrolment.create_secret(
             change.session, actor=access.actor, tenant_id=access.tenant_id, now=utc_now(), **_given(body)
         )
         slug = tenants.require_tenant(change.session, tenant_id=access.tenant_id).slug
-        shown = _secret(made.row).model_dump()
+        fields = _secret(made.row).model_dump()
         change.located(made.row.public_id)
         if body.kind == "scep":
             url = build_scep_url(settings.public_url, slug)
-            return change.answer(CreatedEnrolmentSecret(**shown, url=url, user=None, secret=made.token.reveal()))
+            return change.answer(CreatedEnrolmentSecret(**fields, url=url, user=None, secret=made.token.reveal()))
         url, user = f"{settings.enrolment_url}/.well-known/est/{slug}", made.row.name or made.row.public_id
-        return change.answer(CreatedEnrolmentSecret(**shown, url=url, user=user, secret=made.token.secret))
+        return change.answer(CreatedEnrolmentSecret(**fields, url=url, user=user, secret=made.token.secret))
 
 
 @router.post("/enrolment-secrets/{secret}/revoke", operation_id="revokeEnrolmentSecret")
 def revoke_secret(access: Issues, secret: SecretName) -> EnrolmentSecret:
-    """It gives out nothing more; what it gave out stays good."""
+    """Revoke an enrolment secret or link.
+
+    Issued certificates stay valid.
+    """
     with access.change() as change:
         now = enrolment.require_secret(change.session, tenant_id=access.tenant_id, name=secret, lock=True)
         change.require_match(_secret(now))
@@ -175,7 +186,7 @@ def revoke_secret(access: Issues, secret: SecretName) -> EnrolmentSecret:
 
 @router.get("/renewal-settings", operation_id="getRenewalSettings")
 def get_renewal(access: Reads) -> RenewalSettings:
-    """Of certificates that devices renew by EST and SCEP."""
+    """Get the settings for renewals by EST and SCEP."""
     with access.read() as session:
         row = tenants.require_tenant(session, tenant_id=access.tenant_id)
         return access.shown(RenewalSettings(keeps_key=row.renewal_keeps_key))
@@ -195,12 +206,19 @@ def update_renewal(access: Manages, body: RenewalSettings) -> RenewalSettings:
 def get_set_up(
     access: Reads,
     form: Annotated[Literal["apple", "windows", "wpa_supplicant", "networkmanager", "android"], Query()],
-    ssid: Annotated[str, Query(max_length=32, description="The Wi-Fi network; without it a wired one.")] = "",
-    identity: Annotated[str, Query(max_length=200, description="What the device calls itself.")] = "device",
+    ssid: Annotated[
+        str, Query(max_length=32, description="SSID of the Wi-Fi network. Omit it for a wired network.")
+    ] = "",
+    identity: Annotated[str, Query(max_length=200, description="Identity that devices send.")] = "device",
     server_name: Annotated[list[Annotated[str, Field(max_length=253)]] | None, Query(max_length=20)] = None,
-    device_folder: Annotated[str, Query(max_length=200, description="Of a Linux device.")] = "/etc/admit",
+    device_folder: Annotated[
+        str, Query(max_length=200, description="Folder for certificates on a Linux device.")
+    ] = "/etc/admit",
 ) -> DeviceSetUp:
-    """How devices are set up: EAP-TLS, the tenant's roots, the names of its servers. No key, no secret."""
+    """Get files that set up devices for EAP-TLS.
+
+    They contain the tenant's roots and server names, but no key or secret.
+    """
     with access.read() as session:
         network = supplicants.describe_network(
             session, tenant_id=access.tenant_id, now=utc_now(), ssid=ssid, server_names=server_name or ()
@@ -216,8 +234,8 @@ def get_set_up(
 
 
 def _given(body: _EnrolmentInput) -> dict[str, Any]:
-    given = body.model_dump()
-    return given | {"life": timedelta(seconds=given.pop("life_seconds"))}
+    fields = body.model_dump()
+    return fields | {"life": timedelta(seconds=fields.pop("life_seconds"))}
 
 
 def _secret(row: EnrolmentSecretRow) -> EnrolmentSecret:

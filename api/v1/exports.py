@@ -1,4 +1,4 @@
-"""Logs written into files."""
+"""Exports of logs to files."""
 
 from datetime import datetime
 from pathlib import Path as FilePath
@@ -25,7 +25,7 @@ from nac.models.export import ExportFormat, ExportState
 
 router = APIRouter(prefix="/tenants/{tenant}/exports", tags=["exports"])
 
-# By which each log is read.
+# Permission to read each log.
 _READ_BY = {
     "auth": Permission.LOG_READ,
     "accounting": Permission.LOG_READ,
@@ -38,50 +38,52 @@ Downloads = Annotated[
 ]
 Starts = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effect.RECORDS))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE, Effect.WORK, Effect.ERASURE))]
-_File = Annotated[str, Path(max_length=200, description="Of `files`, or manifest.json.")]
+_File = Annotated[str, Path(max_length=200, description="Name from `files`, or manifest.json.")]
 
 
 class ExportFile(BaseModel):
     file: str = Field(description="Name of the file.")
-    since: datetime = Field(description="From when on.")
-    until: datetime = Field(description="Until when; the moment itself is not included.")
-    rows: int = Field(description="How many rows.")
+    since: datetime = Field(description="Start of the period.")
+    until: datetime = Field(description="End of the period, exclusive.")
+    rows: int = Field(description="Number of rows.")
     bytes: int = Field(description="Size in bytes.")
     sha256: str = Field(description="SHA-256, in hex.")
 
 
 class Export(Observed):
-    id: int = Field(description="Id; it stays.")
-    log: str = Field(description="Which log.")
-    format: ExportFormat = Field(description="The form of the files.")
-    since: datetime = Field(description="The first moment that is in it.")
-    until: datetime = Field(description="Until when; the moment itself is not included.")
-    state: ExportState = Field(description="How far it is.")
-    percent: int = Field(description="How far it is, 0 to 100.")
-    rows: int = Field(description="How many rows.")
+    id: int = Field(description="Permanent id.")
+    log: str = Field(description="Name of the log.")
+    format: ExportFormat = Field(description="File format.")
+    since: datetime = Field(description="Start of the period.")
+    until: datetime = Field(description="End of the period, exclusive.")
+    state: ExportState = Field(description="State.")
+    percent: int = Field(description="Progress in percent, 0 to 100.")
+    rows: int = Field(description="Number of rows.")
     bytes: int = Field(description="Size in bytes.")
-    files: list[ExportFile] = Field(description="The files.")
-    sha256: str = Field(description="SHA-256 (hex) of manifest.json, which has those of the files.")
-    error: str = Field(description='Why it failed; "" where it did not.')
-    failures: int = Field(description="How many attempts failed.")
-    before_deletion: bool = Field(description="Whether it is of a day that is about to be deleted.")
-    asked_by: str = Field(description="Who asked for it, such as token:setup.")
-    asked_at: datetime = Field(description="When it was asked for.")
-    started_at: datetime | None = Field(description="When it started; null while it waits.")
-    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
-    rows_gone_at: datetime | None = Field(description="Of one before deletion: since when its files are the only copy.")
+    files: list[ExportFile] = Field(description="Files.")
+    sha256: str = Field(description="SHA-256 in hex of manifest.json, which contains those of the files.")
+    error: str = Field(description='Error; "" if none.')
+    failures: int = Field(description="Number of failed attempts.")
+    before_deletion: bool = Field(description="Whether it exports a day before its deletion.")
+    asked_by: str = Field(description="Actor who started it, such as token:setup.")
+    asked_at: datetime = Field(description="Time of the request.")
+    started_at: datetime | None = Field(description="Start time; null while it waits.")
+    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    rows_gone_at: datetime | None = Field(
+        description="For an export before deletion, time since when its files are the only copy."
+    )
 
     def observed(self) -> set[str]:
-        """Until it ends the worker begins it, brings it on and tries it again."""
+        """Return the fields that the worker updates until it ends."""
         brought = {"state", "percent", "rows", "bytes", "files", "sha256", "error", "failures", "started_at"}
         return brought if self.state in ("queued", "running") else set()
 
 
 class ExportInput(Input):
-    log: Literal["auth", "accounting", "sessions", "usage"] = Field(description="Which log.")
-    since: PastMoment = Field(description="From when on.")
-    until: PastMoment | None = Field(None, description="The end, not included; null: now.")
-    format: ExportFormat = Field("csv", description="The form of the files.")
+    log: Literal["auth", "accounting", "sessions", "usage"] = Field(description="Name of the log.")
+    since: PastMoment = Field(description="Start of the period.")
+    until: PastMoment | None = Field(None, description="End of the period, exclusive; null for now.")
+    format: ExportFormat = Field("csv", description="File format.")
 
 
 @router.get("", operation_id="listExports")
@@ -90,7 +92,7 @@ def list_exports(
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     state: Annotated[list[ExportState] | None, Query()] = None,
 ) -> Page[Export]:
-    """Those that were asked for, and those of what is deleted."""
+    """List exports, on request and before deletion."""
     with access.read() as session:
         rows = exports.list_jobs(
             session,
@@ -103,7 +105,10 @@ def list_exports(
 
 @router.post("", status_code=202, operation_id="startExport")
 def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
-    """The worker writes it; it tells how far it is."""
+    """Start an export.
+
+    The worker writes the files. The export shows its progress.
+    """
     with access.change() as change:
         job = exports.start(
             change.session,
@@ -131,12 +136,14 @@ def get_export(access: Reads, export: RowId) -> Export:
     response_class=FileResponse,
     responses={
         200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
-        206: {"description": "The part that `Range` asks for (RFC 9110 14)."},
+        206: {"description": "Requested range (RFC 9110 14)."},
     },
 )
 def download_export_file(request: Request, access: Downloads, export: RowId, file: _File) -> FileResponse:
-    """As it is, or the ranges of it that are asked for: a download that broke off goes on. That takes the permission
-    to read the log as well."""
+    """Download a file of an export.
+
+    `Range` is supported, so you can resume a download. Requires the permission to read the log too.
+    """
     with access.read() as session:
         job = exports.get_job(session, tenant_id=access.tenant_id, job_id=export)
         access.require(_READ_BY[job.log])
@@ -146,7 +153,7 @@ def download_export_file(request: Request, access: Downloads, export: RowId, fil
 
 @router.post("/{export}/cancel", operation_id="cancelExport")
 def cancel_export(access: Changes, export: RowId) -> Export:
-    """End it before it is done; its files go."""
+    """Cancel an export and delete its files."""
     with access.change() as change:
         _require_match(change, access, export)
         job = exports.cancel(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
@@ -155,7 +162,7 @@ def cancel_export(access: Changes, export: RowId) -> Export:
 
 @router.post("/{export}/retry", status_code=202, operation_id="retryExport")
 def retry_export(access: Changes, export: RowId) -> Export:
-    """Go on at once with one that failed."""
+    """Retry a failed export now."""
     with access.change() as change:
         _require_match(change, access, export)
         job = exports.retry(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
@@ -164,7 +171,10 @@ def retry_export(access: Changes, export: RowId) -> Export:
 
 @router.delete("/{export}", operation_id="deleteExport")
 def delete_export(access: Changes, export: RowId) -> Export:
-    """Do not keep its files until their time is over; the row stays."""
+    """Delete the files of an export before they expire.
+
+    The export stays in the list.
+    """
     with access.change() as change:
         _require_match(change, access, export)
         job = exports.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
@@ -177,15 +187,15 @@ def _require_match(change: Change, access: Access, job_id: int) -> None:
 
 
 def _path(request: Request, job: ExportJob, file: str) -> FilePath:
-    """Raises ExportFileNotFound. Only what the job has written is reached, whatever `file` says."""
+    """Return the path of a file that the job wrote. Raises ExportFileNotFound for any other `file`."""
     if job.state == "done" and file in (MANIFEST, *(part["file"] for part in job.parts)):
         path = Folder(request.app.state.settings.export_dir).of_job(job.tenant_id, job.id) / file
         if path.is_file():
             return path
     raise exports.ExportFileNotFound(
-        f"There is no file {file!r} of export {job.id}, which is {job.state}.",
+        f"Export {job.id} ({job.state}) has no file {file!r}.",
         place="file",
-        remedy="Files of an export that is done are listed by it.",
+        remedy="Use a name from `files` of a completed export.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Authorities that a tenant brings along: trusted in its slot alone, for the certificates of its devices."""
+"""External authorities: trusted only in the tenant's slot, for certificates of its devices."""
 
 import base64
 import binascii
@@ -29,15 +29,15 @@ Url = Annotated[str, Field(max_length=1_000, examples=["http://crl.acme.example/
 
 
 _External = Annotated[
-    str, Path(description="Its id.", max_length=40, examples=["0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10"])
+    str, Path(description="Id of the authority.", max_length=40, examples=["0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10"])
 ]
 
 
 class CertificateFile(Input):
-    name: str = Field(
-        "", max_length=200, examples=["root.pem"], description="Name of the file, for answers that speak of it."
+    name: str = Field("", max_length=200, examples=["root.pem"], description="File name for error messages.")
+    content: str = Field(
+        max_length=MAX_FILE_BYTES * 4 // 3 + 4, description="Content: PEM, or DER or PKCS#7 in base64."
     )
-    content: str = Field(max_length=MAX_FILE_BYTES * 4 // 3 + 4, description="PEM; DER and PKCS#7 in base64.")
 
     @property
     def data(self) -> bytes:
@@ -46,50 +46,53 @@ class CertificateFile(Input):
         try:
             return base64.b64decode(self.content, validate=True)
         except (binascii.Error, ValueError) as exc:
-            raise InvalidInput("This is neither PEM nor base64.", place=self.name or "content") from exc
+            raise InvalidInput("The file is neither PEM nor base64.", place=self.name or "content") from exc
 
 
 class AuthorityUpload(Input):
     files: list[CertificateFile] = Field(
         min_length=1,
         max_length=_FILES_MOST,
-        description="Every authority that issues certificates to devices, and those above it up to the root.",
+        description="All authorities that issue device certificates, and those above them up to the root.",
     )
-    crl_url: Url = Field("", description='Where the list of revoked certificates is; "": as certificates say.')
-    ocsp_url: Url = Field("", description='Where status is asked for by OCSP; "": as certificates say.')
+    crl_url: Url = Field("", description='URL of the CRL; "" for the URL in each certificate.')
+    ocsp_url: Url = Field("", description='URL of the OCSP responder; "" for the URL in each certificate.')
 
 
 class UploadedAuthorities(BaseModel):
-    items: list[Authority] = Field(description="The rows.")
+    items: list[Authority] = Field(description="Items.")
     needs_exchange: bool = Field(
-        description="Its radiusd is exchanged in a quiet moment, within seconds, before the new ones admit anybody."
+        description="Whether the cell replaces its radiusd, within seconds, before the new authorities take effect."
     )
 
 
 class AuthoritySourcesUpdate(Input):
-    crl_url: Omittable[Url] = Field(None, description='"" goes by what certificates say; left out, it stays as it is.')
-    ocsp_url: Omittable[Url] = Field(None, description='"" goes by what certificates say; left out, it stays as it is.')
+    crl_url: Omittable[Url] = Field(None, description='URL; "" for the URL in each certificate. Unchanged if omitted.')
+    ocsp_url: Omittable[Url] = Field(None, description='URL; "" for the URL in each certificate. Unchanged if omitted.')
 
 
 class AuthorityStatusRefresh(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
+    id: UUID = Field(description="Permanent id.")
     name: str = Field(description="Name of the authority.")
     asked: list[Literal["crl", "ocsp"]] = Field(
-        description="What was asked for status: CRL, OCSP. Empty where no address is known."
+        description="Requested sources: crl and ocsp. Empty if no URL is known."
     )
 
 
 class AuthorityStatusRefreshes(BaseModel):
-    items: list[AuthorityStatusRefresh] = Field(description="The rows.")
+    items: list[AuthorityStatusRefresh] = Field(description="Items.")
 
 
 class RemovedAuthorities(BaseModel):
-    removed: list[UUID] = Field(description="Ids of those that went.")
+    removed: list[UUID] = Field(description="Ids of the deleted authorities.")
 
 
 @router.post("", status_code=201, operation_id="importAuthorities")
 def import_authorities(access: Connects, body: AuthorityUpload) -> UploadedAuthorities:
-    """Trust them for devices of the tenant. All are trusted, or, where anything is wrong with one of them, none."""
+    """Trust external authorities for devices of the tenant.
+
+    If one of them is invalid, none is trusted.
+    """
     with access.change() as change:
         imported = external.import_authorities(
             change.session,
@@ -102,27 +105,29 @@ def import_authorities(access: Connects, body: AuthorityUpload) -> UploadedAutho
         )
         sources = external.sources_of(change.session, tenant_id=access.tenant_id)
         items = [shown(access, row, sources.get(row.id)) for row in imported.authorities]
-        # Several have no path in common but the list.
+        # Several authorities share only the path of the list.
         change.located(*[each.id for each in items] if len(items) == 1 else ())
         return change.answer(UploadedAuthorities(items=items, needs_exchange=imported.needs_exchange))
 
 
 @router.post("/refresh", status_code=202, operation_id="refreshAuthorities")
 def refresh_all(access: Connects) -> AuthorityStatusRefreshes:
-    """Have the status of what all external authorities issued fetched now. The worker does it within a minute; what
-    came of it is shown with each authority."""
+    """Refresh the certificate status of all external authorities.
+
+    The worker downloads it within a minute. Each authority shows the result.
+    """
     return _refresh(access, None)
 
 
 @router.post("/{authority}/refresh", status_code=202, operation_id="refreshAuthority")
 def refresh(access: Connects, authority: _External) -> AuthorityStatusRefreshes:
-    """The same for one."""
+    """Refresh the certificate status of one external authority."""
     return _refresh(access, authority)
 
 
 @router.patch("/{authority}", operation_id="updateAuthoritySources")
 def update_sources(access: Connects, authority: _External, body: AuthoritySourcesUpdate) -> AuthorityDetail:
-    """Where the status of certificates of an external authority is fetched."""
+    """Update the status URLs of an external authority."""
     with access.change() as change:
         row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority, lock=True)
         change.require_match(in_full(change.session, access, row))
@@ -136,7 +141,10 @@ def update_sources(access: Connects, authority: _External, body: AuthoritySource
 
 @router.delete("/{authority}", operation_id="deleteAuthority")
 def delete_authority(access: Connects, authority: _External) -> RemovedAuthorities:
-    """Trust an external authority no more, nor those below it that no other one vouches for."""
+    """Delete an external authority.
+
+    Authorities below it are deleted too, unless another one certifies them.
+    """
     with access.change() as change:
         row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority, lock=True)
         change.require_match(in_full(change.session, access, row))
@@ -148,9 +156,9 @@ def delete_authority(access: Connects, authority: _External) -> RemovedAuthoriti
 
 def _refresh(access: Connects, which: str | None) -> AuthorityStatusRefreshes:
     with access.change() as change:
-        asked = refreshing.ask_again(change.session, tenant_id=access.tenant_id, which=which, now=utc_now())
+        refresh = refreshing.ask_again(change.session, tenant_id=access.tenant_id, which=which, now=utc_now())
         items = [
-            AuthorityStatusRefresh.model_validate({"id": row.id, "name": row.name, "asked": asked.about(row.id)})
-            for row in asked.authorities
+            AuthorityStatusRefresh.model_validate({"id": row.id, "name": row.name, "asked": refresh.about(row.id)})
+            for row in refresh.authorities
         ]
         return change.answer(AuthorityStatusRefreshes(items=items))

@@ -1,4 +1,4 @@
-"""Settings of feeds as they are given: docs/how-to/feeds.md has what each means."""
+"""Settings of feeds; see docs/how-to/feeds.md."""
 
 from typing import Annotated, Any
 
@@ -22,70 +22,76 @@ _Headers = Annotated[dict[str, Annotated[str, Field(max_length=4_096)]], Field(m
 
 
 class _FeedSettings(Input):
-    kinds: _Kinds | None = Field(None, description="Kinds of events that are sent; null for all.")
+    kinds: _Kinds | None = Field(None, description="Kinds of events to send; null for all.")
     outcomes: _Words | None = Field(
-        None, max_length=3, description="Outcomes of events that are sent (success, failure); null for all."
+        None, max_length=3, description="Outcomes of events to send (success, failure); null for all."
     )
     networks: _Networks | None = Field(
         None,
-        description="Networks (CIDR) that the receiver's addresses must be of; empty or null for any that "
-        "the installation allows.",
+        description="Networks (CIDR) allowed for the receiver's address; empty or null for all that the "
+        "installation allows.",
     )
     ca_certificate: _Pem | None = Field(
         None,
-        description='PEM of the authorities that the other side\'s certificate may come from; null or "" '
-        "for those of the system.",
+        description='CA certificates for the server (PEM); null or "" for those of the system.',
     )
-    timeout_seconds: _Seconds | None = Field(None, description="For how many seconds an answer is waited for.")
+    timeout_seconds: _Seconds | None = Field(None, description="Timeout in seconds.")
 
 
 class WebhookFeedSettings(_FeedSettings):
-    url: _Url = Field(description="Where events are posted; what is behind its host is sealed, it may hold a key.")
-    batch: _Batch | None = Field(None, description="Events that one message may have.")
-    headers: _Headers | None = Field(None, description="Headers that are sent along; sealed.")
+    url: _Url = Field(
+        description="URL that receives events. The part after the host can contain a key and is stored encrypted."
+    )
+    batch: _Batch | None = Field(None, description="Maximum number of events per message.")
+    headers: _Headers | None = Field(None, description="Additional headers; stored encrypted.")
 
 
 class SyslogFeedSettings(_FeedSettings):
     host: _Host = Field(description="Host name or IP address.")
-    port: _Port | None = Field(None, description='SSID, or port of the NAS; "" where it is not known.')
+    port: _Port | None = Field(None, description="Port of the syslog server.")
     facility: _Text | None = Field(None, description="Facility of syslog messages (RFC 5424 6.2.1), such as local0.")
     app_name: _Text | None = Field(None, description="APP-NAME of syslog messages (RFC 5424 6.2.5).")
     hostname: _Text | None = Field(None, description="HOSTNAME of syslog messages (RFC 5424 6.2.4).")
     enterprise: _Enterprise | None = Field(
-        None, description="Private enterprise number in structured data of syslog (RFC 5424 7.2.2)."
+        None, description="Private enterprise number in structured data (RFC 5424 7.2.2)."
     )
-    severities: _Severities | None = Field(None, description="By kind of event, the severity that syslog gives it.")
+    severities: _Severities | None = Field(None, description="Syslog severity by kind of event.")
     bom: bool | None = Field(None, description="Whether messages begin with a byte order mark (RFC 5424 6.4).")
     client_certificate: _Pem | None = Field(
-        None, description='PEM of the certificate that is shown to the receiver, with its chain; null or "" for none.'
+        None, description='Client certificate with its chain (PEM); null or "" for none.'
     )
 
 
 class FeedSettingsUpdate(_FeedSettings):
-    """Of a webhook or of syslog. Certificate and key of a client are changed by rotate-secret."""
+    """Settings of a webhook or syslog feed.
 
-    name: Omittable[Slug] = Field(None, description="What it is called from now on, in the path, too.")
-    url: Omittable[_Url] = Field(None, description="Address (URL).")
-    batch: _Batch | None = Field(None, description="Events that one message may have; null: the default.")
-    headers: _Headers | None = Field(None, description="Headers that are sent along; sealed. null: none.")
+    Use rotate-secret to change a client certificate and its key.
+    """
+
+    name: Omittable[Slug] = Field(None, description="New name, also in the path.")
+    url: Omittable[_Url] = Field(None, description="URL.")
+    batch: _Batch | None = Field(None, description="Maximum number of events per message; null for the default.")
+    headers: _Headers | None = Field(None, description="Additional headers; stored encrypted. null for none.")
     host: Omittable[_Host] = Field(None, description="Host name or IP address.")
-    port: _Port | None = Field(None, description="Port of the syslog server; null: the default.")
+    port: _Port | None = Field(None, description="Port of the syslog server; null for the default.")
     facility: _Text | None = Field(
-        None, description="Facility of syslog messages (RFC 5424 6.2.1), such as local0; null: the default."
+        None, description="Facility of syslog messages (RFC 5424 6.2.1), such as local0; null for the default."
     )
-    app_name: _Text | None = Field(None, description="APP-NAME of syslog messages (RFC 5424 6.2.5); null: the default.")
-    hostname: _Text | None = Field(None, description="HOSTNAME of syslog messages (RFC 5424 6.2.4); null: the default.")
+    app_name: _Text | None = Field(
+        None, description="APP-NAME of syslog messages (RFC 5424 6.2.5); null for the default."
+    )
+    hostname: _Text | None = Field(
+        None, description="HOSTNAME of syslog messages (RFC 5424 6.2.4); null for the default."
+    )
     enterprise: _Enterprise | None = Field(
-        None, description="Private enterprise number in structured data of syslog (RFC 5424 7.2.2); null: the default."
+        None, description="Private enterprise number in structured data (RFC 5424 7.2.2); null for the default."
     )
-    severities: _Severities | None = Field(
-        None, description="By kind of event, the severity that syslog gives it; null: the default."
-    )
+    severities: _Severities | None = Field(None, description="Syslog severity by kind of event; null for the default.")
     bom: bool | None = Field(
-        None, description="Whether messages begin with a byte order mark (RFC 5424 6.4); null: the default."
+        None, description="Whether messages begin with a byte order mark (RFC 5424 6.4); null for the default."
     )
 
 
-def given_settings(given: BaseModel) -> dict[str, Any]:
-    """Those that are there; null only where something is to be as usual again."""
-    return given.model_dump(exclude_unset=True, exclude_none=not isinstance(given, FeedSettingsUpdate))
+def given_settings(settings: BaseModel) -> dict[str, Any]:
+    """Return the settings of the request, with null only for settings to reset."""
+    return settings.model_dump(exclude_unset=True, exclude_none=not isinstance(settings, FeedSettingsUpdate))

@@ -1,4 +1,4 @@
-"""Where a tenant's events are sent: syslog servers and webhooks."""
+"""Feeds of a tenant's events: syslog servers and webhooks."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -41,95 +41,98 @@ Tries = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE, Effect.CON
 _Name = Annotated[str, Path(max_length=63)]
 _Pem = Annotated[str, Field(max_length=100_000)]
 _PEM = ("ca_certificate", "client_certificate")
-# What people say of a feed; all else is what becomes of it.
+# Settings. All other fields are observed.
 _CHOSEN = {"name", "kind", "destination", "paused_because", "former_secret_until", "settings"}
 
 
 class Feed(Observed):
-    name: str = Field(description="Name, for people.")
-    kind: Literal["syslog", "webhook"] = Field(description="How events are sent.")
-    destination: str = Field(description="Host and port, or the address without what is behind its host.")
+    name: str = Field(description="Name.")
+    kind: Literal["syslog", "webhook"] = Field(description="Transport of events.")
+    destination: str = Field(description="Host and port, or the URL without the part after the host.")
     state: Literal["ok", "behind", "failing", "paused"] = Field(
-        description="behind: events wait. failing: the receiver takes nothing."
+        description="State. `behind`: events wait. `failing`: the receiver rejects events."
     )
-    behind_events: int = Field(description="Events that wait to be delivered.")
-    behind_since: datetime | None = Field(description="Since when events wait.")
-    delivered: int = Field(description="How many events were delivered.")
-    lost: int = Field(description="Events that were not delivered in time and are not tried any more.")
+    behind_events: int = Field(description="Number of waiting events.")
+    behind_since: datetime | None = Field(description="Time since when events wait.")
+    delivered: int = Field(description="Number of delivered events.")
+    lost: int = Field(description="Number of events that expired before delivery.")
 
     def observed(self) -> set[str]:
-        # That it is paused somebody has said, what it is else is seen.
+        # A person pauses a feed. All other states are observed.
         chosen = _CHOSEN | {"state"} if self.state == "paused" else _CHOSEN
         return set(type(self).model_fields) - chosen
 
 
 class FeedDetail(Feed):
-    replays: bool = Field(description="Whether events of before are being sent again.")
-    paused_because: str = Field(description='Why it is paused; "" where it is not.')
-    failing_since: datetime | None = Field(description="Since when the receiver takes nothing.")
-    failure: str = Field(description='Why the last attempt failed; "" where it did not.')
-    attempts: int = Field(description="Attempts since the last that succeeded.")
-    next_attempt_at: datetime | None = Field(description="When the next attempt is made; null where it does not fail.")
+    replays: bool = Field(description="Whether a replay of past events is running.")
+    paused_because: str = Field(description='Reason of the pause; "" if not paused.')
+    failing_since: datetime | None = Field(description="Time since when deliveries fail.")
+    failure: str = Field(description='Error of the last attempt; "" if it succeeded.')
+    attempts: int = Field(description="Number of attempts since the last success.")
+    next_attempt_at: datetime | None = Field(description="Time of the next attempt; null if it does not fail.")
     at_once: int | None = Field(
-        description="Events that a batch may have since the receiver took too long for more; null for as many as ever."
+        description="Maximum number of events per batch after the receiver timed out; null if not reduced."
     )
-    delivered_at: datetime | None = Field(description="When the receiver took something last.")
-    former_secret_until: datetime | None = Field(description="Until when the former secret signs, too.")
-    settings: dict[str, Any] = Field(
-        description='As they were given; "(sealed)" and "(PEM)" stand for what is not shown.'
-    )
+    delivered_at: datetime | None = Field(description="Time of the last delivery.")
+    former_secret_until: datetime | None = Field(description="Time until which the previous secret signs too.")
+    settings: dict[str, Any] = Field(description='Settings; "(sealed)" and "(PEM)" replace hidden values.')
 
 
 class CreatedFeed(FeedDetail):
-    secret: str | None = Field(description="Of a webhook: signs what is sent, and is in this answer alone.")
+    secret: str | None = Field(description="Secret that signs the messages of a webhook, only in this response.")
 
 
 class WebhookFeedInput(Input):
-    kind: Literal["webhook"] = Field(description="Of which kind it is.")
-    name: Slug = Field(examples=["siem"], description="Name, for people.")
-    settings: WebhookFeedSettings = Field(description="The settings.")
+    kind: Literal["webhook"] = Field(description="Kind.")
+    name: Slug = Field(examples=["siem"], description="Name.")
+    settings: WebhookFeedSettings = Field(description="Settings.")
 
 
 class SyslogFeedInput(Input):
-    kind: Literal["syslog"] = Field(description="Of which kind it is.")
-    name: Slug = Field(examples=["siem"], description="Name, for people.")
-    settings: SyslogFeedSettings = Field(description="The settings.")
-    client_key: _Pem = Field("", description="PEM of the key of `client_certificate`; sealed, and never shown.")
+    kind: Literal["syslog"] = Field(description="Kind.")
+    name: Slug = Field(examples=["siem"], description="Name.")
+    settings: SyslogFeedSettings = Field(description="Settings.")
+    client_key: _Pem = Field("", description="Key of `client_certificate` (PEM); stored encrypted and never returned.")
 
 
 class FeedPause(Input):
-    because: str = Field("", max_length=1_000, description="Why, for whoever finds it paused.")
+    because: str = Field("", max_length=1_000, description="Reason of the pause.")
 
 
 class FeedReplay(Input):
-    since: PastMoment = Field(description="From when on.")
-    until: PastMoment | None = Field(None, description="The end, not included; null: now.")
+    since: PastMoment = Field(description="Start of the period.")
+    until: PastMoment | None = Field(None, description="End of the period, exclusive; null for now.")
 
 
 class FeedSecretRotation(Input):
-    keep_seconds: int = Field(86_400, ge=0, le=30 * 86_400, description="So many seconds the former secret signs, too.")
-    client_certificate: _Pem = Field("", description="Of syslog: PEM of the new certificate, with its chain.")
-    client_key: _Pem = Field("", description="PEM of the key of `client_certificate`; sealed, and never shown.")
+    keep_seconds: int = Field(
+        86_400, ge=0, le=30 * 86_400, description="Time in seconds for which the previous secret signs too."
+    )
+    client_certificate: _Pem = Field("", description="For syslog: new client certificate with its chain (PEM).")
+    client_key: _Pem = Field("", description="Key of `client_certificate` (PEM); stored encrypted and never returned.")
 
 
 class RotatedFeedSecret(BaseModel):
-    secret: str | None = Field(description="Of a webhook: signs what is sent, and is in this answer alone.")
+    secret: str | None = Field(description="Secret that signs the messages of a webhook, only in this response.")
 
 
 class FeedTestResult(BaseModel):
-    delivered: bool = Field(description="Whether the destination accepted the event.")
-    sent: str = Field(description='Id of the event that was sent; "" where it was not delivered.')
-    failure: str = Field(description='Why the event was not delivered; "" where it was.')
+    delivered: bool = Field(description="Whether the receiver accepted the event.")
+    sent: str = Field(description='Id of the sent event; "" if it was not delivered.')
+    failure: str = Field(description='Error of the delivery; "" if it succeeded.')
 
 
 @router.get("", operation_id="listFeeds")
 def list_feeds(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
     kind: Literal["syslog", "webhook"] | None = None,
 ) -> Page[Feed]:
-    """How far each has come; there are 20 at most."""
+    """List feeds and their delivery state.
+
+    A tenant can have 20 feeds.
+    """
     with access.read() as session:
         rows = feeds.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text, kind=kind or "")
         return paging.ordered(rows, lambda row: Feed(**_short(session, row)))
@@ -139,9 +142,12 @@ def list_feeds(
 def create_feed(
     request: Request, access: Leads, body: Annotated[WebhookFeedInput | SyslogFeedInput, Field(discriminator="kind")]
 ) -> CreatedFeed:
-    """From now on its events are sent. That takes the permissions to read them as well."""
-    given = given_settings(body.settings)
-    settings = WebhookSettings(**given) if body.kind == "webhook" else SyslogSettings(**given)
+    """Create a feed, which sends events from now on.
+
+    Requires the permissions to read its events too.
+    """
+    fields = given_settings(body.settings)
+    settings = WebhookSettings(**fields) if body.kind == "webhook" else SyslogSettings(**fields)
     with access.change() as change:
         added = feeds.add(
             change.session,
@@ -161,7 +167,7 @@ def create_feed(
 
 @router.get("/{feed}", operation_id="getFeed")
 def get_feed(access: Reads, feed: _Name) -> FeedDetail:
-    """Its settings, how far it is, and why it fails where it does."""
+    """Get a feed, with its settings, delivery state and last error."""
     with access.read() as session:
         row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
         return access.shown(FeedDetail(**_whole(session, row)))
@@ -169,22 +175,27 @@ def get_feed(access: Reads, feed: _Name) -> FeedDetail:
 
 @router.patch("/{feed}", operation_id="updateFeed")
 def update_feed(request: Request, access: Leads, feed: _Name, body: FeedSettingsUpdate) -> FeedDetail:
-    """What is left out stays as it is, null is as usual again. What waits is sent by the new settings, at once. Other
-    settings than the name take the permissions to read what is sent as well."""
-    given = given_settings(body)
-    name = given.pop("name", None)
-    reset = [name for name, value in given.items() if value is None]
+    """Update a feed.
+
+    Omitted settings stay unchanged; null resets a setting to its default. Waiting events are sent at once with the new
+    settings.
+
+    Changes other than the name require the permissions to read its events too.
+    """
+    fields = given_settings(body)
+    name = fields.pop("name", None)
+    reset = [name for name, value in fields.items() if value is None]
     with access.change() as change:
         _require_match(change, access, feed)
         who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
         if name is not None:
             feed = feeds.rename(change.session, **who, slug=feed, new_slug=name).slug
-        if given:
+        if fields:
             row = feeds.change(
                 change.session,
                 **who,
                 slug=feed,
-                changes={name: value for name, value in given.items() if value is not None},
+                changes={name: value for name, value in fields.items() if value is not None},
                 reset=reset,
                 sealer=signing_of(request).sealer,
                 reach=settings_of(request).outbound_reach,
@@ -196,7 +207,10 @@ def update_feed(request: Request, access: Leads, feed: _Name, body: FeedSettings
 
 @router.delete("/{feed}", status_code=204, operation_id="deleteFeed")
 def delete_feed(access: Changes, feed: _Name) -> None:
-    """Nothing is sent there any more; what waits is forgotten."""
+    """Delete a feed.
+
+    Waiting events are discarded.
+    """
     with access.change() as change:
         _require_match(change, access, feed)
         feeds.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed)
@@ -205,8 +219,10 @@ def delete_feed(access: Changes, feed: _Name) -> None:
 
 @router.post("/{feed}/test", operation_id="testFeed")
 def test_feed(request: Request, access: Tries, feed: _Name) -> FeedTestResult:
-    """Send an event at once that says it is a test; a paused feed is tried, too. A failed delivery is a result. A few
-    tests may run at a time (429)."""
+    """Send a test event now.
+
+    A paused feed can be tested too. A failed delivery is a result, not an error. A few tests can run at a time (429).
+    """
     with access.read() as session:
         row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
         slug = tenants.require_tenant(session, tenant_id=access.tenant_id).slug
@@ -226,7 +242,10 @@ def test_feed(request: Request, access: Tries, feed: _Name) -> FeedTestResult:
 
 @router.post("/{feed}/pause", operation_id="pauseFeed")
 def pause_feed(access: Changes, feed: _Name, body: FeedPause) -> FeedDetail:
-    """Send nothing until it is resumed; what happens meanwhile is kept for a week."""
+    """Pause a feed.
+
+    Events are kept for a week meanwhile.
+    """
     with access.change() as change:
         _require_match(change, access, feed)
         row = feeds.pause(
@@ -237,7 +256,10 @@ def pause_feed(access: Changes, feed: _Name, body: FeedPause) -> FeedDetail:
 
 @router.post("/{feed}/resume", operation_id="resumeFeed")
 def resume_feed(access: Changes, feed: _Name) -> FeedDetail:
-    """Go on where it stands; one that fails is tried at once."""
+    """Resume a feed where it stopped.
+
+    A failing feed retries at once.
+    """
     with access.change() as change:
         _require_match(change, access, feed)
         row = feeds.resume(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed, now=utc_now())
@@ -246,7 +268,7 @@ def resume_feed(access: Changes, feed: _Name) -> FeedDetail:
 
 @router.post("/{feed}/replay", status_code=202, operation_id="replayFeed")
 def replay_feed(access: Changes, feed: _Name, body: FeedReplay) -> FeedDetail:
-    """Send once more what the logs hold of this time, with the same ids."""
+    """Send the logged events of a period again, with the same ids."""
     now = utc_now()
     with access.change() as change:
         _require_match(change, access, feed)
@@ -264,9 +286,9 @@ def replay_feed(access: Changes, feed: _Name, body: FeedReplay) -> FeedDetail:
 
 @router.post("/{feed}/rotate-secret", operation_id="rotateFeedSecret")
 def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: FeedSecretRotation) -> RotatedFeedSecret:
-    """A new secret of a webhook, or another client's certificate and key of syslog."""
+    """Rotate the secret of a webhook, or the client certificate and key of a syslog feed."""
     if bool(body.client_certificate) != bool(body.client_key):
-        raise InvalidFeed("Certificate and key go together.", place="client_certificate")
+        raise InvalidFeed("`client_certificate` and `client_key` require each other.", place="client_certificate")
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": feed}
     who["sealer"] = signing_of(request).sealer
     with access.change() as change:

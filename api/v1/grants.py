@@ -1,4 +1,4 @@
-"""What the asker may do where, whoever it is: a program has no other way to learn what its token is good for."""
+"""Grants of the caller, so that a program can check the rights of its token."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -16,29 +16,32 @@ router = APIRouter(tags=["grants"])
 
 
 class Grant(BaseModel):
-    on: Literal["platform", "msp", "tenant"] = Field(description="Whether it is of the platform, an MSP or a tenant.")
+    on: Literal["platform", "msp", "tenant"] = Field(description="Level of the grant: platform, MSP or tenant.")
     msp_id: UUID | None = Field(description="Id of the MSP.")
-    tenant_id: UUID | None = Field(description="Id of the tenant; null where it is of none.")
-    msp: str | None = Field(description="Slug of the MSP that it is on.")
-    tenant: str | None = Field(description="Slug of the tenant that it is on.")
-    tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that it is for; null for all of them.")
-    tenant_slugs: list[str] | None = Field(description="Slugs of these tenants; null for all of them.")
+    tenant_id: UUID | None = Field(description="Id of the tenant; null if none.")
+    msp: str | None = Field(description="Slug of the MSP.")
+    tenant: str | None = Field(description="Slug of the tenant.")
+    tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the grant covers; null for all.")
+    tenant_slugs: list[str] | None = Field(description="Slugs of these tenants; null for all.")
     permissions: list[str] = Field(
         examples=[["endpoint.read", "tenant.read"]],
-        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md).",
+        description="Permissions, such as endpoint.read (docs/reference/permissions.md).",
     )
 
 
 class GrantList(BaseModel):
     actor: str = Field(
-        examples=["token:monitoring (admit_abcdefghijklmnop)"], description="How the audit log names whoever asks."
+        examples=["token:monitoring (admit_abcdefghijklmnop)"], description="Name of the caller in the audit log."
     )
-    grants: list[Grant] = Field(description="What may be done where.")
+    grants: list[Grant] = Field(description="Grants.")
 
 
 @router.get("/grants", operation_id="listMyGrants")
 def list_grants(asked: Annotated[Asked, Depends(Mine())]) -> GrantList:
-    """Of the token or the person that asks: where it may do what. Paths name a place by its slug or its id."""
+    """List your grants: permissions by platform, MSP and tenant.
+
+    The caller is a person or a token. Paths accept a slug or an id.
+    """
     grants = asked.principal.grants
     with reading(asked.request, asked.own_scope) as session:
         slugs = slugs_of(session, grants)

@@ -1,4 +1,4 @@
-"""Groups of endpoints and of users, which policies name."""
+"""Groups of endpoints and users, for policies."""
 
 from typing import Annotated, Any
 from uuid import UUID
@@ -22,7 +22,7 @@ from nac.models import UserGroup as UserGroupRow
 of_endpoints = APIRouter(prefix="/tenants/{tenant}/endpoint-groups", tags=["endpoint groups"])
 of_users = APIRouter(prefix="/tenants/{tenant}/user-groups", tags=["user groups"])
 
-_Key = Annotated[str, Path(max_length=200, description="Id, or else name.", examples=["printers"])]
+_Key = Annotated[str, Path(max_length=200, description="Id or name.", examples=["printers"])]
 _Rule = dict[str, Any]
 ReadsEndpoints = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
@@ -31,42 +31,43 @@ ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *
 
 
 class UserGroup(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
-    name: str = Field(description="Name, for people.")
+    id: UUID = Field(description="Permanent id.")
+    name: str = Field(description="Name.")
 
 
 class EndpointGroup(UserGroup):
-    rule: _Rule | None = Field(description="A condition, of which the members are made; null where people choose them.")
-    psk: bool = Field(description="Whether its members share a passphrase; which one is never shown.")
+    rule: _Rule | None = Field(description="Condition that selects the members; null if people choose them.")
+    psk: bool = Field(description="Whether its members share a passphrase, which is never returned.")
 
 
 class UserGroupInput(Input):
-    name: Name = Field(examples=["staff"], description="Name, for people.")
+    name: Name = Field(examples=["staff"], description="Name.")
 
 
 class EndpointGroupInput(Input):
-    name: Name = Field(examples=["printers"], description="Name, for people.")
-    rule: _Rule | None = Field(
-        None, description="A condition, of which the members are made; null: people choose them."
-    )
+    name: Name = Field(examples=["printers"], description="Name.")
+    rule: _Rule | None = Field(None, description="Condition that selects the members; null if people choose them.")
 
 
 class UserGroupUpdate(Input):
-    name: Omittable[Name] = Field(None, examples=["teachers"], description="Name, for people.")
+    name: Omittable[Name] = Field(None, examples=["teachers"], description="Name.")
 
 
 class EndpointGroupUpdate(Input):
-    name: Omittable[Name] = Field(None, examples=["cameras"], description="Name, for people.")
-    rule: _Rule | None = Field(None, description="null: people choose the members again, and those of the rule go.")
+    name: Omittable[Name] = Field(None, examples=["cameras"], description="Name.")
+    rule: _Rule | None = Field(
+        None,
+        description="Condition that selects the members. null removes it with its members, so that people choose them.",
+    )
 
 
 @of_endpoints.get("", operation_id="listEndpointGroups")
 def list_endpoint_groups(
     access: ReadsEndpoints,
     paging: Annotated[OrderedPaging, Depends(sorted_by(ENDPOINT_GROUPS.orders))],
-    text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
 ) -> Page[EndpointGroup]:
-    """By name."""
+    """List groups of endpoints, by name."""
     with access.read() as session:
         rows = ENDPOINT_GROUPS.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text)
         return paging.ordered(rows, _endpoint_group)
@@ -92,7 +93,10 @@ def get_endpoint_group(access: ReadsEndpoints, group: _Key) -> EndpointGroup:
 
 @of_endpoints.patch("/{group}", operation_id="updateEndpointGroup")
 def update_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointGroupUpdate) -> EndpointGroup:
-    """What is left out stays as it is. With a rule the worker then asks all endpoints, and later each that changes."""
+    """Update a group of endpoints.
+
+    Omitted fields stay unchanged. With a rule, the worker evaluates all endpoints, and later each changed endpoint.
+    """
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
     with access.change() as change:
         row = _require(change, access, group)
@@ -105,7 +109,10 @@ def update_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointG
 
 @of_endpoints.delete("/{group}", status_code=204, operation_id="deleteEndpointGroup")
 def delete_endpoint_group(access: ChangesEndpoints, group: _Key) -> None:
-    """Its members stay, without it. Not while a policy names it."""
+    """Delete a group of endpoints.
+
+    Its members stay. A group in a policy cannot be deleted.
+    """
     with access.change() as change:
         name = _require(change, access, group).name
         ENDPOINT_GROUPS.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name)
@@ -114,7 +121,10 @@ def delete_endpoint_group(access: ChangesEndpoints, group: _Key) -> None:
 
 @of_endpoints.put("/{group}/passphrase", operation_id="updateEndpointGroupPassphrase")
 def update_passphrase(access: ChangesEndpoints, group: _Key, body: PassphraseInput) -> GeneratedPassphrase:
-    """That its members share; a device's own comes before it."""
+    """Set the passphrase of a group.
+
+    Its members share it. A device's own passphrase takes precedence.
+    """
     with access.change() as change:
         row = _set_passphrase(change, access, group, body.chosen)
         return change.answer(body.shown(), state=_endpoint_group(row))
@@ -131,9 +141,9 @@ def delete_passphrase(access: ChangesEndpoints, group: _Key) -> None:
 def list_user_groups(
     access: ReadsUsers,
     paging: Annotated[OrderedPaging, Depends(sorted_by(USER_GROUPS.orders))],
-    text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
 ) -> Page[UserGroup]:
-    """By name."""
+    """List groups of users, by name."""
     with access.read() as session:
         rows = USER_GROUPS.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text)
         return paging.ordered(rows, _user_group)
@@ -156,7 +166,7 @@ def get_user_group(access: ReadsUsers, group: _Key) -> UserGroup:
 
 @of_users.patch("/{group}", operation_id="updateUserGroup")
 def update_user_group(access: ChangesUsers, group: _Key, body: UserGroupUpdate) -> UserGroup:
-    """Its name."""
+    """Rename a group of users."""
     with access.change() as change:
         row = USER_GROUPS.require_by_key(change.session, tenant_id=access.tenant_id, key=group, lock=True)
         change.require_match(_user_group(row))
@@ -169,7 +179,10 @@ def update_user_group(access: ChangesUsers, group: _Key, body: UserGroupUpdate) 
 
 @of_users.delete("/{group}", status_code=204, operation_id="deleteUserGroup")
 def delete_user_group(access: ChangesUsers, group: _Key) -> None:
-    """Its members stay, without it. Not while a policy names it."""
+    """Delete a group of users.
+
+    Its members stay. A group in a policy cannot be deleted.
+    """
     with access.change() as change:
         row = USER_GROUPS.require_by_key(change.session, tenant_id=access.tenant_id, key=group, lock=True)
         change.require_match(_user_group(row))

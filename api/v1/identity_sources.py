@@ -1,4 +1,4 @@
-"""Identity sources of a tenant: directories and providers that know users."""
+"""Identity sources of a tenant: directories and providers of users."""
 
 import asyncio
 from typing import Annotated, Any, Literal
@@ -35,68 +35,72 @@ Tries = Annotated[Access, Depends(ReadsTenant(Permission.SOURCE_MANAGE, Effect.C
 
 
 class IdentitySource(BaseModel):
-    name: str = Field(description="Name, for people.")
-    kind: _Kind = Field(description="Of which kind it is.")
-    position: int = Field(description="Sources are asked by position, then by name.")
-    enabled: bool = Field(description="Whether it is asked.")
+    name: str = Field(description="Name.")
+    kind: _Kind = Field(description="Kind.")
+    position: int = Field(description="Position in the query order. Equal positions are ordered by name.")
+    enabled: bool = Field(description="Whether it is queried.")
     secret: Literal["set", "none"] = Field(
-        description="Whether the password of bind_dn or the client secret is there; it is never shown."
+        description="Whether a password of bind_dn or a client secret is set. It is never returned."
     )
     settings: dict[str, Any] = Field(
-        description="What was set; docs/how-to/identity-sources.md lists all, with what they are where "
-        "they are not set."
+        description="Settings that are set; see docs/how-to/identity-sources.md for all settings and defaults."
     )
 
 
 class IdentitySourceInput(Input):
-    name: Slug = Field(examples=["directory"], description="Name, for people.")
-    kind: _Kind = Field(description="Of which kind it is.")
+    name: Slug = Field(examples=["directory"], description="Name.")
+    kind: _Kind = Field(description="Kind.")
     settings: dict[str, Any] = Field(
         max_length=50,
         examples=[_LDAP],
-        description="docs/how-to/identity-sources.md lists all, with what they are where they are not set.",
+        description="Settings; see docs/how-to/identity-sources.md for all settings and defaults.",
     )
     secret: _Secret | None = Field(
-        None, description="Password of bind_dn, or the client secret; sealed, and never shown."
+        None, description="Password of bind_dn, or client secret; stored encrypted and never returned."
     )
-    position: _Position = Field(sources.DEFAULT_POSITION, description="The place in the order, from 0.")
-    enabled: bool = Field(True, description="Whether it is asked.")
+    position: _Position = Field(sources.DEFAULT_POSITION, description="Position in the query order, from 0.")
+    enabled: bool = Field(True, description="Whether it is queried.")
 
 
 class IdentitySourceUpdate(Input):
     settings: Omittable[dict[str, Any]] = Field(
-        None, max_length=50, description="Laid over those that it has; null brings a default back."
+        None, max_length=50, description="Settings to change; null resets one to its default."
     )
-    secret: Omittable[_Secret] = Field(None, description="To be given again where another server would get it.")
-    position: Omittable[_Position] = Field(None, description="The place in the order, from 0.")
-    enabled: Omittable[bool] = Field(None, description="Whether it is asked.")
+    secret: Omittable[_Secret] = Field(
+        None, description="Password of bind_dn, or client secret. Required again if another server would receive it."
+    )
+    position: Omittable[_Position] = Field(None, description="Position in the query order, from 0.")
+    enabled: Omittable[bool] = Field(None, description="Whether it is queried.")
 
 
 class IdentitySourceTest(Input):
-    user: str = Field(max_length=253, examples=["ann"], description="User name to try.")
-    password: str = Field(max_length=128, description="Its password; it is not kept.")
+    user: str = Field(max_length=253, examples=["ann"], description="User name to test.")
+    password: str = Field(max_length=128, description="Password of the user; not stored.")
 
 
 class IdentitySourceTestResult(BaseModel):
-    verified: bool = Field(description="Whether the password holds.")
-    reason: str = Field(description='As the authentication log has it; "" where the password holds.')
-    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
-    advice: str = Field(description='What to do about it. "" where nothing is amiss.')
-    name: str = Field(description='As the source spells it; "" where there is no such user.')
-    groups: list[str] = Field(description="Names of groups.")
-    attributes: dict[str, list[str]] = Field(description="What the source says of the user.")
-    steps: list[str] = Field(description="What was done on the way.")
+    verified: bool = Field(description="Whether the password is correct.")
+    reason: str = Field(description='Reason as in the authentication log; "" if the password is correct.')
+    detail: str = Field(description='Explanation in one sentence; "" if none.')
+    advice: str = Field(description='What to do; "" if nothing.')
+    name: str = Field(description='Name as the source spells it; "" if the user is unknown.')
+    groups: list[str] = Field(description="Group names.")
+    attributes: dict[str, list[str]] = Field(description="Attributes of the user in the source.")
+    steps: list[str] = Field(description="Steps of the test.")
 
 
 @router.get("", operation_id="listIdentitySources")
 def list_sources(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
     kind: _Kind | None = None,
-    enabled: Annotated[bool | None, Query(description="Those that are asked, or those that are not.")] = None,
+    enabled: Annotated[bool | None, Query(description="Whether they are queried.")] = None,
 ) -> Page[IdentitySource]:
-    """In the order in which they are asked, unless `sort` says otherwise; there are 20 at most."""
+    """List identity sources, in query order by default.
+
+    A tenant can have 20 sources.
+    """
     with access.read() as session:
         rows = sources.list_page(
             session, tenant_id=access.tenant_id, span=paging.span, text=text, kind=kind or "", enabled=enabled
@@ -127,7 +131,10 @@ def get_source(access: Reads, source: _Source) -> IdentitySource:
 
 @router.patch("/{source}", operation_id="updateIdentitySource")
 def update_source(access: Changes, source: _Source, body: IdentitySourceUpdate) -> IdentitySource:
-    """What is left out stays as it is."""
+    """Update an identity source.
+
+    Omitted fields stay unchanged.
+    """
     with access.change() as change:
         _require(change, access, source)
         row = sources.update_source(
@@ -152,8 +159,11 @@ def delete_source(access: Changes, source: _Source) -> None:
 
 @router.post("/{source}/test", operation_id="testIdentitySource")
 def test_source(access: Tries, source: _Source, body: IdentitySourceTest) -> IdentitySourceTestResult:
-    """Ask it about a user, as a login would, from here: the cell may have another way to it. That it was asked is in
-    the audit log, the password nowhere. A few tests may run at a time (429)."""
+    """Test an identity source with a user, as in a login.
+
+    The test runs here; the cell may use another route. The audit log records the test without the password. A few tests
+    can run at a time (429).
+    """
     with server_test(access.tenant_id):
         with access.noted() as session:
             trial = prepare_probe(
@@ -164,8 +174,8 @@ def test_source(access: Tries, source: _Source, body: IdentitySourceTest) -> Ide
                 user=body.user,
                 unseal=access.sealer.open,
             )
-        asked = run_probe(trial, reach=_reach(access), user=body.user, password=body.password.encode())
-        answer, steps = asyncio.run(asked)
+        test = run_probe(trial, reach=_reach(access), user=body.user, password=body.password.encode())
+        answer, steps = asyncio.run(test)
     reason = get_reason(answer.reason) if answer.reason else None
     return IdentitySourceTestResult(
         verified=answer.verified,

@@ -1,4 +1,4 @@
-"""Files of other programs and our own, into a tenant and out of it."""
+"""Imports and exports of endpoints, NASes and users."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -34,59 +34,61 @@ ReadsEndpoints = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ)
 ReadsNases = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 ReadsUsers = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
 _CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
-_ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"model": Job, "description": "It is large: the job that does it."}}
+_ACCEPTED: dict[int | str, dict[str, Any]] = {
+    202: {"model": Job, "description": "The request is large: the job that runs it."}
+}
 _EXAMPLE = "mac,name,groups\n00:00:5e:00:53:01,Printer,printers\n"
-# The file as it is.
+# The unchanged file.
 _BODY = takes(most_bytes=16 * 1024 * 1024, media_type="application/octet-stream", example=_EXAMPLE)
 
 
 class ImportedRow(BaseModel):
-    line: int = Field(description="Number of the line, from 1.")
-    noun: service.ImportNoun = Field(description="What the row is.")
-    name: str = Field(description="What the row is about.")
-    action: RowAction = Field(
-        description="What becomes of it. same: it is as the file says already. keep: it is there, and stays as it is."
-    )
+    line: int = Field(description="Line number, from 1.")
+    noun: service.ImportNoun = Field(description="Kind of row.")
+    name: str = Field(description="Name in the row.")
+    action: RowAction = Field(description="Action. `same`: already as in the file. `keep`: exists and stays unchanged.")
 
 
 class ImportNote(BaseModel):
-    """What was left out, or is to be done by hand."""
+    """A note about skipped content or a manual step."""
 
-    line: int = Field(description="Number of the line, from 1.")
-    text: str = Field(description="The text.")
+    line: int = Field(description="Line number, from 1.")
+    text: str = Field(description="Text.")
 
 
 class ImportMistake(BaseModel):
-    line: int = Field(description="Number of the line, from 1.")
-    field: str = Field(description='The field; "" of the whole row.')
-    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
-    remedy: str = Field(description='What to do about it; "" where there is nothing to do.')
+    line: int = Field(description="Line number, from 1.")
+    field: str = Field(description='Field; "" for the whole row.')
+    detail: str = Field(description='Explanation in one sentence; "" if none.')
+    remedy: str = Field(description='What to do; "" if nothing.')
 
 
 class ImportReport(BaseModel):
-    stored: bool = Field(description="Whether it was stored: not of a dry run.")
-    counts: dict[str, Any] = Field(description="How many, by noun and action; and names of the groups that are made.")
-    rows: list[ImportedRow] = Field(description="The first thousand rows.")
-    rows_in_all: int = Field(description="How many rows, those that are not listed included.")
-    notes: list[ImportNote] = Field(description="What was passed over, and why.")
-    notes_in_all: int = Field(description="How many notes, those that are not listed included.")
-    mistakes: list[ImportMistake] = Field(description="What has to be put right before anything is stored.")
-    mistakes_in_all: int = Field(description="How many mistakes, those that are not listed included.")
+    stored: bool = Field(description="Whether the rows were stored; false for a dry run.")
+    counts: dict[str, Any] = Field(description="Number of rows by noun and action, and names of new groups.")
+    rows: list[ImportedRow] = Field(description="First 1,000 rows.")
+    rows_in_all: int = Field(description="Total number of rows, including those not listed.")
+    notes: list[ImportNote] = Field(description="Notes about skipped content.")
+    notes_in_all: int = Field(description="Total number of notes, including those not listed.")
+    mistakes: list[ImportMistake] = Field(description="Errors to fix before anything is stored.")
+    mistakes_in_all: int = Field(description="Total number of errors, including those not listed.")
 
 
 class ImportOptions:
-    """As a dependency: how the file is taken."""
+    """Dependency with the options of an import."""
 
     def __init__(
         self,
-        existing: Annotated[OnExisting, Query(description="What becomes of those that are there already.")] = "refuse",
-        make_groups: Annotated[bool, Query(description="Make the groups that there are not.")] = False,
-        allow_random: Annotated[bool, Query(description="Approve addresses that devices made up, too.")] = False,
-        chap: Annotated[bool, Query(description="Store passwords for CHAP, too.")] = False,
-        mschap: Annotated[bool, Query(description="Store passwords for MS-CHAP, too.")] = False,
+        existing: Annotated[OnExisting, Query(description="Handling of existing items.")] = "refuse",
+        make_groups: Annotated[bool, Query(description="Whether to create missing groups.")] = False,
+        allow_random: Annotated[bool, Query(description="Whether to approve random MAC addresses too.")] = False,
+        chap: Annotated[bool, Query(description="Whether to store passwords for CHAP too.")] = False,
+        mschap: Annotated[bool, Query(description="Whether to store passwords for MS-CHAP too.")] = False,
         wrong: Annotated[
             service.OnMistake,
-            Query(description="Where lines are wrong: nothing is stored, or all but these, which are told"),
+            Query(
+                description="Handling of invalid lines: store nothing (refuse), or skip and report them (leave-out)."
+            ),
         ] = "refuse",
     ) -> None:
         self.taken = service.ImportOptions(existing, make_groups, allow_random, chap, mschap, wrong)
@@ -99,13 +101,18 @@ async def _body(request: Request) -> bytes:
 @router.post("/imports", operation_id="importFile", responses=_ACCEPTED, openapi_extra=_BODY)
 def import_file(
     access: Imports,
-    format: Annotated[FormatName, Query(description="What the file is.")],  # noqa: A002 -- its name in the query
+    format: Annotated[FormatName, Query(description="Format of the file.")],  # noqa: A002 -- a query name
     options: Annotated[ImportOptions, Depends()],
     content: Annotated[bytes, Depends(_body)],
-    dry_run: Annotated[bool, Query(description="Tell what would become of each line, and change nothing.")] = False,
+    dry_run: Annotated[bool, Query(description="Whether to report the result for each line without changes.")] = False,
 ) -> ImportReport | Job:
-    """All of it, or nothing where a line is wrong, unless such lines are to be left out. A dry run of more than 1,000
-    rows is a job as well, whose result is the report. What brings NASes or users takes their permission as well."""
+    """Import a file.
+
+    If a line is invalid, nothing is stored, unless `wrong` skips such lines.
+
+    A dry run of more than 1,000 rows is a job too, whose result is the report. NASes and users require their
+    permissions too.
+    """
     access.require(*(service.PERMISSIONS[noun] for noun in service.FORMATS[format].nouns))
     document = service.read_document(format, content)
     who: dict[str, Any] = {"tenant_id": access.tenant_id, "options": options.taken, "seal": access.sealer.seal}
@@ -126,25 +133,28 @@ def import_file(
 
 @router.get("/endpoints.csv", operation_id="exportEndpoints", responses=_CSV)
 def export_endpoints(access: ReadsEndpoints) -> StreamingResponse:
-    """Those that were decided about, as an import takes them."""
+    """Export endpoints as CSV in the format of imports.
+
+    Discovered endpoints are not included.
+    """
     return _csv(access, csv_writer.endpoints_csv, "endpoints")
 
 
 @router.get("/nases.csv", operation_id="exportNases", responses=_CSV)
 def export_nases(access: ReadsNases) -> StreamingResponse:
-    """Without secrets."""
+    """Export NASes as CSV, without secrets."""
     return _csv(access, csv_writer.nases_csv, "nases")
 
 
 @router.get("/users.csv", operation_id="exportUsers", responses=_CSV)
 def export_users(access: ReadsUsers) -> StreamingResponse:
-    """Without passwords."""
+    """Export users as CSV, without passwords."""
     return _csv(access, csv_writer.users_csv, "users")
 
 
 def _csv(access: Access, write: Callable[..., Iterator[str]], name: str) -> StreamingResponse:
     stream = write(access.read, tenant_id=access.tenant_id)
-    # What is wrong from the beginning is answered as such.
+    # Raises early errors before the response starts.
     first = next(stream)
     headers = {"Content-Disposition": f'attachment; filename="{name}.csv"', "Cache-Control": "no-store"}
     return StreamingResponse(chain([first], stream), media_type="text/csv", headers=headers)

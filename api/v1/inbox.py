@@ -1,4 +1,4 @@
-"""Devices that were seen and that nobody has decided about, and deciding about many at once."""
+"""Inbox: discovered endpoints, and their classification."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,7 +22,7 @@ from nac.errors import InvalidInput
 from nac.mac import display_mac, is_random_mac
 from nac.sites import service as sites
 
-# Before those of one endpoint, whose address "inbox" and "classify" are not.
+# Before the routes of one endpoint: "inbox" and "classify" are not addresses.
 router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["inbox"])
 
 _Text = Annotated[str, Field(max_length=200)]
@@ -31,82 +31,84 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *O
 
 
 class DiscoveredEndpoint(BaseModel):
-    """What a decision goes by: what it is, where it was seen, how often, and what the policy said."""
+    """A discovered endpoint with data for its classification."""
 
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    random: bool = Field(description="Whether the device made its address up (IEEE 802c).")
-    vendor: str = Field(description='Vendor; "" where it is not known.')
-    profile: str = Field(description='What the device is, such as printer; "" where it is not known.')
-    profile_confidence: int = Field(description="How sure that is, 0 to 100; 100 where a person said it.")
-    site: str | None = Field(
-        description='Slug of the site; null or "" where it belongs to none, or to one that is gone.'
+    random: bool = Field(description="Whether the MAC address is random (IEEE 802c).")
+    vendor: str = Field(description='Vendor; "" if unknown.')
+    profile: str = Field(description='Device profile, such as printer; "" if unknown.')
+    profile_confidence: int = Field(description="Confidence in the profile, 0 to 100; 100 if a person set it.")
+    site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    port: str = Field(description='SSID, or port of the NAS; "" if unknown.')
+    method: str = Field(description='Authentication method, such as eap-tls or mab; "" if unknown.')
+    permitted: bool | None = Field(
+        description="Whether the last request was admitted; null if only accounting reported the device."
     )
-    port: str = Field(description='SSID, or port of the NAS; "" where it is not known.')
-    method: str = Field(description='Authentication method, such as eap-tls or mab; "" where it is not known.')
-    permitted: bool | None = Field(description="Whether it was admitted last; null where only accounting told of it.")
-    times: int = Field(description="How often it was seen.")
-    first_seen_at: datetime | None = Field(description="When it was seen first; null: never.")
-    last_seen_at: datetime | None = Field(description="When it was seen last; null: never.")
+    times: int = Field(description="Number of sightings.")
+    first_seen_at: datetime | None = Field(description="Time of the first sighting; null if never seen.")
+    last_seen_at: datetime | None = Field(description="Time when it was last seen; null if never.")
 
 
 class Classification(Input):
-    """Which ones: addresses, or what the other fields mean; those that are in the inbox."""
+    """Endpoints of the inbox to classify: by address, or by the other fields."""
 
-    action: inbox.Action = Field(description="What becomes of them: approved, blocked, or ignored.")
+    action: inbox.Action = Field(description="Action: approve, block or ignore.")
     macs: list[Annotated[str, Field(max_length=40)]] = Field(
         default=[],
         max_length=inbox.MAX_CLASSIFIED,
-        description="MAC addresses of those that are meant; empty: all that the other fields choose.",
+        description="MAC addresses; empty to select by the other fields.",
     )
-    vendor: _Text = Field("", description="Of those whose vendor has this part.")
-    profile: _Text = Field("", description="Of those that are this, such as printer.")
-    text: _Text = Field("", description="Of those whose name or owner has this part.")
-    site: Annotated[str, Field(max_length=63)] = Field("", description="Of those seen last at this site (slug).")
-    seen_since: PastMoment | None = Field(None, description="Those that were seen since.")
-    random: bool | None = Field(None, description="Of those that made their address up, or of those that did not.")
-    groups: GroupNames = Field(default=[], description="Groups of those that are approved.")
-    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    vendor: _Text = Field("", description="Part of the vendor name.")
+    profile: _Text = Field("", description="Device profile, such as printer.")
+    text: _Text = Field("", description="Part of the name or owner.")
+    site: Annotated[str, Field(max_length=63)] = Field("", description="Slug of the site of the last sighting.")
+    seen_since: PastMoment | None = Field(None, description="Start of the period in which they were seen.")
+    random: bool | None = Field(None, description="Whether the MAC address is random.")
+    groups: GroupNames = Field(default=[], description="Groups for approved devices.")
+    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
     allow_random: bool = Field(
-        False, description="Takes MAC addresses that devices made up, which change with the network."
+        False, description="Whether to accept random MAC addresses, which change with the network."
     )
-    dry_run: bool = Field(False, description="Tells what would be, and changes nothing.")
+    dry_run: bool = Field(False, description="Whether to return the result without changes.")
 
     def filter(self) -> Filter:
-        """Raises InvalidInput where it names nothing in particular."""
+        """Return the filter. Raises InvalidInput if no field narrows the selection."""
         names = {"macs", "vendor", "profile", "text", "site", "seen_since", "random"}
-        given = self.model_dump(include=names)
-        wanted = Filter(**(given | {"macs": tuple(self.macs)}))
-        if wanted == Filter():
-            raise InvalidInput("All of the inbox is meant.", place="macs", remedy="Name addresses, or narrow it.")
-        return wanted
+        fields = self.model_dump(include=names)
+        endpoint_filter = Filter(**(fields | {"macs": tuple(self.macs)}))
+        if endpoint_filter == Filter():
+            raise InvalidInput(
+                "The request selects the whole inbox.", place="macs", remedy="Set `macs` or another filter."
+            )
+        return endpoint_filter
 
 
 class ClassificationResult(BaseModel):
-    count: int = Field(description="How many.")
-    items: list[DiscoveredEndpoint] = Field(description="The rows.")
+    count: int = Field(description="Number of devices.")
+    items: list[DiscoveredEndpoint] = Field(description="Items.")
 
 
 @router.get("/inbox", operation_id="listDiscoveredEndpoints")
 def list_inbox(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-    asked: Annotated[EndpointFilter, Depends()],
+    filters: Annotated[EndpointFilter, Depends()],
 ) -> Page[DiscoveredEndpoint]:
-    """Devices that were seen and that nobody has decided about."""
+    """List discovered endpoints that wait for classification."""
     with access.read() as session:
-        wanted = asked.filter(statuses=("discovered",))
+        endpoint_filter = filters.filter(statuses=("discovered",))
         rows, searched = endpoints.search_endpoints(
-            session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span
+            session, tenant_id=access.tenant_id, wanted=endpoint_filter, span=paging.span
         )
-        shown = {seen.mac: seen for seen in _seen(session, access, rows)}
+        by_mac = {seen.mac: seen for seen in _seen(session, access, rows)}
         return paging.ordered(
-            rows, lambda row: shown[display_mac(row[0].mac)], entity=lambda row: row[0], searched=searched
+            rows, lambda row: by_mac[display_mac(row[0].mac)], entity=lambda row: row[0], searched=searched
         )
 
 
 @router.post("/classify", operation_id="classifyEndpoints")
 def classify(access: Changes, body: Classification) -> ClassificationResult:
-    """Approve, block or ignore devices of the inbox: all of them, or none where one of them cannot be."""
+    """Approve, block or ignore devices of the inbox: all or none."""
     with access.change() as change, body_references(mac="macs"):
         rows = inbox.classify(
             change.session,

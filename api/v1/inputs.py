@@ -1,4 +1,4 @@
-"""What all bodies have in common."""
+"""Common parts of request bodies."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,13 +17,13 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from nac.errors import InvalidInput, NotFound
 
-# Of a thing that is named by a DNS label.
+# A DNS label.
 Slug = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
-# One, or "" where none is named: one schema, because generators of clients mistake a union with a constant.
+# A DNS label or "". One schema, because client generators mishandle a union with a constant.
 SlugOrNone = Annotated[str, Field(max_length=63, pattern=r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$")]
 GroupNames = Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=100)]
 Name = Annotated[str, Field(max_length=200)]
-# PostgreSQL holds no NUL.
+# PostgreSQL text cannot contain NUL.
 _PLAIN = r"^[^\x00]*$"
 Comment = Annotated[str, Field(max_length=1_000, pattern=_PLAIN)]
 Text = Annotated[str, Field(max_length=200, pattern=_PLAIN)]
@@ -31,7 +31,10 @@ PermissionNames = Annotated[list[Annotated[str, Field(max_length=100)]], Field(m
 
 
 class _NotNull:
-    """Takes null out of what an optional field accepts. Its default, None, is not validated."""
+    """Removes null from the values of an optional field.
+
+    Its default, None, is not validated.
+    """
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401 -- a type
         nullable = handler(source)
@@ -41,11 +44,11 @@ class _NotNull:
 
 
 T = TypeVar("T")
-# Of a field that the request may leave out (then None here) and that cannot be null.
+# A field that can be omitted (None here) but not null.
 Omittable = Annotated[T | None, _NotNull()]
 
 
-# The event loop, and with it every other request, waits while each mistake is written out: 10,000 take 20 ms.
+# Writing out errors blocks the event loop, and so all requests: 10,000 take 20 ms.
 _MOST_MISTAKES = 10_000
 _FIRST_ROWS = 200
 
@@ -57,24 +60,24 @@ def _validate_rows(rows: Any, validate: ValidatorFunctionWrapHandler) -> Any:  #
         if exc.error_count() <= _MOST_MISTAKES:
             raise
     validate(rows[:_FIRST_ROWS])
-    raise PydanticCustomError("too_many_mistakes", "There are more than 10,000 mistakes.")
+    raise PydanticCustomError("too_many_mistakes", "The list has more than 10,000 errors.")
 
 
-# Of a long list: where almost everything in it is wrong, only the mistakes of the first rows are told.
+# For a long list: if almost all rows are invalid, only the errors of the first rows are reported.
 BoundedMistakes = WrapValidator(_validate_rows)
 
 
 class Input(BaseModel):
-    """A field that there is none of is a mistake, not passed over."""
+    """Base class of request bodies. Rejects unknown fields (422)."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 @contextmanager
 def body_references(**fields: str) -> Iterator[None]:
-    """An unknown thing that the body names makes the body invalid (422): the address exists, so it is not 404.
+    """Report unknown references in a body as invalid input (422) instead of 404.
 
-    `fields` maps the place that a service reports to the field of the body, where their names differ.
+    `fields` maps the place in a service's error to the body's field, if the names differ.
     """
     try:
         yield

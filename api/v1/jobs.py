@@ -1,4 +1,4 @@
-"""What was too long for an answer: the same routes for the platform, for an MSP and for a tenant."""
+"""Background jobs of the platform, an MSP or a tenant."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -22,15 +22,15 @@ from nac.models import Job as JobRow
 
 router = APIRouter(tags=["jobs"])
 
-# By which you read what a job was given, or what it found, where you could not start it.
+# Permission to read a job's input and result without the permission to start it.
 _READ_BY: Mapping[str, Permission] = {
     Permission.ENDPOINT_MANAGE: Permission.ENDPOINT_READ,
     Permission.USER_MANAGE: Permission.USER_READ,
     Permission.NAS_MANAGE: Permission.NAS_READ,
-    # It compares a draft with the log.
+    # The job compares a draft with the log.
     Permission.POLICY_PUBLISH: Permission.LOG_READ,
 }
-# Of a problem that tells what the job found: names of devices and users, say.
+# The other parts of a problem can contain results, such as names of devices and users.
 _ALWAYS_TOLD = ("code", "title")
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -40,32 +40,32 @@ class Job(Observed):
     id: UUID = Field(description="Id of the job.")
     kind: str = Field(
         examples=["endpoints.import"],
-        description="What it does: imports.run, policies.replay, tenants.export, templates.roll-out ... "
-        "The list is open.",
+        description="Kind of job, such as imports.run, policies.replay, tenants.export or "
+        "templates.roll-out. New kinds can be added.",
     )
-    title: str = Field(description="What it is, in a few words.")
-    state: State = Field(description="How far it is.")
-    is_cancelled: bool = Field(description="Somebody wants it to end; it will, at its next step.")
-    done: int = Field(description="How much of `total` is done.")
-    total: int = Field(description="How much there is; 0 where that is not known.")
-    result: dict[str, Any] | None = Field(description="What came of it; null until it is done.")
+    title: str = Field(description="Title.")
+    state: State = Field(description="State.")
+    is_cancelled: bool = Field(description="Whether it is cancelled. A running job stops at its next step.")
+    done: int = Field(description="Completed part of `total`.")
+    total: int = Field(description="Total amount of work; 0 if unknown.")
+    result: dict[str, Any] | None = Field(description="Result; null until it is done.")
     problem: dict[str, Any] | None = Field(
-        description="What went wrong, as problem details (RFC 9457); of one that is queued, why it is tried again."
+        description="Problem details (RFC 9457) of the failure; for a queued job, the reason of the retry."
     )
-    asked_by: str = Field(description="Who asked for it, such as token:setup.")
-    request_id: str | None = Field(description="X-Request-Id of the request that asked for it.")
-    created_at: datetime = Field(description="When it was made.")
-    started_at: datetime | None = Field(description="When it started; null while it waits.")
-    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
+    asked_by: str = Field(description="Actor who started it, such as token:setup.")
+    request_id: str | None = Field(description="X-Request-Id of the request.")
+    created_at: datetime = Field(description="Creation time.")
+    started_at: datetime | None = Field(description="Start time; null while it waits.")
+    ended_at: datetime | None = Field(description="End time; null if not ended.")
 
     def observed(self) -> set[str]:
-        """Until it ends the worker begins it, brings it on and tries it again."""
+        """Return the fields that the worker updates until it ends."""
         is_open = self.state in ("queued", "running")
         return {"state", "done", "total", "problem", "started_at"} if is_open else set()
 
 
 def shown(row: JobRow, held: Collection[Permission]) -> Job:
-    """As a caller with these permissions sees it."""
+    """Return the job as a caller with these permissions sees it."""
     result, problem = row.result, row.problem
     if not _may_read(row, held):
         result = None
@@ -96,7 +96,7 @@ def _may_read(row: JobRow, held: Collection[Permission]) -> bool:
 
 
 def accepted(access: Access, response: Response, row: JobRow) -> Job:
-    """To be answered with 202 by a route that began a job: where it is."""
+    """Answer 202 with the location of a new job."""
     place = access.asked.request.url.path.split("/")[:4]
     response.status_code = 202
     response.headers["Location"] = "/".join((*place[: 3 if place[2] == "platform" else 4], "jobs", str(row.id)))
@@ -113,21 +113,29 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         state: Annotated[list[State] | None, Query()] = None,
         kind: JobKind | None = None,
     ) -> Page[Job]:
-        """Those that ended are forgotten after 30 days. What they found is shown as `get` shows it."""
+        """List jobs.
+
+        Jobs are deleted 30 days after their end. Each result requires the same permissions as a single job.
+        """
         with access.read() as session:
-            found = jobs.search_jobs(session, owner=access.owner, states=state or (), kind=kind or "", span=paging.span)
-            return paging.ordered(found.rows, lambda row: shown(row, access.held), searched=found.searched)
+            page = jobs.search_jobs(session, owner=access.owner, states=state or (), kind=kind or "", span=paging.span)
+            return paging.ordered(page.rows, lambda row: shown(row, access.held), searched=page.searched)
 
     @router.get(f"{prefix}/jobs/{{job_id}}", operation_id=f"get{noun}Job")
     def get_job(access: Annotated[Access, read], job_id: UUID) -> Job:
-        """How far it is, and what it found. What it found takes the permissions that starting it took, or those to
-        read the same things."""
+        """Get a job, with its progress and result.
+
+        The result requires the permissions to start the job, or to read the same data.
+        """
         with access.read() as session:
             return access.shown(shown(jobs.require_job(session, owner=access.owner, job_id=job_id), access.held))
 
     @router.post(f"{prefix}/jobs/{{job_id}}/cancel", operation_id=f"cancel{noun}Job")
     def cancel_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
-        """One that runs ends at its next step."""
+        """Cancel a job.
+
+        A running job stops at its next step.
+        """
         with access.change() as change:
             _require_match(change, access, job_id)
             row = jobs.cancel_job(change.session, actor=access.actor, owner=access.owner, job_id=job_id)
@@ -135,7 +143,10 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.post(f"{prefix}/jobs/{{job_id}}/retry", operation_id=f"retry{noun}Job")
     def retry_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
-        """One that failed, from where it was. That takes the permissions that it took to begin it as well."""
+        """Retry a failed job from where it stopped.
+
+        Requires the permissions to start it too.
+        """
         with access.change() as change:
             _require_match(change, access, job_id)
             row = jobs.retry_job(

@@ -1,4 +1,4 @@
-"""Places in lists that go by time or by number, and what several lists narrow by."""
+"""Keys of lists by time or number, and common filters."""
 
 from datetime import datetime
 from typing import Annotated
@@ -9,22 +9,22 @@ from pydantic import Field
 from api.v1.moments import EARLIEST, LATEST
 from nac.errors import InvalidInput
 
-# Of a row of the database: no more fits.
+# Maximum of bigint.
 _LARGEST = 2**63 - 1
 
 RowId = Annotated[int, Path(ge=1, le=_LARGEST)]
 RowNumber = Annotated[int, Field(ge=1, le=_LARGEST)]
-Mac = Annotated[str, Query(max_length=40, description="Of this device: 12 hex digits in any notation.")]
-User = Annotated[str, Query(max_length=253, description="Of this user; upper or lower case.")]
+Mac = Annotated[str, Query(max_length=40, description="MAC address: 12 hex digits in any notation.")]
+User = Annotated[str, Query(max_length=253, description="User name; case is ignored.")]
 NasName = Annotated[
     str,
-    Query(max_length=253, description="At this NAS: its name, or what it calls itself."),
+    Query(max_length=253, description="Name or NAS-Identifier of the NAS."),
 ]
-SiteSlug = Annotated[str, Query(max_length=63, description="At the site of this slug.")]
+SiteSlug = Annotated[str, Query(max_length=63, description="Slug of the site.")]
 
 
 def number_key(text: str) -> int | None:
-    """Of a list in the order of numbers."""
+    """Parse the key of a list by number. Raises InvalidInput."""
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and int(text[:20]) <= _LARGEST):
@@ -33,7 +33,7 @@ def number_key(text: str) -> int | None:
 
 
 def moment_key(text: str) -> tuple[datetime, int] | None:
-    """Of a list in the order of moments, and of numbers within one."""
+    """Parse the key of a list by time, then by number. Raises InvalidInput."""
     if not text:
         return None
     moment, _, number = text.partition(" ")
@@ -48,9 +48,9 @@ def moment_key(text: str) -> tuple[datetime, int] | None:
 
 
 def key_text(at: datetime, row: int) -> str:
-    """What `moment_key` reads."""
+    """Format the key that `moment_key` parses."""
     return f"{at.isoformat()} {row}"
 
 
 def _no_place() -> InvalidInput:
-    return InvalidInput("This is no place in this list.", place="after")
+    return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.")

@@ -1,4 +1,4 @@
-"""Pages of logs, which one answer does not look through as a whole."""
+"""Pages of logs that are too long to search in one response."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -14,20 +14,21 @@ from nac.errors import InvalidInput
 from nac.log_search import LogKey, LogSearchResult
 
 Row = TypeVar("Row")
-Since = Annotated[PastMoment | None, Query(description="Not before.")]
-Until = Annotated[PastMoment | None, Query(description="Before that.")]
+Since = Annotated[PastMoment | None, Query(description="Start of the period (RFC 3339).")]
+Until = Annotated[PastMoment | None, Query(description="End of the period (RFC 3339, exclusive).")]
 
 
 class LogPage(Page[Item]):
-    """What fits is looked for as long as one answer may take: a page may be short, or empty, and yet have a `next`."""
+    """A page of a log.
 
-    searched_to: datetime | None = Field(
-        description="All that is not older than that was looked through; null where all was."
-    )
+    The search has a time limit: a page can be short or empty and still have a `next`.
+    """
+
+    searched_to: datetime | None = Field(description="Time back to which the log was searched; null if all of it was.")
 
 
 class LogRange(TypedDict):
-    """What of a log is looked through for a page, as nac.log_search has it."""
+    """Part of a log to search for a page, for nac.log_search."""
 
     before: LogKey | None
     until: datetime | None
@@ -36,19 +37,19 @@ class LogRange(TypedDict):
 
 
 def looked(paging: SortedPaging, since: datetime | None, until: datetime | None) -> LogRange:
-    """Raises InvalidInput."""
+    """Return the range to search. Raises InvalidInput if it is empty."""
     if since is not None and until is not None and until <= since:
-        raise InvalidInput("The period ends before it begins.", place="until", remedy="Give a later time.")
+        raise InvalidInput("`until` must be after `since`.", place="until", remedy="Set a later time.")
     first, last = (until, since) if paging.goes_down else (since, until)
     bounds = [key for key in (moment_key(paging.after()), (first, 0) if first else None) if key]
     before = (min if paging.goes_down else max)(bounds, default=None)
     return LogRange(before=before, until=last, limit=paging.limit, oldest_first=not paging.goes_down)
 
 
-def log_page(paging: SortedPaging, found: LogSearchResult[Row], item: Callable[[Row], Item]) -> LogPage[Item]:
-    key = found.next
+def log_page(paging: SortedPaging, search: LogSearchResult[Row], item: Callable[[Row], Item]) -> LogPage[Item]:
+    key = search.next
     return LogPage(
-        items=[item(row) for row in found.rows],
+        items=[item(row) for row in search.rows],
         next=paging.cursor(key_text(*key)) if key else None,
         searched_to=key[0] if key else None,
     )

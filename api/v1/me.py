@@ -1,4 +1,4 @@
-"""Whoever is signed in: who it is, where it may do what, and in which browsers."""
+"""The signed-in person: account, permissions and browsers."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -24,45 +24,43 @@ _Me = Annotated[Me, Depends()]
 
 class MyAccount(BaseModel):
     email: str = Field(description="E-mail address.")
-    name: str = Field(description="As others see it.")
-    factors: list[str] = Field(description="What was shown in this browser: password, totp, passkey ...")
+    name: str = Field(description="Name that others see.")
+    factors: list[str] = Field(description="Factors of this browser's sign-in, such as password, totp or passkey.")
     has_two_factors: bool = Field(description="Whether two factors are registered.")
     methods: list[str] | None = Field(
-        description="How a sign-in by password goes on; null where an organisation's provider has named the person."
+        description="Second factors after a password; null if a single sign-on provider identified the person."
     )
-    is_own: bool = Field(description="Whether the account signs in here, with a password or passkey of its own.")
-    expires_at: datetime = Field(description="When it ends.")
-    csrf_token: str = Field(description="What changes by the cookie send as the header Admit-CSRF.")
+    is_own: bool = Field(description="Whether the account has its own password or passkey.")
+    expires_at: datetime = Field(description="Expiry time.")
+    csrf_token: str = Field(description="Token for the header Admit-CSRF of changes by cookie.")
 
 
 class MyAccountUpdate(Input):
-    name: Name = Field(description="As others see it.")
+    name: Name = Field(description="Name that others see.")
 
 
 class MySession(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
-    here: bool = Field(description="Whether it is the sign-in of this request.")
-    factors: list[str] = Field(
-        description="What was shown to sign in: password, totp, passkey, recovery-code, sign-on."
-    )
-    from_address: str | None = Field(description="IP address that it came from.")
-    user_agent: str = Field(description="What the browser says that it is.")
-    created_at: datetime = Field(description="When it was made.")
-    last_seen_at: datetime = Field(description="When it was seen last; null: never.")
+    id: UUID = Field(description="Permanent id.")
+    here: bool = Field(description="Whether it is the current sign-in.")
+    factors: list[str] = Field(description="Factors of the sign-in: password, totp, passkey, recovery-code, sign-on.")
+    from_address: str | None = Field(description="IP address of the browser.")
+    user_agent: str = Field(description="User-Agent of the browser.")
+    created_at: datetime = Field(description="Creation time.")
+    last_seen_at: datetime = Field(description="Time when it was last seen; null if never.")
 
 
 class MyPlace(BaseModel):
-    kind: Literal["msp", "tenant"] = Field(description="Whether it is an MSP or a tenant.")
-    id: UUID = Field(description="Id; it stays.")
+    kind: Literal["msp", "tenant"] = Field(description="Kind: MSP or tenant.")
+    id: UUID = Field(description="Permanent id.")
     msp_id: UUID = Field(description="Id of the MSP.")
-    slug: str = Field(description="Its name in addresses: a DNS label.")
+    slug: str = Field(description="Slug: a DNS label.")
     name: str = Field(description="Name of the MSP or tenant.")
-    status: str = Field(description="Of a tenant its status; of an MSP active.")
-    permissions: list[str] = Field(description="What the asker may do there.")
+    status: str = Field(description="Status of a tenant; `active` for an MSP.")
+    permissions: list[str] = Field(description="Your permissions there.")
 
 
 class PasswordUpdate(Input):
-    password: Password = Field(description="The new password.")
+    password: Password = Field(description="New password.")
 
 
 @router.get("/me", operation_id="getMe")
@@ -80,7 +78,10 @@ def update_me(me: _Me, body: MyAccountUpdate) -> MyAccount:
 
 @router.get("/me/places", operation_id="listMyPlaces")
 def list_my_places(me: _Me, paging: Annotated[Paging, Depends()]) -> Page[MyPlace]:
-    """MSPs and tenants that you may do something in, by slug, and what. Of the platform nothing is said here."""
+    """List MSPs and tenants that you can access, by slug, with your permissions.
+
+    Permissions of the platform are not included.
+    """
     with me.session() as session:
         rows = accessible_places.list_places(
             session, principal=me.asked.principal, via=me.signed_in.via, after=paging.after(), limit=paging.limit + 1
@@ -90,7 +91,7 @@ def list_my_places(me: _Me, paging: Annotated[Paging, Depends()]) -> Page[MyPlac
 
 @router.get("/me/sessions", operation_id="listMySessions")
 def list_my_sessions(me: _Me, paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))]) -> Page[MySession]:
-    """Where you are signed in, newest first, unless `sort` says otherwise."""
+    """List the browsers where you are signed in, newest first by default."""
     with me.session() as session:
         rows = sign_ins.list_own(session, signed_in=me.signed_in, span=paging.span)
         return paging.ordered(rows, lambda row: _session(row, me.signed_in.sign_in_id))
@@ -98,21 +99,24 @@ def list_my_sessions(me: _Me, paging: Annotated[OrderedPaging, Depends(sorted_by
 
 @router.delete("/me/sessions/{session_id}", status_code=204, operation_id="deleteMySession")
 def end_my_session(me: _Me, session_id: UUID) -> None:
-    """That browser is signed out from now on."""
+    """Sign out one of your browsers."""
     with me.session() as session:
         sign_ins.end_own(session, signed_in=me.signed_in, sign_in_id=session_id)
 
 
 @router.delete("/me/sessions", status_code=204, operation_id="deleteMyOtherSessions")
 def end_my_other_sessions(me: _Me) -> None:
-    """All but this one."""
+    """Sign out all your other browsers."""
     with me.account(confirmed=False) as (session, person):
         sign_ins.end_all(session, actor=me.signed_in.actor, person=person, but_for=me.signed_in.sign_in_id)
 
 
 @router.put("/me/password", status_code=204, operation_id="updateMyPassword")
 def update_my_password(me: _Me, body: PasswordUpdate) -> None:
-    """Signs all other browsers out."""
+    """Change your password.
+
+    Other browsers are signed out.
+    """
     with me.account() as (session, person):
         people.set_password(session, actor=me.signed_in.actor, person_id=person.id, password=body.password)
         sign_ins.end_all(session, actor=me.signed_in.actor, person=person, but_for=me.signed_in.sign_in_id)

@@ -1,4 +1,4 @@
-"""Members of the platform, of an MSP and of a tenant: the same routes for each."""
+"""Members of the platform, an MSP or a tenant."""
 
 from datetime import datetime
 from typing import Annotated
@@ -23,22 +23,18 @@ router = APIRouter(tags=["members"])
 
 
 class Member(Observed):
-    id: UUID = Field(description="Id; it stays.")
+    id: UUID = Field(description="Permanent id.")
     email: str = Field(description="E-mail address.")
-    name: str = Field(description="Name, for people.")
-    status: str = Field(description="What state it is in.")
+    name: str = Field(description="Name.")
+    status: str = Field(description="Status.")
     role: str = Field(description="Slug of the role.")
-    permissions: list[str] = Field(
-        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md)."
-    )
-    tenants: list[UUID] | None = Field(
-        description="Ids of the MSP's tenants that the role is for; null for all of them."
-    )
-    created_by: str = Field(description="Who made it.")
-    created_at: datetime = Field(description="When it was made.")
+    permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
+    tenants: list[UUID] | None = Field(description="Ids of the MSP's tenants that the role covers; null for all.")
+    created_by: str = Field(description="Actor who created it.")
+    created_at: datetime = Field(description="Creation time.")
 
     def observed(self) -> set[str]:
-        """That the person has come in is seen; that the account is disabled, somebody has said."""
+        """Return the observed fields. A person sets `disabled`; all other statuses are observed."""
         return {"name"} if self.status == "disabled" else {"name", "status"}
 
 
@@ -47,14 +43,14 @@ class MemberUpdate(Input):
     tenants: list[Slug] | None = Field(
         None,
         max_length=1_000,
-        description="Slugs of the MSP's tenants that the role is for; null for all, those to come included.",
+        description="Slugs of the MSP's tenants that the role covers; null for all, including future ones.",
     )
 
 
 class MemberInput(MemberUpdate):
     email: str = Field(max_length=255, examples=["ann@example.com"], description="E-mail address.")
     invite: bool = Field(
-        True, description="A mail says where to sign in; who has no account gets a link for a password."
+        True, description="Whether to mail the sign-in address, or a link to set a password for a new account."
     )
 
 
@@ -65,7 +61,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     def list_members(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-        text: Annotated[str, Query(max_length=255, description="A part of the e-mail address.")] = "",
+        text: Annotated[str, Query(max_length=255, description="Part of the e-mail address.")] = "",
         role: Annotated[str, Query(max_length=63, description="Slug of the role.")] = "",
     ) -> Page[Member]:
         with access.read() as session:
@@ -79,22 +75,27 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.post(f"{prefix}/members", status_code=201, operation_id=f"create{noun}Member")
     def add_member(access: Annotated[Access, manage], body: MemberInput) -> Member:
-        """With a role that gives nothing which the asker has not got himself. Of an address that has an account already
-        the answer is that of any other."""
+        """Add a member.
+
+        You need each permission of the role. The response does not reveal whether the address has an account.
+        """
         with access.change() as change:
-            given = body.model_dump(exclude={"invite"})
+            fields = body.model_dump(exclude={"invite"})
             row = members.create_member(
-                change.session, actor=access.actor, held=access.held, owner=access.owner, **given
+                change.session, actor=access.actor, held=access.held, owner=access.owner, **fields
             )
             if body.invite:
                 account_mails.invite(change.session, actor=access.actor, owner=access.owner, email=row.person.email)
-            shown = _member(row)
-            change.located(shown.id)
-            return change.answer(shown)
+            member = _member(row)
+            change.located(member.id)
+            return change.answer(member)
 
     @router.post(f"{prefix}/members/{{member_id}}/invitation", status_code=204, operation_id=f"invite{noun}Member")
     def invite_member(access: Annotated[Access, manage], member_id: UUID) -> None:
-        """Once more: a mail that says where to sign in, with a new link for who has no password yet."""
+        """Send the invitation again.
+
+        The mail has a new link if the person has no password yet.
+        """
         with access.change() as change:
             _require_match(change, access, member_id)
             row = members.require_member(change.session, owner=access.owner, membership_id=member_id)
@@ -111,7 +112,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
                 held=access.held,
                 owner=access.owner,
                 membership_id=member_id,
-                # Left out: those that it was for. It becomes all of them by null alone.
+                # If omitted, the tenants stay. Only null selects all of them.
                 keeps_tenants="tenants" not in body.model_fields_set,
                 **body.model_dump(),
             )
@@ -119,7 +120,10 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.delete(f"{prefix}/members/{{member_id}}", status_code=204, operation_id=f"delete{noun}Member")
     def remove_member(access: Annotated[Access, manage], member_id: UUID) -> None:
-        """The person's account stays, and what it is a member of elsewhere."""
+        """Remove a member.
+
+        The person's account and other memberships stay.
+        """
         with access.change() as change:
             _require_match(change, access, member_id)
             members.delete_member(

@@ -1,4 +1,4 @@
-"""Moves of tenants to another cell."""
+"""Moves of tenants between cells."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -23,37 +23,44 @@ router = APIRouter(tags=["moves"])
 
 _MOVE = "/cells/moves/{tenant}"
 _AlthoughSilent = Annotated[
-    bool, Query(description="Although the cell before does not report, and so answers on until its radiusd is stopped.")
+    bool,
+    Query(
+        description="Whether to switch although the old cell does not report. It answers until its radiusd is stopped."
+    ),
 ]
-_Tenant = Annotated[str, Path(description="Slug or id.", max_length=63)]
+_Tenant = Annotated[str, Path(description="Slug or id of the tenant.", max_length=63)]
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE, Effect.PLATFORM))]
 ReadsOwn = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
 
 
 class MovePlace(BaseModel):
-    """Where NASes send to."""
+    """RADIUS address and ports of a tenant."""
 
-    address: str = Field(description="Of that cell, or else of the platform.", examples=["radius.example"])
+    address: str = Field(
+        description="Address of the cell, or of the platform if the cell has none.", examples=["radius.example"]
+    )
     auth_port: int = Field(description="UDP port for authentication.")
     acct_port: int = Field(description="UDP port for accounting.")
 
 
 class TenantMove(BaseModel):
-    """What has to be changed at NASes. Their secrets stay as they are."""
+    """A move of a tenant, with the changes at NASes. Their secrets stay the same."""
 
-    state: str = Field(description="prepared: `after` does not answer yet. switched: `before` answers no more.")
-    before: MovePlace | None = Field(description="Where the tenant was answered before; null where that is over.")
-    after: MovePlace | None = Field(description="Where the tenant is answered afterwards; null where that is over.")
-    told: str = Field(description="What is to be done at NASes now, in a sentence.")
-    created_at: datetime = Field(description="When it was made.")
-    switched_at: datetime | None = Field(description="When it was switched.")
-    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
+    state: str = Field(
+        description="State. `prepared`: the new cell does not answer yet. `switched`: the old cell no longer answers."
+    )
+    before: MovePlace | None = Field(description="Old address and ports; null if the move is over.")
+    after: MovePlace | None = Field(description="New address and ports; null if the move is over.")
+    told: str = Field(description="What to do at NASes now.")
+    created_at: datetime = Field(description="Creation time.")
+    switched_at: datetime | None = Field(description="Time of the switch.")
+    ended_at: datetime | None = Field(description="End time; null if not ended.")
 
 
 class Move(TenantMove, Observed):
-    from_cell: str = Field(description="Name of the cell that it leaves.")
-    to_cell: str = Field(description="Name of the cell that it goes to.")
+    from_cell: str = Field(description="Name of the old cell.")
+    to_cell: str = Field(description="Name of the new cell.")
     ready: bool = Field(description="Whether it can be switched or finished.")
 
     def observed(self) -> set[str]:
@@ -61,14 +68,14 @@ class Move(TenantMove, Observed):
 
 
 class MoveInput(Input):
-    cell: str = Field(max_length=200, examples=["cell-2"], description="Name of the cell that the tenant goes to.")
+    cell: str = Field(max_length=200, examples=["cell-2"], description="Name of the new cell.")
 
 
 @router.get("/tenants/{tenant}/move", operation_id="getTenantMove")
 def get_own_move(access: ReadsOwn) -> TenantMove:
-    """The last one, and what has to be done at NASes."""
+    """Get the last move of a tenant, and what to change at NASes."""
     with access.read() as session:
-        # Both cells are shown.
+        # Both cells must be visible.
         enter_platform(session, tenant_id=access.tenant_id)
         status = moves.require_move(session, tenant_id=access.tenant_id)
         return access.shown(TenantMove(**_shown(access, status)))
@@ -76,7 +83,7 @@ def get_own_move(access: ReadsOwn) -> TenantMove:
 
 @router.get(_MOVE, operation_id="getMove")
 def get_move(access: Reads, tenant: _Tenant) -> Move:
-    """The last one of the tenant."""
+    """Get the last move of a tenant."""
     with access.read() as session:
         tenant_id = _enter(session, access)
         return access.shown(_move(access, moves.require_move(session, tenant_id=tenant_id)))
@@ -84,7 +91,10 @@ def get_move(access: Reads, tenant: _Tenant) -> Move:
 
 @router.post(_MOVE, status_code=201, operation_id="prepareMove")
 def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: MoveInput) -> Move:
-    """A free slot of the cell is configured with the tenant's secret; for its NASes nothing changes yet."""
+    """Prepare a move: reserve and configure a free slot of the new cell.
+
+    The slot has the tenant's secret. Nothing changes for its NASes yet.
+    """
     with access.change() as change:
         sealer = signing_of(request).sealer
         tenant_id = _enter(change.session, access)
@@ -104,7 +114,10 @@ def switch_move(
     tenant: _Tenant,
     although_silent: _AlthoughSilent = False,
 ) -> Move:
-    """From now on the new cell decides, and the one before answers no more; `?wait=live` answers when it does."""
+    """Switch a tenant to the new cell.
+
+    The old cell stops answering. `?wait=live` waits until the new cell answers.
+    """
     with access.change() as change:
         sealer = signing_of(request).sealer
         tenant_id = _enter(change.session, access)
@@ -117,7 +130,7 @@ def switch_move(
 
 @router.post(f"{_MOVE}/finish", operation_id="finishMove")
 def finish_move(access: Manages, tenant: _Tenant) -> Move:
-    """The slot of before goes back to its cell."""
+    """Finish a move and return the old slot to its cell."""
     with access.change() as change:
         tenant_id = _enter(change.session, access)
         _require_match(change, access, tenant_id)
@@ -127,7 +140,10 @@ def finish_move(access: Manages, tenant: _Tenant) -> Move:
 
 @router.post(f"{_MOVE}/cancel", operation_id="cancelMove")
 def cancel_move(access: Manages, tenant: _Tenant) -> Move:
-    """As it was before: a tenant that was switched goes back at once."""
+    """Cancel a move.
+
+    A switched tenant returns to the old cell at once.
+    """
     with access.change() as change:
         tenant_id = _enter(change.session, access)
         _require_match(change, access, tenant_id)
@@ -148,7 +164,7 @@ def _answer(access: Access, change: Change, tenant_id: TenantId, status: MoveSta
 def _enter(session: Session, access: Access) -> TenantId:
     place = access.asked.tenant
     if place is None:
-        raise TenantNotFound("There is no such tenant.", place="tenant")
+        raise TenantNotFound("The tenant does not exist.", place="tenant")
     enter_tenant(session, place.tenant_id)
     return place.tenant_id
 
@@ -173,7 +189,7 @@ def _shown(access: Access, status: MoveStatus) -> dict[str, Any]:
 
 
 def _place(place: moves.CellAddress, usual: str) -> MovePlace | None:
-    """None where its cell is no more."""
+    """Return the address and ports; None if the cell is gone."""
     if not place.cell:
         return None
     return MovePlace(address=place.address or usual, auth_port=place.auth_port, acct_port=place.acct_port)

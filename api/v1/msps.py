@@ -1,4 +1,4 @@
-"""Managed service providers."""
+"""Managed service providers (MSPs)."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -29,33 +29,34 @@ Manages = Annotated[Access, Depends(ChangesMsp(Permission.MSP_MANAGE, Effect.PLA
 
 
 class Msp(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
-    slug: str = Field(description="Its name in addresses: a DNS label.")
-    name: str = Field(description="Name, for people.")
-    status: _Status = Field(description="What state it is in.")
-    deletion_days: int = Field(description="Days within which a deleted tenant can be had back.")
-    created_at: datetime = Field(description="When it was made.")
+    id: UUID = Field(description="Permanent id.")
+    slug: str = Field(description="Slug: a DNS label.")
+    name: str = Field(description="Name.")
+    status: _Status = Field(description="Status.")
+    deletion_days: int = Field(description="Days within which a deleted tenant can be restored.")
+    created_at: datetime = Field(description="Creation time.")
 
 
 class MspInput(Input):
-    slug: Slug = Field(examples=["acme"], description="Its name in addresses: a DNS label.")
-    name: Name = Field("", examples=["Acme Networks"], description="Name, for people.")
+    slug: Slug = Field(examples=["acme"], description="Slug: a DNS label.")
+    name: Name = Field("", examples=["Acme Networks"], description="Name.")
 
 
 class MspUpdate(Input):
-    name: Omittable[Name] = Field(None, description="Name, for people.")
+    name: Omittable[Name] = Field(None, description="Name.")
     deletion_days: Omittable[int] = Field(
         None,
         ge=msps.DELETION_DAYS[0],
         le=msps.DELETION_DAYS[1],
         examples=[30],
-        description="Days within which a deleted tenant can be had back.",
+        description="Days within which a deleted tenant can be restored.",
     )
 
 
 class MspSuspension(Input):
     with_tenants: bool = Field(
-        False, description="Nothing of its active tenants is admitted either, until it is resumed."
+        False,
+        description="Whether to suspend its active tenants too, so that they admit no device until it is resumed.",
     )
 
 
@@ -63,11 +64,14 @@ class MspSuspension(Input):
 def list_msps(
     asked: Annotated[Asked, Depends(Mine())],
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
     status: Annotated[list[_Status] | None, Query()] = None,
 ) -> Page[Msp]:
-    """Those that the asker may read: all for who runs the platform, own ones for their people and tokens, none for
-    others. What asks for two factors is left out for who has shown one."""
+    """List MSPs that you can read.
+
+    Platform operators see all MSPs; members and tokens see their own. MSPs that require two factors are omitted after a
+    sign-in with one.
+    """
     with asked.among_msps(Permission.MSP_READ) as (session, only):
         rows = msps.list_visible(
             session,
@@ -96,18 +100,24 @@ def get_msp(access: Reads) -> Msp:
 
 @router.patch("/{msp}", operation_id="updateMsp")
 def update_msp(access: Manages, body: MspUpdate) -> Msp:
-    """What is left out stays as it is."""
+    """Update an MSP.
+
+    Omitted fields stay unchanged.
+    """
     with access.change() as change:
         change.require_match(_msp(msps.require_msp(change.session, msp_id=access.msp_id, lock=True)))
-        given = body.model_dump(exclude_none=True)
-        row = msps.update_msp(change.session, actor=access.actor, msp_id=access.msp_id, **given)
+        changes = body.model_dump(exclude_none=True)
+        row = msps.update_msp(change.session, actor=access.actor, msp_id=access.msp_id, **changes)
         return change.answer(_msp(row))
 
 
 @router.post("/{msp}/suspend", operation_id="suspendMsp")
 def suspend_msp(access: Suspends, body: MspSuspension) -> Msp:
-    """Its people, its tokens and what its people have made tokens for are refused (403 `msp-suspended`), and its
-    roll-outs stop. Its tenants' own people and their networks go on, unless `with_tenants` is said, now or later."""
+    """Suspend an MSP.
+
+    Its members and tokens, and tokens that its members made, get 403 `msp-suspended`. Its roll-outs stop. Members and
+    networks of its tenants continue, unless `with_tenants` is set, now or later.
+    """
     with access.change() as change:
         change.require_match(_msp(msps.require_msp(change.session, msp_id=access.operated_id, lock=True)))
         row = lifecycle.suspend_msp(
@@ -118,7 +128,10 @@ def suspend_msp(access: Suspends, body: MspSuspension) -> Msp:
 
 @router.post("/{msp}/resume", operation_id="resumeMsp")
 def resume_msp(access: Suspends) -> Msp:
-    """With the tenants that were suspended with it. Roll-outs wait for somebody to go on with them."""
+    """Resume an MSP and the tenants that were suspended with it.
+
+    Roll-outs wait until you resume them.
+    """
     with access.change() as change:
         change.require_match(_msp(msps.require_msp(change.session, msp_id=access.operated_id, lock=True)))
         return change.answer(_msp(lifecycle.resume_msp(change.session, actor=access.actor, msp_id=access.operated_id)))
@@ -126,8 +139,11 @@ def resume_msp(access: Suspends) -> Msp:
 
 @router.delete("/{msp}", status_code=204, operation_id="deleteMsp")
 def delete_msp(access: Deletes) -> None:
-    """With all that is its own; 409 `msp-has-tenants` while there is a tenant, one that can still be had back included.
-    What the audit log tells of it stays, for who runs the platform."""
+    """Delete an MSP and everything it owns.
+
+    Fails with 409 `msp-has-tenants` if it has a tenant, including one that can be restored. Platform operators keep its
+    audit entries.
+    """
     with access.change() as change:
         change.require_match(_msp(msps.require_msp(change.session, msp_id=access.operated_id, lock=True)))
         lifecycle.delete_msp(change.session, actor=access.actor, msp_id=access.operated_id)

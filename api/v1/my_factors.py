@@ -1,4 +1,4 @@
-"""What whoever is signed in signs in with. Changes ask for a confirmation of the last ten minutes."""
+"""Your sign-in factors. Changes require a confirmation within the last ten minutes."""
 
 from datetime import datetime
 from typing import Annotated
@@ -26,39 +26,39 @@ _Desk = Annotated[Desk, Depends(desk_of)]
 
 
 class PasswordConfirmation(Input):
-    password: Password = Field(description="The password; never shown.")
+    password: Password = Field(description="Password; never returned.")
 
 
 class TotpSecret(BaseModel):
-    secret: str = Field(description="In base32, for those who type it. Shown this once.")
-    uri: str = Field(description="otpauth:// address, for a QR code. Shown this once.")
+    secret: str = Field(description="Secret in base32 for manual entry, only in this response.")
+    uri: str = Field(description="otpauth:// URI for a QR code, only in this response.")
 
 
 class TotpCode(Input):
-    code: Code = Field(description="Six digits, as the device shows them now.")
+    code: Code = Field(description="Current six-digit code.")
 
 
 class Passkey(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
-    name: str = Field(description="Name, for people.")
-    backed_up: bool = Field(description="Whether its maker keeps it, so that it outlives the device.")
-    created_at: datetime = Field(description="When it was made.")
-    last_used_at: datetime | None = Field(description="When it was used last; null: never.")
+    id: UUID = Field(description="Permanent id.")
+    name: str = Field(description="Name.")
+    backed_up: bool = Field(description="Whether it is backed up, so that it survives the loss of the device.")
+    created_at: datetime = Field(description="Creation time.")
+    last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
 
 
 class PasskeyInput(Input):
-    challenge: Challenge = Field(description="From the answer before; good for five minutes.")
-    credential: Credential = Field(description="What navigator.credentials answered, as toJSON() gives it.")
-    name: Name = Field(description="Name, for people.")
+    challenge: Challenge = Field(description="Challenge of the previous response; valid for five minutes.")
+    credential: Credential = Field(description="Response of navigator.credentials, from toJSON().")
+    name: Name = Field(description="Name.")
 
 
 class RecoveryCodes(BaseModel):
-    codes: list[str] = Field(description="Each is good once. Shown this once.")
+    codes: list[str] = Field(description="Recovery codes for one use each, only in this response.")
 
 
 @router.post("/me/confirmation", status_code=204, operation_id="confirmByPassword")
 def confirm_by_password(me: _Me, desk: _Desk, body: PasswordConfirmation) -> None:
-    """That it is you, for ten minutes."""
+    """Confirm your identity with your password, for ten minutes."""
     desk.confirm_by_password(me.signed_in, body.password)
 
 
@@ -75,7 +75,10 @@ def confirm_by_passkey(me: _Me, desk: _Desk, body: SignInByPasskey) -> None:
 
 @router.post("/me/totp", status_code=201, operation_id="startMyTotp")
 def begin_my_totp(me: _Me, desk: _Desk) -> TotpSecret:
-    """For an authenticator app. It counts once a first code was shown."""
+    """Start the set-up of an authenticator app.
+
+    It takes effect with the first confirmed code.
+    """
     with me.account() as (session, person):
         made = totp.create_totp(session, person=person, seal=signing_of(me.asked.request).sealer.seal)
         me.located()
@@ -84,7 +87,10 @@ def begin_my_totp(me: _Me, desk: _Desk) -> TotpSecret:
 
 @router.post("/me/totp/confirmation", status_code=204, operation_id="confirmMyTotp")
 def confirm_my_totp(me: _Me, desk: _Desk, body: TotpCode) -> None:
-    """The first code. From now on the password alone does not sign in; other browsers are signed out."""
+    """Confirm the first code of an authenticator app.
+
+    From now on, a password alone does not sign you in. Other browsers are signed out.
+    """
     desk.count_confirmation(me.signed_in)
     with me.account() as (session, person):
         unseal = signing_of(me.asked.request).sealer.open
@@ -102,7 +108,10 @@ def delete_my_totp(me: _Me) -> None:
 
 @router.get("/me/passkeys", operation_id="listMyPasskeys")
 def list_my_passkeys(me: _Me, paging: Annotated[OrderedPaging, Depends(sorted_by(PASSKEY_ORDERS))]) -> Page[Passkey]:
-    """Twenty at most. Of somebody whom an organisation's provider has named, none are told."""
+    """List your passkeys, 20 at most.
+
+    The list is empty if a single sign-on provider identified you.
+    """
     with me.account(confirmed=False) as (session, person):
         rows = paging.span.cut(passkeys.list_passkeys(session, person_id=person.id))
         return paging.ordered(rows, _passkey)
@@ -117,7 +126,10 @@ def offer_my_passkey(me: _Me, desk: _Desk) -> PasskeyOptions:
 
 @router.post("/me/passkeys", status_code=201, operation_id="createMyPasskey")
 def create_my_passkey(me: _Me, desk: _Desk, body: PasskeyInput) -> Passkey:
-    """Where it is the first second factor, other browsers are signed out."""
+    """Add a passkey.
+
+    If it is your first second factor, other browsers are signed out.
+    """
     with me.account() as (session, person):
         row, factor = desk.add_passkey(session, me.signed_in, person, body.challenge, body.credential, body.name)
         sign_ins.add_factor(session, signed_in=me.signed_in, person=person, factor=factor)
@@ -134,7 +146,10 @@ def delete_my_passkey(me: _Me, passkey_id: UUID) -> None:
 
 @router.post("/me/recovery-codes", status_code=201, operation_id="createMyRecoveryCodes")
 def create_my_recovery_codes(me: _Me, desk: _Desk) -> RecoveryCodes:
-    """Ten, in place of those that there were."""
+    """Create ten recovery codes.
+
+    They replace existing ones.
+    """
     with me.account() as (session, person):
         me.located()
         return RecoveryCodes(

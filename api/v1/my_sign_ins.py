@@ -1,4 +1,4 @@
-"""Where you have signed in, and who has tried."""
+"""Your sign-ins and failed attempts."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -15,24 +15,26 @@ router = APIRouter(tags=["my-sign-ins"])
 
 
 class SignInAttempt(BaseModel):
-    at: datetime = Field(description="Of failed ones the last.")
-    outcome: Literal["signed-in", "failed"] = Field(description="Whether it was a sign-in, or failed.")
-    attempts: int = Field(description="Failed ones of an hour are counted by reason and source.", examples=[3])
-    since: datetime = Field(description="The first of them.")
-    reason: str | None = Field(examples=["wrong-password"], description="Why: a code.")
+    at: datetime = Field(description="Time; of several failed attempts, the last.")
+    outcome: Literal["signed-in", "failed"] = Field(description="Outcome.")
+    attempts: int = Field(
+        description="Number of attempts. Failed ones are grouped by hour, reason and source.", examples=[3]
+    )
+    since: datetime = Field(description="Time of the first attempt.")
+    reason: str | None = Field(examples=["wrong-password"], description="Reason code.")
     factors: list[str] = Field(
         examples=[["password", "totp"]],
-        description="What was shown to sign in: password, totp, passkey, recovery-code, sign-on.",
+        description="Factors of the sign-in: password, totp, passkey, recovery-code, sign-on.",
     )
-    from_address: str | None = Field(description="IP address that it came from.")
-    user_agent: str = Field(description="What the browser says that it is.")
+    from_address: str | None = Field(description="IP address of the browser.")
+    user_agent: str = Field(description="User-Agent of the browser.")
 
 
 @router.get("/me/sign-ins", operation_id="listMySignIns")
 def list_my_sign_ins(
     me: Annotated[Me, Depends()], paging: Annotated[SortedPaging, Depends(sorted_by_time("at"))]
 ) -> Page[SignInAttempt]:
-    """Of the last 90 days, newest first: sign-ins, and attempts that failed."""
+    """List your sign-ins and failed attempts of the last 90 days, newest first."""
     after = moment_of(paging.after())
     with me.session() as session:
         rows = history.list_history(

@@ -1,4 +1,4 @@
-"""NASes of a tenant: switches, access points, controllers."""
+"""NASes of a tenant: switches, access points and controllers."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -29,7 +29,7 @@ from nac.vendors import all_vendors
 
 router = APIRouter(prefix="/tenants/{tenant}/nases", tags=["nases"])
 
-_Key = Annotated[str, Path(max_length=253, description="Id, or else identifier, address or name.")]
+_Key = Annotated[str, Path(max_length=253, description="Id, identifier, address or name.")]
 _Identifier = Annotated[str, Field(max_length=253, examples=["sw-north-1"])]
 _Address = Annotated[str, Field(max_length=45, examples=["192.0.2.7"])]
 _Vendor = Annotated[str, Field(max_length=200, examples=["cisco-ios"])]
@@ -41,154 +41,146 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *OF_NAS
 
 class NasSigning(BaseModel):
     last_unsigned_at: datetime | None = Field(
-        description="When it last sent a request without Message-Authenticator; null: never."
+        description="Time of the last request without Message-Authenticator; null if none."
     )
     signs_since: datetime | None = Field(
-        description="The first request with Message-Authenticator after the last one without; null where "
-        "there was none."
+        description="Time of the first request with Message-Authenticator after the last one without; null if none."
     )
     last_signed_at: datetime | None = Field(
-        description="When it last sent a request with Message-Authenticator; null: never."
+        description="Time of the last request with Message-Authenticator; null if none."
     )
     safe_to_enforce: bool = Field(
-        description="Whether it has signed every request for a week, so that its exemption can be turned "
-        "off (`require_message_authenticator`)."
+        description="Whether it signed every request for a week, so that you can enable "
+        "`require_message_authenticator`."
     )
 
 
 class Nas(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
-    name: str = Field(description="Name, for people.")
-    site: str = Field(description='Slug of the site; null or "" where it belongs to none, or to one that is gone.')
+    id: UUID = Field(description="Permanent id.")
+    name: str = Field(description="Name.")
+    site: str = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
     identifier: str | None = Field(
-        description="NAS-Identifier by which requests of it are known; null: by the source address alone."
+        description="NAS-Identifier of its requests; null to identify it only by source address."
     )
     address: str | None = Field(
-        description="IP address that its requests come from; null: known by its identifier alone."
+        description="Source IP address of its requests; null to identify it only by NAS-Identifier."
     )
-    vendor: str = Field(description='In whose form results are sent; "" for the usual one.')
-    own_secret: bool = Field(
-        description="Whether it has a secret of its own in place of the tenant's. The secret itself is "
-        "never shown here."
-    )
+    vendor: str = Field(description='Vendor, which determines the RADIUS attributes of results; "" for the default.')
+    own_secret: bool = Field(description="Whether it has its own secret, which this response never includes.")
     require_message_authenticator: bool = Field(
-        description="Whether requests without Message-Authenticator are dropped. False: they are answered, "
-        "and open to forgery."
+        description="Whether to drop requests without Message-Authenticator. If false, they are answered "
+        "and can be forged."
     )
-    behind_nat: bool = Field(
-        description="Whether it is behind a translation of addresses: no request about sessions (RFC 5176) reaches it."
-    )
-    signs_coa_answers: bool = Field(
-        description="Whether its answers to requests about sessions have a Message-Authenticator."
-    )
+    behind_nat: bool = Field(description="Whether it is behind NAT, so that CoA requests (RFC 5176) do not reach it.")
+    signs_coa_answers: bool = Field(description="Whether its responses to CoA requests have a Message-Authenticator.")
     mab_password: MabPassword = Field(
-        description="What it sends as the password of a MAC address (MAB): the address itself (mac), a "
-        "fixed text, its shared secret, or no password (empty)."
+        description="Password in its MAB requests: the MAC address (mac), a fixed text (fixed), the "
+        "shared secret (secret), or none (empty)."
     )
     mab_by_name: bool = Field(
-        description="Whether User-Name names the device where a request has neither Calling-Station-Id nor "
-        "Service-Type (MAB). Only for a NAS where nobody can type a name."
+        description="Whether User-Name identifies the device in MAB requests without Calling-Station-Id "
+        "and Service-Type. Only safe if users cannot type a name."
     )
     signing: NasSigning | None = Field(
-        description="Whether it has begun to send Message-Authenticator; null where it is not exempt or "
-        "was not heard. Only requests without EAP count."
+        description="Use of Message-Authenticator; null if it is not exempt or sent no request. Only "
+        "requests without EAP count."
     )
 
 
 class NasDetail(Nas, Observed):
-    notes: list[str] = Field(description="What it cannot do that the policy of its site asks for, and the like.")
+    notes: list[str] = Field(description="Notes, such as results in the site's policy that it does not support.")
 
     def observed(self) -> set[str]:
-        """It follows from what is in force at its site, and from what was seen of it."""
+        """Return the observed fields, which depend on the site's policy and on requests."""
         return {"notes", "signing"}
 
 
 class NasInput(Input):
-    name: Name = Field(examples=["Switch North 1"], description="Name, for people.")
-    site: Slug | None = Field(None, description="Slug of the site; null: the default one.")
+    name: Name = Field(examples=["Switch North 1"], description="Name.")
+    site: Slug | None = Field(None, description="Slug of the site; null for the default site.")
     identifier: _Identifier | None = Field(
-        None, description="NAS-Identifier by which requests of it are known; null: by the source address alone."
+        None, description="NAS-Identifier of its requests; null to identify it only by source address."
     )
     address: _Address | None = Field(
-        None, description="IP address that its requests come from; null: known by its identifier alone."
+        None, description="Source IP address of its requests; null to identify it only by NAS-Identifier."
     )
-    vendor: _Vendor = Field("", description='In whose form results are sent; "" for the usual one.')
+    vendor: _Vendor = Field(
+        "", description='Vendor, which determines the RADIUS attributes of results; "" for the default.'
+    )
     secret: _Secret | None = Field(
-        None, description="Of its own, 16 to 128 characters; needs `address`. null: the tenant's."
+        None, description="Own secret, 16 to 128 characters; requires `address`. null for the tenant's secret."
     )
     require_message_authenticator: bool = Field(
         True,
-        description="Whether requests without Message-Authenticator are dropped. False: they are answered, "
-        "and open to forgery.",
+        description="Whether to drop requests without Message-Authenticator. If false, they are answered "
+        "and can be forged.",
     )
     behind_nat: bool = Field(
         False,
-        description="Whether it is behind a translation of addresses: no request about sessions (RFC 5176) reaches it.",
+        description="Whether it is behind NAT, so that CoA requests (RFC 5176) do not reach it.",
     )
     signs_coa_answers: bool = Field(
-        False, description="Whether its answers to requests about sessions have a Message-Authenticator."
+        False, description="Whether its responses to CoA requests have a Message-Authenticator."
     )
     mab_password: MabPassword = Field(
         "mac",
-        description="What it sends as the password of a MAC address (MAB): the address itself (mac), a "
-        "fixed text, its shared secret, or no password (empty).",
+        description="Password in its MAB requests: the MAC address (mac), a fixed text (fixed), the "
+        "shared secret (secret), or none (empty).",
     )
     mab_password_text: _MabText | None = Field(
-        None, description="Text of a fixed `mab_password`, which needs one. It is never shown again."
+        None, description="Text of a `fixed` MAB password, which requires it. Never returned."
     )
     mab_by_name: bool = Field(
         False,
-        description="Whether User-Name names the device where a request has neither Calling-Station-Id nor "
-        "Service-Type (MAB). Only for a NAS where nobody can type a name.",
+        description="Whether User-Name identifies the device in MAB requests without Calling-Station-Id "
+        "and Service-Type. Only safe if users cannot type a name.",
     )
 
 
 class NasUpdate(Input):
-    name: Omittable[Name] = Field(None, description="Name, for people.")
+    name: Omittable[Name] = Field(None, description="Name.")
     site: Omittable[Slug] = Field(None, description="Slug of the site.")
-    identifier: _Identifier | None = Field(None, description="NAS-Identifier; null takes it away.")
-    address: _Address | None = Field(None, description="IP address that its requests come from; null: none.")
-    vendor: Omittable[_Vendor] = Field(None, description='Vendor; "" for the usual form.')
-    secret: _Secret | None = Field(
-        None, description="Of its own, 16 to 128 characters; null goes back to the tenant's."
-    )
+    identifier: _Identifier | None = Field(None, description="NAS-Identifier; null removes it.")
+    address: _Address | None = Field(None, description="Source IP address of its requests; null removes it.")
+    vendor: Omittable[_Vendor] = Field(None, description='Vendor; "" for the default.')
+    secret: _Secret | None = Field(None, description="Own secret, 16 to 128 characters; null for the tenant's secret.")
     require_message_authenticator: Omittable[bool] = Field(
         None,
-        description="Whether requests without Message-Authenticator are dropped. False: they are answered, "
-        "and open to forgery.",
+        description="Whether to drop requests without Message-Authenticator. If false, they are answered "
+        "and can be forged.",
     )
     behind_nat: Omittable[bool] = Field(
         None,
-        description="Whether it is behind a translation of addresses: no request about sessions (RFC 5176) reaches it.",
+        description="Whether it is behind NAT, so that CoA requests (RFC 5176) do not reach it.",
     )
     signs_coa_answers: Omittable[bool] = Field(
-        None, description="Whether its answers to requests about sessions have a Message-Authenticator."
+        None, description="Whether its responses to CoA requests have a Message-Authenticator."
     )
     mab_password: Omittable[MabPassword] = Field(
         None,
-        description="What it sends as the password of a MAC address (MAB): the address itself (mac), a "
-        "fixed text, its shared secret, or no password (empty).",
+        description="Password in its MAB requests: the MAC address (mac), a fixed text (fixed), the "
+        "shared secret (secret), or none (empty).",
     )
     mab_password_text: Omittable[_MabText] = Field(
-        None, description="Text of a fixed `mab_password`, which needs one. It is never shown again."
+        None, description="Text of a `fixed` MAB password, which requires it. Never returned."
     )
     mab_by_name: Omittable[bool] = Field(
         None,
-        description="Whether User-Name names the device where a request has neither Calling-Station-Id nor "
-        "Service-Type (MAB). Only for a NAS where nobody can type a name.",
+        description="Whether User-Name identifies the device in MAB requests without Calling-Station-Id "
+        "and Service-Type. Only safe if users cannot type a name.",
     )
 
 
 class Vendor(BaseModel):
     name: str = Field(description="Name of the vendor.")
-    title: str = Field(description="What it is, in a few words.")
-    aliases: list[str] = Field(description="Any of these may be given as `vendor`.")
-    sends: dict[str, list[str]] = Field(description="By result of a policy, the attributes that it is sent as.")
-    cannot: dict[str, str] = Field(description="By result of a policy, why this vendor cannot do it.")
+    title: str = Field(description="Title.")
+    aliases: list[str] = Field(description="Accepted values of `vendor`.")
+    sends: dict[str, list[str]] = Field(description="RADIUS attributes by result.")
+    cannot: dict[str, str] = Field(description="Unsupported results, each with the reason.")
 
 
 class VendorList(BaseModel):
-    items: list[Vendor] = Field(description="The rows.")
+    items: list[Vendor] = Field(description="Items.")
 
 
 _CLEARED = ("identifier", "address", "secret")
@@ -198,24 +190,27 @@ _CLEARED = ("identifier", "address", "secret")
 def list_nases(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-    site: Annotated[str, Query(max_length=63, description="Slug.")] = "",
+    site: Annotated[str, Query(max_length=63, description="Slug of the site.")] = "",
     vendor: Annotated[str, Query(max_length=200)] = "",
     address: Annotated[str, Query(max_length=45)] = "",
-    text: Annotated[str, Query(max_length=200, description="A part of name or identifier.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name or identifier.")] = "",
 ) -> Page[Nas]:
-    """Those that are registered."""
-    wanted = nases.parse_filter(site=site, vendor=vendor, text=text, address=address)
+    """List registered NASes."""
+    nas_filter = nases.parse_filter(site=site, vendor=vendor, text=text, address=address)
     with access.read() as session:
         slugs = {row.id: row.slug for row in sites.list_sites(session, tenant_id=access.tenant_id)}
-        rows = nases.list_nas_page(session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span)
+        rows = nases.list_nas_page(session, tenant_id=access.tenant_id, wanted=nas_filter, span=paging.span)
         signing = find_signing_histories(session, tenant_id=access.tenant_id, nases=rows)
         return paging.ordered(rows, lambda row: Nas(**_values(row, slugs[row.site_id], signing.get(row.id))))
 
 
 @router.post("", status_code=201, operation_id="createNas")
 def create_nas(access: Changes, body: NasInput) -> NasDetail:
-    """Known by identifier or address. radiusd's configuration is made of some of it: that takes seconds more."""
-    given = body.model_dump(exclude={"site"})
+    """Register a NAS by identifier or address.
+
+    Changes of radiusd's configuration take a few seconds more.
+    """
+    fields = body.model_dump(exclude={"site"})
     with access.change() as change, body_references():
         site = _find_site(change.session, access, body.site)
         row = nases.create_nas(
@@ -224,7 +219,7 @@ def create_nas(access: Changes, body: NasInput) -> NasDetail:
             tenant_id=access.tenant_id,
             site_id=site.id,
             seal=access.sealer.seal,
-            **given,
+            **fields,
         )
         change.located(row.id)
         return change.answer(_detail(change.session, row))
@@ -232,7 +227,7 @@ def create_nas(access: Changes, body: NasInput) -> NasDetail:
 
 @router.get("/vendors", operation_id="listVendors")
 def list_vendors(access: Reads) -> VendorList:
-    """In whose form results can be sent, as which attributes, or why one cannot do it."""
+    """List vendors, with the RADIUS attributes for each result and their limits."""
     return VendorList(items=[_vendor(vendor) for vendor in all_vendors().values()])
 
 
@@ -244,23 +239,26 @@ def get_nas(access: Reads, nas: _Key) -> NasDetail:
 
 @router.patch("/{nas}", operation_id="updateNas")
 def update_nas(access: Changes, nas: _Key, body: NasUpdate) -> NasDetail:
-    """What is left out stays as it is."""
-    given: dict[str, Any] = {
+    """Update a NAS.
+
+    Omitted fields stay unchanged.
+    """
+    changes: dict[str, Any] = {
         name: "" if value is None and name in _CLEARED else value
         for name, value in body.model_dump(exclude_unset=True).items()
     }
     with access.change() as change:
-        nas_id = _require(change, access, nas, renames="name" in given)
-        if (site := given.pop("site", None)) is not None:
+        nas_id = _require(change, access, nas, renames="name" in changes)
+        if (site := changes.pop("site", None)) is not None:
             with body_references():
-                given["site_id"] = _find_site(change.session, access, site).id
+                changes["site_id"] = _find_site(change.session, access, site).id
         row = nases.update_nas(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
             reference=nas_id,
             seal=access.sealer.seal,
-            **given,
+            **changes,
         )
         return change.answer(_detail(change.session, row))
 
@@ -294,8 +292,8 @@ def _detail(session: Session, row: NasRow) -> NasDetail:
 
 
 def _values(row: NasRow, site: str, seen: SigningHistory | None) -> dict[str, Any]:
-    shown = nases.describe(row)
-    del shown["site_id"]
+    values = nases.describe(row)
+    del values["site_id"]
     signing = None
     if seen and not row.require_message_authenticator:
         signing = NasSigning(
@@ -304,7 +302,7 @@ def _values(row: NasRow, site: str, seen: SigningHistory | None) -> dict[str, An
             last_signed_at=seen.last_signed_at,
             safe_to_enforce=seen.is_safe,
         )
-    return {**shown, "id": row.id, "site": site, "signing": signing}
+    return {**values, "id": row.id, "site": site, "signing": signing}
 
 
 def _vendor(vendor: VendorFile) -> Vendor:

@@ -1,4 +1,4 @@
-"""Routes that are the same for the platform, for an MSP and for a tenant."""
+"""Routes that exist for the platform, MSPs and tenants."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from nac.accounts.permissions import Level, Permission, permissions_at
 
 
 class OwnerRoutes(NamedTuple):
-    # Of their paths, and the word of it in the names of operations.
+    # Prefix of their paths, and noun in operation ids.
     prefix: str
     noun: str
     reads: Requires
@@ -27,7 +27,10 @@ class OwnerRoutes(NamedTuple):
 def of_tenants_and_msps(
     read: Permission, manage: Permission, effect: Effect, *more: Effect, takes_everything: bool = False
 ) -> Iterator[OwnerRoutes]:
-    """`takes_everything`: to manage it takes all that somebody there could have."""
+    """Yield the routes of tenants and MSPs.
+
+    `takes_everything`: changes require every permission of the level.
+    """
     for reads, manages, prefix, noun in (
         (ReadsTenant, ChangesTenant, "/tenants/{tenant}", "Tenant"),
         (ReadsMsp, ChangesMsp, "/msps/{msp}", "Msp"),

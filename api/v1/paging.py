@@ -1,6 +1,6 @@
-"""Pages by key: a list goes on behind the last row that was given, whatever comes and goes meanwhile.
+"""Pages by key: a list continues after the last returned row, regardless of changes in between.
 
-`next` of a page is opaque: a key, with the order that it is a place in where the list has several.
+`next` is an opaque cursor: a key, with the order if the list has several.
 """
 
 import base64
@@ -21,33 +21,33 @@ from nac.db.types import HostAddress, Mac
 from nac.errors import InvalidInput
 
 MOST = 1_000
-# Of names of 253 octets.
+# Fits names of 253 octets.
 _LONGEST = 1_500
 _LARGEST: Final = 2**63 - 1
-# PostgreSQL holds no NUL.
+# PostgreSQL text cannot contain NUL.
 _PLAIN: Final = r"^[^\x00]*$"
 _AS_JSON: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
 Item = TypeVar("Item")
 Row = TypeVar("Row")
-_Limit = Annotated[int, Query(ge=1, le=MOST, description="Rows of the page.")]
-_After = Annotated[str, Query(max_length=_LONGEST, description="`next` of the page before.")]
+_Limit = Annotated[int, Query(ge=1, le=MOST, description="Maximum number of items.")]
+_After = Annotated[str, Query(max_length=_LONGEST, description="`next` of the previous page.")]
 
 
 class Page(BaseModel, Generic[Item]):
-    items: list[Item] = Field(description="The rows.")
-    next: str | None = Field(description="What to give as `after` for the next page; null where there is none.")
+    items: list[Item] = Field(description="Items.")
+    next: str | None = Field(description="Cursor for `after` to get the next page; null on the last page.")
 
 
 class Paging:
-    """As a dependency: `limit` and `after` of the query."""
+    """Dependency with `limit` and `after`."""
 
     def __init__(self, limit: _Limit = 100, after: _After = "") -> None:
         self.limit = limit
         self._after = after
 
     def after(self) -> str:
-        """The key that the page begins behind; "" for the first. Raises InvalidInput."""
+        """Return the key after which the page begins; "" for the first page. Raises InvalidInput."""
         key = self._read() if self._after else ""
         if not isinstance(key, str) or bool(key) != bool(self._after) or (key and not key.isprintable()):
             raise no_place()
@@ -62,10 +62,10 @@ class Paging:
         key: Callable[[Row], str],
         item: Callable[[Row], Item],
     ) -> "Page[Item]":
-        """Of rows that were read with a limit of one more than `limit`."""
-        shown = rows[: self.limit]
-        behind = key(shown[-1]) if len(rows) > self.limit else None
-        return Page(items=[item(row) for row in shown], next=self.cursor(behind) if behind else None)
+        """Return a page of rows that were read with `limit` + 1."""
+        page_rows = rows[: self.limit]
+        behind = key(page_rows[-1]) if len(rows) > self.limit else None
+        return Page(items=[item(row) for row in page_rows], next=self.cursor(behind) if behind else None)
 
     def _read(self) -> object:
         try:
@@ -75,7 +75,7 @@ class Paging:
 
 
 class SortedPaging(Paging):
-    """`sort` as well: a place is one of the order that it was given in."""
+    """Dependency with `limit`, `after` and `sort`. A cursor is valid only for its order."""
 
     def __init__(self, limit: int, after: str, sort: str) -> None:
         super().__init__(limit, after)
@@ -94,16 +94,16 @@ class SortedPaging(Paging):
                 return key
             case [str(sort), _] if sort.isprintable():
                 raise InvalidInput(
-                    f"This is a place in a list that was sorted by {sort[:50]!r}, not by {self.sort!r}.",
+                    f"The cursor belongs to the sort order {sort[:50]!r}, not {self.sort!r}.",
                     place="after",
-                    remedy="Ask for the first page anew, or with the sort of the page before.",
+                    remedy="Start again without `after`, or use the previous `sort`.",
                 )
             case _:
                 return None
 
 
 class OrderedPaging(SortedPaging):
-    """In one of the orders that a list is declared to have."""
+    """Paging in one of the declared orders of a list."""
 
     def __init__(self, limit: int, after: str, order: Order) -> None:
         super().__init__(limit, after, order.name)
@@ -111,7 +111,7 @@ class OrderedPaging(SortedPaging):
 
     @property
     def span(self) -> Span:
-        """With one row more than the page, which tells whether there is another page. Raises InvalidInput."""
+        """Return the span to read: one row more than the page, to detect the next page. Raises InvalidInput."""
         return Span(self._order, self.limit + 1, self._key())
 
     def ordered(
@@ -122,12 +122,15 @@ class OrderedPaging(SortedPaging):
         entity: Callable[[Row], Any] = lambda row: row,
         searched: Key | None = None,
     ) -> Page[Item]:
-        """Of rows of `span`; `entity` gives what of a row has the columns that it is sorted by. `searched` is the
-        key as far as which rows were looked through, where that is not the end of the list."""
-        shown = rows[: self.limit]
-        key = self._order.key_of(entity(shown[-1])) if len(rows) > self.limit else searched
+        """Return a page of rows of `span`.
+
+        `entity` returns the part of a row with the sort columns. `searched` is the key of the last searched row, if the
+        search did not reach the end of the list.
+        """
+        page_rows = rows[: self.limit]
+        key = self._order.key_of(entity(page_rows[-1])) if len(rows) > self.limit else searched
         behind = None if key is None else json.loads(_adapter(self._order.columns).dump_json(key))
-        return Page(items=[item(row) for row in shown], next=None if behind is None else self.cursor(behind))
+        return Page(items=[item(row) for row in page_rows], next=None if behind is None else self.cursor(behind))
 
     def _key(self) -> Key | None:
         if not self._after:
@@ -139,7 +142,7 @@ class OrderedPaging(SortedPaging):
 
 
 def sorted_by(orders: Orders) -> Callable[..., Awaitable[OrderedPaging]]:
-    """As a dependency: `limit`, `after` and `sort` of a list that has these orders."""
+    """Return a dependency with `limit`, `after` and `sort` for these orders."""
 
     @instant
     async def paging(limit: _Limit = 100, after: _After = "", sort: str = orders.default) -> OrderedPaging:
@@ -149,7 +152,7 @@ def sorted_by(orders: Orders) -> Callable[..., Awaitable[OrderedPaging]]:
 
 
 def sorted_by_time(name: str, *, newest_first: bool = True) -> Callable[..., Awaitable[SortedPaging]]:
-    """Of a list that goes by moments, up and down, and reads its keys itself."""
+    """Return a dependency for a list by time, in both directions, which parses its own keys."""
     default = DOWN + name if newest_first else name
 
     @instant
@@ -163,13 +166,13 @@ Dependency = TypeVar("Dependency", bound=Callable[..., Awaitable[SortedPaging]])
 
 
 def _with_sort(paging: Dependency, names: Sequence[str], default: str) -> Dependency:
-    """What it is to be asked for with is not known before."""
+    """Set the type of `sort`, which depends on the list."""
     paging.__annotations__["sort"] = sort_parameter(names, default)
     return paging
 
 
 def sort_parameter(names: Sequence[str], default: str) -> Any:  # noqa: ANN401 -- a type for FastAPI
-    description = f"What the list is in the order of; with a minus from the last to the first. Else: {default}."
+    description = f"Sort order; a leading minus reverses it. Default: {default}."
     return Annotated[Literal.__getitem__(tuple(names)), Query(description=description)]
 
 
@@ -181,7 +184,7 @@ def _adapter(columns: tuple[Column, ...]) -> TypeAdapter[Key]:
 
 
 def _kind(column: Column) -> Any:  # noqa: ANN401 -- a type for pydantic
-    """What a value of the column may be that somebody else has written."""
+    """Return the type of a column's values, to validate a cursor from a client."""
     form = column.type
     kind: Any = form.python_type
     if isinstance(form, Mac):
@@ -199,12 +202,12 @@ def _kind(column: Column) -> Any:  # noqa: ANN401 -- a type for pydantic
 
 def _require_host(text: str) -> str:
     if "%" in text:
-        raise ValueError("of one link alone")
+        raise ValueError("zone ids are not supported")
     return str(ip_address(text))
 
 
 def no_place() -> InvalidInput:
-    return InvalidInput("This is no place in a list.", place="after", remedy="Give `next` of the page before.")
+    return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.")
 
 
 def moment_key(at: datetime, row_id: str) -> str:
@@ -212,7 +215,7 @@ def moment_key(at: datetime, row_id: str) -> str:
 
 
 def moment_of(text: str) -> tuple[datetime, str] | None:
-    """Of a list in the order of moments: a key that `moment_key` made."""
+    """Parse the key of a list by time, from `moment_key`. Raises InvalidInput."""
     at, _, row_id = text.partition(" ")
     try:
         moment = datetime.fromisoformat(at) if text else None

@@ -1,4 +1,4 @@
-"""Passphrases of endpoints and of groups of them, which are shown to whoever has one made, once."""
+"""Passphrases of endpoints and groups. A generated one is returned once."""
 
 from functools import cached_property
 
@@ -9,13 +9,13 @@ from nac.endpoints.passphrases import generate_passphrase
 
 
 class GeneratedPassphrase(BaseModel):
-    passphrase: str | None = Field(
-        description="The passphrase that was made up, shown this once; null where one was given."
-    )
+    passphrase: str | None = Field(description="Generated passphrase, only in this response; null if you set one.")
 
 
 class PassphraseInput(Input):
-    passphrase: str | None = Field(None, max_length=63, description="8 to 63 characters; null: one is made up.")
+    passphrase: str | None = Field(
+        None, max_length=63, description="Passphrase, 8 to 63 characters; null to generate one."
+    )
 
     @cached_property
     def chosen(self) -> str:

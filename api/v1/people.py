@@ -1,4 +1,7 @@
-"""Accounts, for who runs the platform. What is a person's own is in /v1/me; where somebody may do what, members say."""
+"""Accounts of the platform's people.
+
+People manage their own account at /v1/me. Memberships define their permissions.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -32,7 +35,7 @@ Status = Literal["active", "disabled"]
 def _confirmed(
     access: Annotated[Access, Depends(ChangesPlatform(Permission.PERSON_MANAGE, Effect.RIGHTS, Effect.SIGN_IN))],
 ) -> Access:
-    """Whoever changes the accounts of others has just shown who it is. Raises ConfirmationNeeded."""
+    """Require a recent confirmation to change accounts of others. Raises ConfirmationNeeded."""
     if access.asked.signed_in is not None:
         access.asked.signed_in.require_confirmed(now=utc_now())
     return access
@@ -43,73 +46,73 @@ Manages = Annotated[Access, Depends(_confirmed)]
 
 
 class Person(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
+    id: UUID = Field(description="Permanent id.")
     email: str = Field(examples=["ann@example.com"], description="E-mail address.")
-    name: str = Field(description="Name, for people.")
-    status: Status = Field(description="What state it is in.")
-    has_password: bool = Field(description="Whether there is a password to sign in with.")
-    created_at: datetime = Field(description="When it was made.")
+    name: str = Field(description="Name.")
+    status: Status = Field(description="Status.")
+    has_password: bool = Field(description="Whether the person has a password.")
+    created_at: datetime = Field(description="Creation time.")
 
 
 class PersonSession(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
+    id: UUID = Field(description="Permanent id.")
     factors: list[str] = Field(
         examples=[["password", "totp"]],
-        description="What was shown to sign in: password, totp, passkey, recovery-code, sign-on.",
+        description="Factors of the sign-in: password, totp, passkey, recovery-code, sign-on.",
     )
-    by_provider: bool = Field(description="Of an MSP or a tenant.")
-    from_address: str | None = Field(description="IP address that it came from.")
-    user_agent: str = Field(description="What the browser says that it is.")
-    created_at: datetime = Field(description="When it was made.")
-    last_seen_at: datetime = Field(description="When it was seen last; null: never.")
+    by_provider: bool = Field(description="Whether the sign-in used the provider of an MSP or tenant.")
+    from_address: str | None = Field(description="IP address of the browser.")
+    user_agent: str = Field(description="User-Agent of the browser.")
+    created_at: datetime = Field(description="Creation time.")
+    last_seen_at: datetime = Field(description="Time when it was last seen; null if never.")
 
 
 class PersonMembership(BaseModel):
-    """With neither MSP nor tenant, of the platform."""
+    """A membership. Without MSP and tenant, it belongs to the platform."""
 
-    id: UUID = Field(description="Id; it stays.")
+    id: UUID = Field(description="Permanent id.")
     msp_id: UUID | None = Field(description="Id of the MSP.")
-    tenant_id: UUID | None = Field(description="Id of the tenant; null where it is of none.")
-    role: str | None = Field(description="null for one that the MSP or the tenant has made itself.")
+    tenant_id: UUID | None = Field(description="Id of the tenant; null if none.")
+    role: str | None = Field(description="Role; null for a custom role of the MSP or tenant.")
 
 
 class PersonDetail(Person, Observed):
-    methods: list[str] = Field(description="Second factors that are set up.", examples=[["totp", "recovery-code"]])
-    sessions: list[PersonSession] = Field(description="Where the person is signed in, newest first, 200 at most.")
-    memberships: list[PersonMembership] = Field(description="Where the person is a member, and as what.")
+    methods: list[str] = Field(description="Second factors.", examples=[["totp", "recovery-code"]])
+    sessions: list[PersonSession] = Field(description="Sign-ins, newest first, 200 at most.")
+    memberships: list[PersonMembership] = Field(description="Memberships and their roles.")
 
     def observed(self) -> set[str]:
-        """Where somebody is signed in, nobody else has said."""
+        """Return the observed fields: sign-ins are not settings."""
         return {"sessions"}
 
 
 class PersonInput(Input):
     email: Email = Field(description="E-mail address.")
-    name: str = Field("", max_length=200, examples=["Ann"], description="Name, for people.")
+    name: str = Field("", max_length=200, examples=["Ann"], description="Name.")
 
 
 class PersonUpdate(Input):
-    status: Status = Field(description="What state it is in.")
+    status: Status = Field(description="Status.")
 
 
 class PasswordLinkInput(Input):
-    mail: bool = Field(True, description="Sent to the person; false: shown here, this once.")
+    mail: bool = Field(True, description="Whether to mail the link; false to return it in this response.")
 
 
 class PasswordLink(BaseModel):
-    expires_at: datetime = Field(description="When it ends.")
-    url: str | None = Field(description="null where it was mailed.")
-    token: str | None = Field(description="For POST /v1/sign-in/new-password.")
+    expires_at: datetime = Field(description="Expiry time.")
+    url: str | None = Field(description="Link; null if it was mailed.")
+    token: str | None = Field(description="Token for POST /v1/sign-in/new-password.")
 
 
 @router.get("", operation_id="listPeople")
 def list_people(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="A part of the address or the name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the e-mail address or name.")] = "",
     status: Status | None = None,
 ) -> Page[Person]:
-    """Accounts, of who administers."""
+    """List accounts of people."""
     with access.read() as session:
         rows = people.list_people(session, span=paging.span, text=text, status=status or "")
         return paging.ordered(rows, _person)
@@ -117,13 +120,15 @@ def list_people(
 
 @router.post("", status_code=201, operation_id="createPerson")
 def create_person(access: Manages, body: PersonInput) -> Person:
-    """The account of this address; as it is where there is one. A link gives it a password, a membership something to
-    do."""
+    """Create an account, or return the existing one of this address.
+
+    Use a password link for its password, and a membership for its permissions.
+    """
     with access.change() as change:
         row = people.create_person(change.session, actor=access.actor, email=body.email, name=body.name)
-        shown = _person(row)
-        change.located(shown.id)
-        return change.answer(shown, state=_details(account_admin.get_account(change.session, person_id=shown.id)))
+        person = _person(row)
+        change.located(person.id)
+        return change.answer(person, state=_details(account_admin.get_account(change.session, person_id=person.id)))
 
 
 @router.get("/{person_id}", operation_id="getPerson")
@@ -134,7 +139,10 @@ def get_person(access: Reads, person_id: UUID) -> PersonDetail:
 
 @router.patch("/{person_id}", operation_id="updatePerson")
 def update_person(access: Manages, person_id: UUID, body: PersonUpdate) -> PersonDetail:
-    """Whoever is disabled is signed out, and signs in nowhere. The last operator stays."""
+    """Disable or enable an account.
+
+    A disabled person is signed out and cannot sign in. You cannot disable the last operator.
+    """
     with access.change() as change:
         _require_match(change, person_id)
         account_admin.update_status(
@@ -145,7 +153,7 @@ def update_person(access: Manages, person_id: UUID, body: PersonUpdate) -> Perso
 
 @router.delete("/{person_id}/sessions", status_code=204, operation_id="deletePersonSessions")
 def end_person_sessions(access: Manages, person_id: UUID) -> None:
-    """Signs the person out everywhere."""
+    """Sign a person out everywhere."""
     with access.change() as change:
         account_admin.end_sign_ins(change.session, actor=access.actor, held=access.held, person_id=person_id)
         change.answer_nothing()
@@ -153,7 +161,10 @@ def end_person_sessions(access: Manages, person_id: UUID) -> None:
 
 @router.delete("/{person_id}/factors", status_code=204, operation_id="resetPersonFactors")
 def reset_person_factors(access: Manages, person_id: UUID) -> None:
-    """Of who has lost them: app, passkeys and recovery codes go, the password stays. Signs the person out."""
+    """Delete the second factors of a person who lost them.
+
+    The app, passkeys and recovery codes are deleted; the password stays. The person is signed out.
+    """
     with access.change() as change:
         account_admin.reset_factors(change.session, actor=access.actor, held=access.held, person_id=person_id)
         change.answer_nothing()
@@ -161,8 +172,10 @@ def reset_person_factors(access: Manages, person_id: UUID) -> None:
 
 @router.post("/{person_id}/password-link", status_code=201, operation_id="createPasswordLink")
 def create_password_link(access: Manages, person_id: UUID, body: PasswordLinkInput) -> PasswordLink:
-    """With which the person sets a password, once; those of before are good no more. It takes all permissions that the
-    person has, wherever that is."""
+    """Create a link to set a person's password, which works once.
+
+    Earlier links stop working. Requires every permission that the person has anywhere.
+    """
     with access.change() as change:
         _require_match(change, person_id)
         made = account_admin.create_link(change.session, actor=access.actor, held=access.held, person_id=person_id)

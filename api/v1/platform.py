@@ -1,4 +1,4 @@
-"""How the platform is, for its operators."""
+"""Status of the platform."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -19,45 +19,48 @@ Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
 
 
 class Alarm(BaseModel):
-    code: str = Field(description="Code for programs; it stays.")
-    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
-    since: datetime | None = Field(description="From when on.")
-    cell: str | None = Field(description="Name of the cell that tells it; null where it is of the platform.")
+    code: str = Field(description="Stable code for programs.")
+    detail: str = Field(description='Explanation in one sentence; "" if none.')
+    since: datetime | None = Field(description="Time since when the alarm is raised.")
+    cell: str | None = Field(description="Name of the cell that raised it; null for the platform.")
 
 
 class PlatformCell(BaseModel):
-    name: str = Field(description="Name, for people.")
-    host: str = Field(description='Host of the agent that serves it; "" where that one has left.')
-    status: str = Field(description="draining: takes no new tenants.")
-    silent: bool = Field(description="Nothing was heard of its agent for a minute.")
-    heard_at: datetime | None = Field(description="When something was heard of it last.")
-    current_at: datetime | None = Field(description="Every change of before this moment decides there.")
-    shipped_until: datetime | None = Field(description="What was journalled before this moment is in the database.")
-    radiusd_started_at: datetime | None = Field(description="When its radiusd was started.")
-    counters: dict[str, int] = Field(
-        description="What radiusd and agent have counted since they were started, by name."
-    )
+    name: str = Field(description="Name.")
+    host: str = Field(description='Host of its agent; "" if the agent has left.')
+    status: str = Field(description="Status. A `draining` cell takes no new tenants.")
+    silent: bool = Field(description="Whether its agent did not report for a minute.")
+    heard_at: datetime | None = Field(description="Time of the last report.")
+    current_at: datetime | None = Field(description="Time up to which all changes are in force in the cell.")
+    shipped_until: datetime | None = Field(description="Time up to which journal records are in the database.")
+    radiusd_started_at: datetime | None = Field(description="Start time of radiusd.")
+    counters: dict[str, int] = Field(description="Counters of radiusd and the agent since their start, by name.")
 
 
 class PlatformStatus(BaseModel):
-    alarms: list[Alarm] = Field(description="What is amiss now.")
+    alarms: list[Alarm] = Field(description="Current alarms.")
     cells: list[PlatformCell] = Field(description="Cells.")
 
 
 @router.get("/status", operation_id="getPlatformStatus")
 def get_status(access: Reads) -> PlatformStatus:
-    """Cells and everything that is wrong now."""
+    """Get all cells and current alarms."""
     with access.read() as session:
         of_platform = alarms.standing(session)
         served = cells.list_cells(session)
-    told = [Alarm(code=row.code, detail=row.detail, since=row.since, cell=None) for row in of_platform]
-    told += [_alarm(cell, alarm) for cell in served for alarm in cell.alarms]
-    return PlatformStatus(alarms=told, cells=[_status(cell) for cell in served])
+    raised = [Alarm(code=row.code, detail=row.detail, since=row.since, cell=None) for row in of_platform]
+    raised += [_alarm(cell, alarm) for cell in served for alarm in cell.alarms]
+    return PlatformStatus(alarms=raised, cells=[_status(cell) for cell in served])
 
 
-def _alarm(cell: Cell, told: dict[str, Any]) -> Alarm:
+def _alarm(cell: Cell, alarm: dict[str, Any]) -> Alarm:
     return Alarm.model_validate(
-        {"code": told.get("code", ""), "detail": told.get("detail", ""), "since": told.get("since"), "cell": cell.name}
+        {
+            "code": alarm.get("code", ""),
+            "detail": alarm.get("detail", ""),
+            "since": alarm.get("since"),
+            "cell": cell.name,
+        }
     )
 
 

@@ -1,4 +1,4 @@
-"""Policies of a tenant: drafts, versions, what is in force."""
+"""Policies of a tenant: drafts, versions and publication."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -46,99 +46,100 @@ EXAMPLE: dict[str, Any] = {
         }
     ]
 }
-_ITSELF = "Send the document itself, as an object of JSON."
+_ITSELF = "Send the document itself as a JSON object."
 _AS_DOCUMENT = {
     "requestBody": {
         "required": True,
-        "description": f"The document itself, at most {MAX_DOCUMENT_BYTES} bytes; it is kept as it is written.",
+        "description": f"The document itself, at most {MAX_DOCUMENT_BYTES} bytes. It is stored as written.",
         "content": {"application/json": {"schema": {"type": "object"}, "example": EXAMPLE}},
     }
 }
 
 
 class Policy(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
-    slug: str = Field(description="Its name in addresses: a DNS label.")
-    name: str = Field(description="Name, for people.")
-    published_version: int | None = Field(description="Number of the version that decides; null: everything is denied.")
-    sites: list[str] = Field(description="Where it decides, by slug. Assigned by a change of the site.")
+    id: UUID = Field(description="Permanent id.")
+    slug: str = Field(description="Slug: a DNS label.")
+    name: str = Field(description="Name.")
+    published_version: int | None = Field(description="Number of the published version; null if everything is denied.")
+    sites: list[str] = Field(description="Slugs of the sites that use it. Update a site to assign it.")
 
 
 class PolicyVersionSummary(BaseModel):
     version: int = Field(description="Number of the version.")
     status: Literal["draft", "published", "superseded"] = Field(
-        description="draft: it decides nothing yet. superseded: it was a draft or in force before."
+        description="Status. `draft`: not in force. `superseded`: a former draft or published version."
     )
-    comment: str = Field(description='Why, in words. "": nothing was said.')
-    created_at: datetime = Field(description="When it was made.")
-    published_at: datetime | None = Field(description="When it was published last; null: never.")
+    comment: str = Field(description='Comment; "" if none.')
+    created_at: datetime = Field(description="Creation time.")
+    published_at: datetime | None = Field(description="Time of the last publication; null if never published.")
 
 
 class PolicyVersion(PolicyVersionSummary):
-    document: dict[str, Any] = Field(
-        description="The policy document, as docs/reference/policy.schema.json describes it."
-    )
-    written: str | None = Field(description="As it was written, where it came as a text.")
+    document: dict[str, Any] = Field(description="Policy document (docs/reference/policy.schema.json).")
+    written: str | None = Field(description="Original text, if it was sent as text.")
     replayed: dict[str, Any] | None = Field(
-        description="What the replay before publishing found, and who acknowledged it; null without one."
+        description="Result of the replay before publication, and who acknowledged it; null without a replay."
     )
 
 
 class RuleHits(BaseModel):
-    rule: str = Field(description='Id of the rule; "" is the fallback.')
-    name: str = Field(description="Name, for people.")
-    kind: Literal["pinned-deny", "rule", "fallback"] = Field(description="Which part of the document it is.")
-    hits_1d: int = Field(description="Decisions by it of the last day (UTC).")
-    hits_7d: int = Field(description="Decisions by it of the last 7 days (UTC).")
-    hits_30d: int = Field(description="Decisions by it of the last 30 days (UTC).")
-    last_hit: datetime | None = Field(description="When it decided last.")
-    never_hit: bool = Field(description="Whether it has never decided.")
-    last_hit_before: datetime | None = Field(description="When it decided last, by a version that was in force before.")
+    rule: str = Field(description='Id of the rule; "" for the fallback.')
+    name: str = Field(description="Name.")
+    kind: Literal["pinned-deny", "rule", "fallback"] = Field(description="Part of the document.")
+    hits_1d: int = Field(description="Number of hits in the last day (UTC).")
+    hits_7d: int = Field(description="Number of hits in the last 7 days (UTC).")
+    hits_30d: int = Field(description="Number of hits in the last 30 days (UTC).")
+    last_hit: datetime | None = Field(description="Time of the last hit.")
+    never_hit: bool = Field(description="Whether it never had a hit.")
+    last_hit_before: datetime | None = Field(description="Time of the last hit in an earlier version.")
 
 
 class PolicyHits(BaseModel):
-    slug: str = Field(description="Its name in addresses: a DNS label.")
-    version: int = Field(description="Number of the version that decides.")
-    published_at: datetime | None = Field(description="When it was published last; null: never.")
-    rules: list[RuleHits] = Field(description="The rules.")
+    slug: str = Field(description="Slug: a DNS label.")
+    version: int = Field(description="Number of the published version.")
+    published_at: datetime | None = Field(description="Time of the last publication; null if never published.")
+    rules: list[RuleHits] = Field(description="Rules.")
 
 
 class PolicyInput(Input):
-    slug: Slug = Field(examples=["office"], description="Its name in addresses: a DNS label.")
-    name: Name = Field("", description="Name, for people.")
+    slug: Slug = Field(examples=["office"], description="Slug: a DNS label.")
+    name: Name = Field("", description="Name.")
 
 
 class PolicyUpdate(Input):
-    name: Name = Field(examples=["Office, 2nd floor"], description="Name, for people.")
+    name: Name = Field(examples=["Office, 2nd floor"], description="Name.")
 
 
 class PublicationInput(Input):
     version: VersionNumber | None = Field(
         None,
         examples=[3],
-        description="Only if this is the draft: what was reviewed is what is published. null: whatever the draft is.",
+        description="Version of the draft that you reviewed. Publication fails if the draft has another "
+        "version; null for any draft.",
     )
     acknowledge: str = Field(
         "",
         max_length=64,
         pattern="^[0-9a-f]*$",
         examples=["9f86d081884c7d65"],
-        description='`digest` of the differences that a replay told: publish in spite of them. "": none.',
+        description='`digest` of the replay differences to accept; "" for none.',
     )
 
 
 class PolicyRollback(Input):
-    version: VersionNumber = Field(examples=[2], description="Number of a version that was in force before.")
-    comment: Comment = Field("", description='Why, in words. "": nothing was said.')
+    version: VersionNumber = Field(examples=[2], description="Number of an earlier published version.")
+    comment: Comment = Field("", description='Comment; "" if none.')
 
 
 async def document_text(request: Request) -> bytes:
-    """The body, a policy as it is written. Raises BodyTooLarge."""
+    "Return the request body: a policy as written. Raises BodyTooLarge."
     text = await request.body()
     if not text.strip():
-        raise InvalidInput("A body is needed.", place="body", remedy=_ITSELF)
+        raise InvalidInput("The request has no body.", place="body", remedy=_ITSELF)
     if len(text) > MAX_DOCUMENT_BYTES:
-        raise BodyTooLarge(f"A policy has at most {MAX_DOCUMENT_BYTES} bytes.", remedy="Use groups instead of lists.")
+        raise BodyTooLarge(
+            f"The policy is larger than {MAX_DOCUMENT_BYTES} bytes.", remedy="Use groups instead of lists."
+        )
     return text
 
 
@@ -149,10 +150,10 @@ _DocumentText = Annotated[bytes, Depends(document_text)]
 def list_policies(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
-    published: Annotated[bool | None, Query(description="Whether a version of it is in force.")] = None,
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
+    published: Annotated[bool | None, Query(description="Whether a version is published.")] = None,
 ) -> Page[Policy]:
-    """Each with the sites where it decides."""
+    """List policies, with the sites that use them."""
     with access.read() as session:
         rows = policies.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text, published=published)
         sites = policies.sites_by_policy(session, tenant_id=access.tenant_id, policies=rows)
@@ -161,7 +162,10 @@ def list_policies(
 
 @router.post("", status_code=201, operation_id="createPolicy")
 def create_policy(access: Changes, body: PolicyInput) -> Policy:
-    """Without versions: where it is assigned, everything is denied until one is published."""
+    """Create a policy without versions.
+
+    Sites with this policy deny everything until you publish a version.
+    """
     with access.change() as change:
         row = policies.create_policy(
             change.session, actor=access.actor, tenant_id=access.tenant_id, slug=body.slug, name=body.name
@@ -178,7 +182,10 @@ def get_policy(access: Reads, policy: PolicySlug) -> Policy:
 
 @router.patch("/{policy}", operation_id="updatePolicy")
 def update_policy(access: Changes, policy: PolicySlug, body: PolicyUpdate) -> Policy:
-    """Its name; the slug, by which all else names it, stays."""
+    """Rename a policy.
+
+    Its slug cannot change.
+    """
     with access.change() as change:
         change.require_match(_read(change.session, access, policy, lock=True))
         who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
@@ -188,7 +195,10 @@ def update_policy(access: Changes, policy: PolicySlug, body: PolicyUpdate) -> Po
 
 @router.delete("/{policy}", status_code=204, operation_id="deletePolicy")
 def delete_policy(access: Changes, policy: PolicySlug) -> None:
-    """With all its versions; it must decide at no site."""
+    """Delete a policy with all versions.
+
+    A policy that a site uses cannot be deleted.
+    """
     with access.change() as change:
         change.require_match(_read(change.session, access, policy, lock=True))
         policies.delete_policy(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=policy)
@@ -199,7 +209,7 @@ def delete_policy(access: Changes, policy: PolicySlug) -> None:
 def list_versions(
     access: Reads, policy: PolicySlug, paging: Annotated[OrderedPaging, Depends(sorted_by(VERSION_ORDERS))]
 ) -> Page[PolicyVersionSummary]:
-    """Newest first, unless `sort` says otherwise."""
+    """List versions of a policy, newest first by default."""
     with access.read() as session:
         rows = policies.list_versions(session, tenant_id=access.tenant_id, slug=policy, span=paging.span)
         return paging.ordered(rows, _in_short)
@@ -207,7 +217,7 @@ def list_versions(
 
 @router.get("/{policy}/versions/{version}", operation_id="getPolicyVersion")
 def get_version(access: Reads, policy: PolicySlug, version: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> PolicyVersion:
-    """With its document."""
+    """Get one version, with its document."""
     with access.read() as session:
         row = policies.require_version(session, tenant_id=access.tenant_id, slug=policy, number=version)
         return access.shown(version_of(row))
@@ -215,11 +225,11 @@ def get_version(access: Reads, policy: PolicySlug, version: Annotated[int, Path(
 
 @router.get("/{policy}/draft", operation_id="getPolicyDraft")
 def get_draft(access: Reads, policy: PolicySlug) -> PolicyVersion:
-    """The version that would be published."""
+    """Get the draft, which is the version to publish."""
     with access.read() as session:
         row = policies.get_draft(session, tenant_id=access.tenant_id, slug=policy)
         if row is None:
-            raise policies.PolicyVersionNotFound("There is no draft.", place="policy", remedy="Save one.")
+            raise policies.PolicyVersionNotFound("The policy has no draft.", place="policy", remedy="Save a draft.")
         return access.shown(version_of(row))
 
 
@@ -228,24 +238,26 @@ def save_draft(
     access: Changes,
     policy: PolicySlug,
     text: _DocumentText,
-    comment: Annotated[Comment, Query(description="What changed and why.")] = "",
+    comment: Annotated[Comment, Query(description="What changed, and why.")] = "",
 ) -> PolicyVersion:
-    """The body is the document. It becomes the newest version, and decides nothing until it is published.
+    """Save a draft.
 
-    `If-Match` with the draft's ETag: only if nobody has saved another one meanwhile.
+    The body is the document. It becomes the newest version and takes effect when you publish it.
+
+    With `If-Match` and the draft's ETag, saving fails if the draft has changed.
     """
     try:
         document = read_policy_text(text)
     except PolicyErrors as errors:
         raise policies.InvalidPolicy(errors.mistakes) from errors
     if not isinstance(document, dict):
-        raise InvalidInput("It must be an object.", place="body", remedy=_ITSELF)
+        raise InvalidInput("The document must be a JSON object.", place="body", remedy=_ITSELF)
     with access.change() as change:
         before = policies.get_draft(change.session, tenant_id=access.tenant_id, slug=policy, lock=True)
         if before is not None:
             change.require_match(version_of(before))
         elif change.request.headers.get("if-match") is not None:
-            raise HasChanged("There is no draft.", remedy="Look at what is in force, and decide anew.")
+            raise HasChanged("The policy has no draft.", remedy="Reload the policy and try again.")
         row = policies.save_draft(
             change.session,
             actor=access.actor,
@@ -263,26 +275,28 @@ def save_draft(
     "/{policy}/publish",
     operation_id="publishPolicy",
     response_model=PolicyVersion | Job,
-    responses={202: {"model": Job, "description": "A job: there are many requests to replay before."}},
+    responses={202: {"model": Job, "description": "Job, because there are many requests to replay."}},
 )
 def publish_policy(
     access: Publishes, response: Response, policy: PolicySlug, body: PublicationInput
 ) -> PolicyVersion | Job:
-    """Put the draft in force at every site that the policy is assigned to.
+    """Publish the draft at every site of the policy.
 
-    Refused (409) where a test of the policy fails (`policy-tests-failed`, with `failed_tests`) and, if the tenant asks
-    for a replay, where the draft would answer recorded requests otherwise and nobody acknowledged that
-    (`unacknowledged-differences`, with the `replay`, whose `digest` acknowledges them). Where that replay takes long, a
-    job publishes (202), and is refused in the same way.
+    Fails with 409 `policy-tests-failed` if a test of the policy fails; see `failed_tests`.
 
-    `If-Match` is of the policy, and compared when this is asked for; that the draft is the one that was looked at, says
-    `version`. The `ETag` of the answer is the policy's, with 202 the job's: read the policy again once that is done.
+    If the tenant requires a replay, publication fails with 409 `unacknowledged-differences` if the draft changes
+    recorded results. The `digest` of `replay` acknowledges these differences. If the replay takes long, a job publishes
+    the draft (202) and can fail the same way.
+
+    `If-Match` compares the policy at the time of the request. Set `version` to publish only the draft that you
+    reviewed. The `ETag` of the response belongs to the policy. With 202 it belongs to the job: read the policy again
+    when the job is done.
     """
     with access.change() as change:
         _require_match(change, access, policy)
         who: dict[str, Any] = {"tenant_id": access.tenant_id, "slug": policy}
-        # The draft of now: what others save while the job waits was seen by nobody who may publish. Without a draft
-        # there is nothing that a job could wait for.
+        # Publish this draft, because nobody reviewed drafts that are saved while the job waits. Without a draft,
+        # there is nothing to wait for.
         takes_long = is_publishing_slow(change.session, tenant_id=access.tenant_id)
         draft = policies.get_draft(change.session, **who) if takes_long else None
         if draft is not None:
@@ -309,7 +323,10 @@ def publish_policy(
 
 @router.post("/{policy}/roll-back", operation_id="rollBackPolicy")
 def roll_back(access: Publishes, policy: PolicySlug, body: PolicyRollback) -> PolicyVersion:
-    """Put an earlier version back in force, as a new version. Its tests must pass; no replay is asked for."""
+    """Publish an earlier version again, as a new version.
+
+    Its tests must pass. No replay is required.
+    """
     with access.change() as change:
         _require_match(change, access, policy)
         who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": policy}
@@ -321,7 +338,7 @@ def roll_back(access: Publishes, policy: PolicySlug, body: PolicyRollback) -> Po
 
 @router.get("/{policy}/hits", operation_id="getPolicyHits")
 def get_hits(access: Reads, policy: PolicySlug) -> PolicyHits:
-    """How often each rule of the version in force decided, and when last."""
+    """Get the number of hits of each rule in the published version."""
     with access.read() as session:
         counts = count_hits(session, tenant_id=access.tenant_id, slug=policy)
         rows = [RuleHits.model_validate(row) for row in hit_rows(counts)]
@@ -329,7 +346,10 @@ def get_hits(access: Reads, policy: PolicySlug) -> PolicyHits:
 
 
 def _require_match(change: Change, access: Access, slug: str) -> None:
-    """A replay before publishing takes a minute, in which nobody waits who need not."""
+    """Compare `If-Match` with the policy.
+
+    Locks the row only if needed, because a replay before publication can take a minute.
+    """
     change.require_match(_read(change.session, access, slug, lock=change.compares))
 
 

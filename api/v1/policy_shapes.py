@@ -1,4 +1,4 @@
-"""What tests, simulations and replays of policies answer, as `nac.policies.json_rows` writes it."""
+"""Models of policy tests, simulations and replays, as `nac.policies.json_rows` writes them."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -9,25 +9,23 @@ Verdict = Literal["permit", "quarantine", "deny"]
 
 
 class PolicyMistake(BaseModel):
-    place: str = Field(
-        examples=["rules[3].when.any[0].value"], description='A path into the document; "" for all of it.'
-    )
-    message: str = Field(description="What is wrong, in a sentence.")
+    place: str = Field(examples=["rules[3].when.any[0].value"], description='Path in the document; "" for all of it.')
+    message: str = Field(description="Message in one sentence.")
 
 
 class PolicyCheck(BaseModel):
-    rules: int = Field(description="How many rules it has.")
-    tests: int = Field(description="How many tests it has.")
-    fallback: Verdict = Field(description="The outcome where no rule matches.")
+    rules: int = Field(description="Number of rules.")
+    tests: int = Field(description="Number of tests.")
+    fallback: Verdict = Field(description="Verdict of the fallback.")
     notes: list[PolicyMistake] = Field(
-        description="What NASes of some vendors cannot do of it: they would refuse the devices."
+        description="Results that some NAS vendors do not support: these NASes would reject the devices."
     )
 
 
 class PolicyReply(BaseModel):
     attribute: str = Field(description="Name of the attribute.")
-    operator: str = Field(description="How the two are compared or put together.")
-    value: str = Field(description="The value.")
+    operator: str = Field(description="Operator.")
+    value: str = Field(description="Value.")
 
 
 class PoolAttribute(BaseModel):
@@ -37,146 +35,143 @@ class PoolAttribute(BaseModel):
 
 class PolicyDecision(BaseModel):
     verdict: Verdict = Field(
-        description='What the policy says; in monitor mode not what was done. "" where no policy was asked.'
+        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.'
     )
-    permitted: bool = Field(description="Whether the device is admitted: in monitor mode whatever the verdict.")
-    monitored: bool = Field(description="Whether it was in monitor mode.")
-    monitored_by: str = Field(description='rule or site, where that is in monitor mode; null or "" where none is.')
+    permitted: bool = Field(
+        description="Whether the device is admitted. Monitor mode admits regardless of the verdict."
+    )
+    monitored: bool = Field(description="Whether monitor mode applied.")
+    monitored_by: str = Field(description='`rule` or `site`, whichever is in monitor mode; null or "" if neither is.')
     rule: str = Field(description='Id of the rule; "" for the fallback.')
-    reason: str = Field(description="Why: a code.")
-    vlan: str = Field(description='VLAN that the device gets; "" where none is said.')
-    reply: list[PolicyReply] = Field(description="What the NAS is answered.")
-    pools: list[PoolAttribute] = Field(description="Pools that addresses are given from.")
+    reason: str = Field(description="Reason code.")
+    vlan: str = Field(description='VLAN of the device; "" if none.')
+    reply: list[PolicyReply] = Field(description="Reply to the NAS.")
+    pools: list[PoolAttribute] = Field(description="Pools that assign addresses.")
 
 
 class UnmetExpectation(BaseModel):
-    what: str = Field(description="What it is about.")
-    expected: str = Field(description="What was to come.")
-    came: str = Field(description="What came instead.")
+    what: str = Field(description="Compared part.")
+    expected: str = Field(description="Expected result.")
+    came: str = Field(description="Actual result.")
 
 
 class PolicyTestRun(BaseModel):
-    name: str = Field(description="Name, for people.")
-    place: str = Field(description="Where the test is in the document.")
-    passed: bool = Field(description="Whether all came as expected; null until it is done.")
-    unmet: list[UnmetExpectation] = Field(description="What did not come as expected.")
-    why: str = Field(description="Why, in a sentence.")
-    decision: PolicyDecision = Field(description="What was answered.")
+    name: str = Field(description="Name.")
+    place: str = Field(description="Path of the test in the document.")
+    passed: bool = Field(description="Whether everything is as expected; null until it is done.")
+    unmet: list[UnmetExpectation] = Field(description="Results that differ from the expected ones.")
+    why: str = Field(description="Explanation in one sentence.")
+    decision: PolicyDecision = Field(description="Decision.")
 
 
 class PolicyTestResult(BaseModel):
-    passed: bool = Field(description="Whether all came as expected; null until it is done.")
+    passed: bool = Field(description="Whether everything is as expected; null until it is done.")
     tests: list[PolicyTestRun] = Field(description="Tests.")
 
 
 class ComparisonResult(BaseModel):
-    place: str = Field(description="Where the comparison is in the document.")
+    place: str = Field(description="Path of the comparison in the document.")
     attribute: str = Field(description="Name of the attribute.")
-    operator: str = Field(description="How the two are compared or put together.")
-    value: Any = Field(description="What it is compared with.")
-    seen: list[Any] = Field(description="What the request holds of the attribute.")
-    matched: bool = Field(description="Whether it held.")
+    operator: str = Field(description="Operator.")
+    value: Any = Field(description="Value to compare with.")
+    seen: list[Any] = Field(description="Values in the request.")
+    matched: bool = Field(description="Whether it matched.")
 
 
 class TriedRule(BaseModel):
     rule: str = Field(description="Id of the rule.")
-    name: str = Field(description="Name, for people.")
-    pinned: bool = Field(description="Whether it is a pinned deny, which goes before all rules.")
-    matched: bool = Field(description="Whether it held.")
-    because: list[ComparisonResult] = Field(description="Its comparisons, and whether each held.")
-    sentence: str = Field(description="It, in words.")
+    name: str = Field(description="Name.")
+    pinned: bool = Field(description="Whether it is a pinned deny, which precedes all rules.")
+    matched: bool = Field(description="Whether it matched.")
+    because: list[ComparisonResult] = Field(description="Comparisons, each with its result.")
+    sentence: str = Field(description="Description in words.")
 
 
 class RecordedDecision(BaseModel):
     verdict: str = Field(
-        description='What the policy says; in monitor mode not what was done. "" where no policy was asked.'
+        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.'
     )
-    permitted: bool = Field(description="Whether it was admitted: in monitor mode, whatever the verdict.")
-    reason: str = Field(description="Why: a code.")
+    permitted: bool = Field(
+        description="Whether the device was admitted. Monitor mode admits regardless of the verdict."
+    )
+    reason: str = Field(description="Reason code.")
     rule: str = Field(description='Name of the rule; "" for the fallback.')
-    vlan: str = Field(description='VLAN that the device gets; "" where none is said.')
-    policy_version: int | None = Field(
-        description="Number of the policy's version that decided; 0 or null where none did."
-    )
+    vlan: str = Field(description='VLAN of the device; "" if none.')
+    policy_version: int | None = Field(description="Number of the policy version that decided; 0 or null if none did.")
 
 
 class PolicySimulation(PolicyDecision):
     rule_name: str = Field(description='Name of the rule; "" for the fallback.')
-    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
-    why: str = Field(description="The rule that decided and what held of it, in a sentence.")
-    trace: list[TriedRule] = Field(description="Rules in the order in which they were tried.")
-    policy: str = Field(description='Slug; "" for a document that is no version of a policy.')
+    detail: str = Field(description='Explanation in one sentence; "" if none.')
+    why: str = Field(description="Rule that decided and what matched, in one sentence.")
+    trace: list[TriedRule] = Field(description="Rules in order of evaluation.")
+    policy: str = Field(description='Slug of the policy; "" for a document without a policy.')
     version: int | None = Field(description="Number of the version.")
-    site: str = Field(description='Slug of the site; null or "" where it belongs to none, or to one that is gone.')
-    at: datetime = Field(description="The moment that it was decided as of.")
-    request: dict[str, list[Any]] = Field(description="Everything that was known, by attribute.")
-    filled: list[str] = Field(description="Attributes of the request that were not given but found.")
-    notes: list[str] = Field(description="What to know about the answer.")
-    recorded: RecordedDecision | None = Field(
-        description="What was answered then, where the request is that of a decision."
-    )
+    site: str = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    at: datetime = Field(description="Time of the decision.")
+    request: dict[str, list[Any]] = Field(description="Known values by attribute.")
+    filled: list[str] = Field(description="Attributes that Admit added to the request.")
+    notes: list[str] = Field(description="Notes about the result.")
+    recorded: RecordedDecision | None = Field(description="Recorded decision, if the request is from the log.")
 
 
 class ReplayAnswer(BaseModel):
     verdict: str = Field(
-        description='What the policy says; in monitor mode not what was done. "" where no policy was asked.'
+        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.'
     )
-    permitted: bool = Field(description="Whether it was admitted: in monitor mode, whatever the verdict.")
-    monitored: bool = Field(description="Whether it was in monitor mode.")
-    monitored_by: str = Field(description='rule or site, where that is in monitor mode; null or "" where none is.')
+    permitted: bool = Field(
+        description="Whether the device was admitted. Monitor mode admits regardless of the verdict."
+    )
+    monitored: bool = Field(description="Whether monitor mode applied.")
+    monitored_by: str = Field(description='`rule` or `site`, whichever is in monitor mode; null or "" if neither is.')
     rule: str = Field(description='Name of the rule; "" for the fallback.')
-    vlan: str = Field(description='VLAN that the device gets; "" where none is said.')
-    pools: list[str] = Field(description="Pools that addresses are given from.")
+    vlan: str = Field(description='VLAN of the device; "" if none.')
+    pools: list[str] = Field(description="Pools that assign addresses.")
 
 
 class ReplayExample(BaseModel):
-    at: datetime = Field(description="When it happened.")
+    at: datetime = Field(description="Time of the event.")
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    identity: str = Field(description="What the device or user called itself.")
-    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
-    nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" where none was told.')
-    site: str = Field(description='Slug of the site; null or "" where it belongs to none, or to one that is gone.')
-    why: str = Field(description="Why, in a sentence.")
+    identity: str = Field(description="Identity that the device or user sent.")
+    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
+    nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
+    site: str = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    why: str = Field(description="Explanation in one sentence.")
 
 
 class ReplayDifference(BaseModel):
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
-    before: ReplayAnswer = Field(alias="from", description="The recorded answer.")
-    after: ReplayAnswer = Field(alias="to", description="The answer of the draft.")
-    requests: int = Field(description="How many requests.")
-    devices: int = Field(description="How many devices it would touch.")
-    examples: list[ReplayExample] = Field(description="Some of them.")
+    before: ReplayAnswer = Field(alias="from", description="Recorded result, or that of the published policy.")
+    after: ReplayAnswer = Field(alias="to", description="Result of the draft.")
+    requests: int = Field(description="Number of requests.")
+    devices: int = Field(description="Number of affected devices.")
+    examples: list[ReplayExample] = Field(description="Examples.")
 
 
 class UnrecordedAttribute(BaseModel):
-    """An attribute that the draft asks for and that recorded requests lack."""
+    """An attribute that the draft uses and recorded requests lack."""
 
     attribute: str = Field(description="Name of the attribute.")
-    rules: list[str] = Field(description="The rules.")
-    held_by: int = Field(description="How many requests it held for.")
-    first_held: datetime | None = Field(description="When it held first.")
-    sentence: str = Field(description="It, in words.")
+    rules: list[str] = Field(description="Rules.")
+    held_by: int = Field(description="Number of requests with the attribute.")
+    first_held: datetime | None = Field(description="Time of the first request with the attribute.")
+    sentence: str = Field(description="Description in words.")
 
 
 class PolicyReplay(BaseModel):
-    since: datetime = Field(description="From when on.")
-    until: datetime = Field(description="Until when; the moment itself is not included.")
+    since: datetime = Field(description="Start of the period.")
+    until: datetime = Field(description="End of the period, exclusive.")
     sites: list[str] = Field(description="Slugs of the sites whose requests were replayed.")
     against: Literal["recorded", "published"] = Field(
-        description="What is compared with: what was answered then (recorded), or what the policy in force "
-        "says now (published)."
+        description="Baseline: recorded results (recorded), or results of the published policy (published)."
     )
-    total: int = Field(description="Requests that were replayed.")
-    unchanged: int = Field(description="How many stay as they are.")
-    changed: int = Field(description="Requests that would be answered otherwise.")
-    not_replayable: dict[str, int] = Field(
-        description="How many requests cannot be replayed, by the reason of their reject."
-    )
-    suppressed: int = Field(description="Rejects like it that were not logged one by one.")
-    groups: int = Field(description="How many differences, those that are not listed included.")
-    differences: list[ReplayDifference] = Field(description="What differs.")
-    unrecorded: list[UnrecordedAttribute] = Field(
-        description="Attributes that rules look at and that the log does not have."
-    )
-    digest: str = Field(description="Names this draft and these differences: `acknowledge` of a publication.")
+    total: int = Field(description="Number of replayed requests.")
+    unchanged: int = Field(description="Number unchanged.")
+    changed: int = Field(description="Number of requests with another result.")
+    not_replayable: dict[str, int] = Field(description="Number of requests that cannot be replayed, by reject reason.")
+    suppressed: int = Field(description="Number of similar rejects that were not logged individually.")
+    groups: int = Field(description="Total number of differences, including those not listed.")
+    differences: list[ReplayDifference] = Field(description="Differences between before and after.")
+    unrecorded: list[UnrecordedAttribute] = Field(description="Attributes that rules use and the log lacks.")
+    digest: str = Field(description="Digest of the draft and these differences, for `acknowledge`.")

@@ -1,4 +1,4 @@
-"""Trying policies: checks, their own tests, single requests, and the requests of days past. Nothing is changed."""
+"""Policy checks, tests, simulations and replays. They change nothing."""
 
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, cast
@@ -34,25 +34,25 @@ from nac.policies.simulation import recorded_row, simulate, simulation_row
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["policy trials"])
 
-# What was decided of real devices is in the answer.
+# The response contains decisions about real devices.
 ReadsLog = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
-# May begin a job.
+# Can start a job.
 Replays = Annotated[Access, Depends(ChangesTenant(Permission.LOG_READ, Effect.RECORDS))]
 Document = Annotated[dict[str, Any], Field(examples=[EXAMPLE])]
 
 
 class PolicyCheckInput(Input):
-    document: Document = Field(description="The policy document, as docs/reference/policy.schema.json describes it.")
+    document: Document = Field(description="Policy document (docs/reference/policy.schema.json).")
 
 
 class PolicyTestInput(Input):
-    """A document, whatever is stored, or a version of a policy; the newest where none is said."""
+    """A document, or a version of a policy; the newest by default."""
 
-    document: Document | None = Field(
-        None, description="The policy document, as docs/reference/policy.schema.json describes it."
+    document: Document | None = Field(None, description="Policy document (docs/reference/policy.schema.json).")
+    policy: Slug | None = Field(
+        None, examples=["office"], description="Slug of the policy; null for the tenant's only one."
     )
-    policy: Slug | None = Field(None, examples=["office"], description="Slug; null: the tenant's only one.")
-    version: VersionNumber | None = Field(None, description="Number of the version; null: the newest.")
+    version: VersionNumber | None = Field(None, description="Number of the version; null for the newest.")
 
     def find(self, session: Session, tenant_id: TenantId) -> object:
         if self.document is not None:
@@ -67,57 +67,56 @@ class PolicySimulationInput(Input):
     request: dict[str, Any] | None = Field(
         None,
         examples=[{"method": "mab", "mac": "00:00:5e:00:53:01", "nas.identifier": "switch-1"}],
-        description="Attribute to value or values, named as in conditions; those of the packet also as RADIUS does.",
+        description="Values by attribute, named as in conditions; attributes of the packet can have RADIUS names.",
     )
     decision: str | None = Field(
-        None, max_length=100, description="Id of a decision of the log: its request, in place of `request`."
+        None, max_length=100, description="Id of a logged decision whose request is used instead of `request`."
     )
     document: Document | None = Field(
-        None, description="A document; null: what is in force of the policy, or at the site."
+        None, description="Policy document; null for the published one of the policy or site."
     )
     policy: Slug | None = Field(
-        None, description="Slug of the policy; null: the tenant's only one, or that of the site."
+        None, description="Slug of the policy; null for the tenant's only one, or that of the site."
     )
-    site: Slug | None = Field(None, description="Slug of the site; null: that of the NAS.")
+    site: Slug | None = Field(None, description="Slug of the site; null for that of the NAS.")
     at: str | None = Field(
         None,
         max_length=40,
         examples=["2026-01-05T09:00:00Z"],
-        description="The moment (RFC 3339) that it is decided as of; null: now, or when it was decided.",
+        description="Time of the decision (RFC 3339); null for now, or the recorded time.",
     )
-    as_given: bool = Field(False, description="Adds nothing that the request does not say.")
+    as_given: bool = Field(False, description="Whether to use only the attributes in the request.")
 
 
 class PolicyReplayInput(PolicyTestInput):
-    days: int = Field(ge=1, le=MAX_DAYS, examples=[7], description="How many of the last days are replayed.")
-    site: Slug | None = Field(None, description="At this site alone (slug); null: at all sites that use the policy.")
+    days: int = Field(ge=1, le=MAX_DAYS, examples=[7], description="Number of past days to replay.")
+    site: Slug | None = Field(None, description="Slug of the site; null for all sites that use the policy.")
     against: Literal["recorded", "published"] = Field(
         "recorded",
-        description="What is compared with: what was answered then (recorded), or what the policy in force "
-        "says now (published).",
+        description="Baseline: recorded results (recorded), or results of the published policy (published).",
     )
 
     def asked(self) -> ReplayOptions:
-        given = self.model_dump(exclude={"policy", "site"})
-        return ReplayOptions(**given, policy=self.policy or "", site=self.site or "")
+        fields = self.model_dump(exclude={"policy", "site"})
+        return ReplayOptions(**fields, policy=self.policy or "", site=self.site or "")
 
 
 class PolicyAttribute(BaseModel):
     attribute: str = Field(description="Name of the attribute.")
-    kind: str = Field(description="Of which kind it is.")
-    many: bool = Field(description="Whether a request may hold several values of it.")
-    choices: list[str] = Field(description="Values that it may have, where those are few; else empty.")
-    operators: list[str] = Field(description="Operators that conditions may use with it.")
-    meaning: str = Field(description="What it means.")
+    kind: str = Field(description="Kind.")
+    many: bool = Field(description="Whether a request can have several values.")
+    choices: list[str] = Field(description="Possible values, if there are few; otherwise empty.")
+    operators: list[str] = Field(description="Operators for conditions.")
+    meaning: str = Field(description="Meaning.")
 
 
 class PolicyAttributes(BaseModel):
-    items: list[PolicyAttribute] = Field(description="The rows.")
+    items: list[PolicyAttribute] = Field(description="Items.")
 
 
 @router.get("/policy-attributes", operation_id="listPolicyAttributes")
 def list_attributes(access: Reads) -> PolicyAttributes:
-    """What conditions may read."""
+    """List attributes for conditions."""
     return PolicyAttributes(
         items=[
             PolicyAttribute(
@@ -135,19 +134,25 @@ def list_attributes(access: Reads) -> PolicyAttributes:
 
 @router.get("/policy-schema", operation_id="getPolicySchema")
 def get_schema(access: Reads) -> dict[str, Any]:
-    """The JSON Schema of policy documents, for editors and for checks before anything is sent here."""
+    """Get the JSON Schema of policy documents.
+
+    Editors can use it, and you can check documents before you send them.
+    """
     return policy_schema()
 
 
 @router.post("/policy-checks", operation_id="checkPolicy")
 def check_policy(access: Reads, body: PolicyCheckInput) -> PolicyCheck:
-    """Whether the document could become a policy here; every mistake with its place (422) where it could not."""
+    """Check a policy document.
+
+    An invalid document fails with 422 and all errors with their places.
+    """
     with access.read() as session:
         compiled = policies.check_document(
             session, tenant_id=access.tenant_id, document=body.document, refuse_absent=True
         )
         vendors = list_vendor_names(nases.list_nases(session, tenant_id=access.tenant_id))
-    # Who has registered none yet may mean any.
+    # Without registered NASes, all vendors are possible.
     noted = list_vendor_limits(compiled, vendors or None)
     return PolicyCheck(
         rules=len(compiled.rules),
@@ -159,7 +164,7 @@ def check_policy(access: Reads, body: PolicyCheckInput) -> PolicyCheck:
 
 @router.post("/policy-tests", operation_id="testPolicy")
 def test_policy(access: Reads, body: PolicyTestInput) -> PolicyTestResult:
-    """Run the tests that a policy carries."""
+    """Run the tests of a policy."""
     with access.read() as session, body_references(slug="policy"):
         document = body.find(session, access.tenant_id)
         results = policies.run_document_tests(session, tenant_id=access.tenant_id, document=document)
@@ -169,13 +174,15 @@ def test_policy(access: Reads, body: PolicyTestInput) -> PolicyTestResult:
 
 @router.post("/policy-simulations", operation_id="simulatePolicy")
 def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySimulation:
-    """What a policy answers to one request, and why; nothing is stored and nobody is let in.
+    """Simulate one request and explain the result.
 
-    What follows from the packet, and what is stored about the NAS, the endpoint of `mac` and the user of `user.name`,
-    is added where the request does not say it.
+    Nothing is stored and no device is admitted.
+
+    Admit adds attributes that follow from the packet. It also adds stored data of the NAS, the endpoint (`mac`)
+    and the user (`user.name`). Attributes in the request take precedence.
     """
     if (body.request is None) == (body.decision is None):
-        raise InvalidInput("Give either a request or a decision.", place="request")
+        raise InvalidInput("Exactly one of `request` and `decision` is required.", place="request")
     request, site, at, fill = body.request, body.site or "", _moment(body.at), not body.as_given
     recorded = None
     with access.read() as session, body_references(slug="policy"):
@@ -202,20 +209,22 @@ def simulate_request(access: ReadsLog, body: PolicySimulationInput) -> PolicySim
     "/policy-replays",
     operation_id="replayPolicy",
     response_model=PolicyReplay | Job,
-    responses={202: {"model": Job, "description": "A job: many requests. Its result is such a replay."}},
+    responses={
+        202: {"model": Job, "description": "Job, because there are many requests. Its result is such a replay."}
+    },
 )
 def replay(access: Replays, response: Response, body: PolicyReplayInput) -> PolicyReplay | Job:
-    """Which recorded requests a draft would answer otherwise, in groups, with counts and examples.
+    """Replay recorded requests with a draft, and group the differences.
 
-    Requests that no policy decided, because credentials did not hold, say, are counted and left out. Many are replayed
-    by a job, which the answer names (202).
+    Requests without a policy decision, such as wrong passwords, are counted but not replayed. Many requests become a
+    job (202).
     """
-    asked = body.asked()
+    replay_request = body.asked()
     with access.read() as session, body_references(slug="policy"):
         count = replay_jobs.count_recorded_requests(session, tenant_id=access.tenant_id, days=body.days)
         if count <= replay_jobs.MAX_INLINE_REQUESTS:
-            found = replay_jobs.run_replay(session, asked, tenant_id=access.tenant_id)
-            return PolicyReplay.model_validate(replay_row(found))
+            result = replay_jobs.run_replay(session, replay_request, tenant_id=access.tenant_id)
+            return PolicyReplay.model_validate(replay_row(result))
     with access.change() as change:
         row = jobs.start_job(
             change.session,
@@ -223,7 +232,7 @@ def replay(access: Replays, response: Response, body: PolicyReplayInput) -> Poli
             owner=access.owner,
             kind=replay_jobs.REPLAY_JOB,
             title=f"Replay of {body.days} days",
-            input=asdict(asked),
+            input=asdict(replay_request),
             needs=(Permission.LOG_READ,),
             seal=access.signing.sealer.seal,
         )
@@ -234,4 +243,4 @@ def _moment(text: str | None) -> int | None:
     try:
         return None if text is None else read_moment(text)
     except ValueError as exc:
-        raise InvalidInput(f"It {exc}.", place="at") from exc
+        raise InvalidInput(f"`at` {exc}.", place="at") from exc

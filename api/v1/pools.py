@@ -1,4 +1,4 @@
-"""Pools of addresses of a tenant, which devices are given with their Access-Accept."""
+"""Address pools of a tenant, which assign addresses in Access-Accept."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -23,7 +23,10 @@ from nac.pools.repository import LEASE_ORDERS, POOL_ORDERS
 router = APIRouter(prefix="/tenants/{tenant}/pools", tags=["pools"])
 
 _Pool = Annotated[str, Path(max_length=63)]
-_Site = Annotated[str, Query(max_length=63, description="Slug: its own pool; else the whole tenant's.")]
+_Site = Annotated[
+    str,
+    Query(max_length=63, description="Slug of the site that owns the pool. Omit it for a pool of the whole tenant."),
+]
 _Ranges = Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=MAX_RANGES)]
 _WhenEmpty = Literal["deny", "without"]
 _MaxReserved = 1_000
@@ -32,48 +35,49 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.POOL_MANAGE, Effect
 
 
 class Pool(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
-    name: str = Field(description="Name, for people.")
-    site: str | None = Field(description="Slug of the site; null: of the whole tenant.")
-    kind: PoolKind = Field(description="What it gives.")
-    attribute: str = Field(description="Attribute that a device gets it as.")
+    id: UUID = Field(description="Permanent id.")
+    name: str = Field(description="Name.")
+    site: str | None = Field(description="Slug of the site; null for the whole tenant.")
+    kind: PoolKind = Field(description="Kind of pool.")
+    attribute: str = Field(description="RADIUS attribute with the address.")
     ranges: list[str] = Field(description="Ranges of addresses, as CIDR or first-last.")
-    exclusions: list[str] = Field(description="Addresses or ranges that are given to nobody.")
-    prefix_length: int = Field(description="Length of what a device gets, in bits.")
+    exclusions: list[str] = Field(description="Excluded addresses or ranges.")
+    prefix_length: int = Field(description="Prefix length per device, in bits.")
     when_empty: _WhenEmpty = Field(
-        description="What becomes of a device where no address is left: refused (deny), or admitted without one."
+        description="Action if no address is free: reject the device (deny), or admit it without an address (without)."
     )
-    stock: int = Field(description="How many addresses a cell keeps ready.")
-    grace_seconds: int = Field(description="Seconds for which a session that ended keeps its address.")
-    quarantine_seconds: int = Field(description="Seconds for which an address that came back is given to nobody else.")
-    size: int = Field(description="How many addresses it has.")
-    used: int = Field(description="How many are in use.")
-    free: int = Field(description="How many are free.")
-    ready: int = Field(description="How many are in cells, for nobody yet.")
-    quarantined: int = Field(description="How many wait in quarantine.")
-    reserved: int = Field(description="How many are reserved.")
-    leaving: int = Field(description="How many are taken out of the pool while somebody has them.")
-    removing: bool = Field(description="It goes with its last address.")
+    stock: int = Field(description="Number of addresses that a cell keeps ready.")
+    grace_seconds: int = Field(description="Seconds for which an ended session keeps its address.")
+    quarantine_seconds: int = Field(description="Seconds before another device can get a returned address.")
+    size: int = Field(description="Number of addresses.")
+    used: int = Field(description="Number of addresses in use.")
+    free: int = Field(description="Number of free addresses.")
+    ready: int = Field(description="Number of addresses that are ready in cells.")
+    quarantined: int = Field(description="Number of quarantined addresses.")
+    reserved: int = Field(description="Number of reserved addresses.")
+    leaving: int = Field(description="Number of removed addresses that are still in use.")
+    removing: bool = Field(description="Whether the pool is being deleted. It disappears with its last lease.")
 
 
 class PoolDetail(Pool, Observed):
-    cells: dict[str, dict[str, int]] = Field(description="By cell and state, how many addresses it holds.")
+    cells: dict[str, dict[str, int]] = Field(description="Number of addresses by cell and state.")
 
     def observed(self) -> set[str]:
-        """Devices come and go."""
+        """Return the observed fields, which change with devices."""
         return {"used", "free", "ready", "quarantined", "leaving", "cells"}
 
 
 class PoolOptions(Input):
     when_empty: Omittable[_WhenEmpty] = Field(
-        None, description="What becomes of a device where no address is left: refused (deny), or admitted without one."
+        None,
+        description="Action if no address is free: reject the device (deny), or admit it without an address (without).",
     )
-    stock: Omittable[int] = Field(None, ge=1, le=4096, description="How many addresses a cell keeps ready.")
+    stock: Omittable[int] = Field(None, ge=1, le=4096, description="Number of addresses that a cell keeps ready.")
     grace_seconds: Omittable[int] = Field(
-        None, ge=60, le=86_400, description="Seconds for which a session that ended keeps its address."
+        None, ge=60, le=86_400, description="Seconds for which an ended session keeps its address."
     )
     quarantine_seconds: Omittable[int] = Field(
-        None, ge=60, le=604_800, description="Seconds for which an address that came back is given to nobody else."
+        None, ge=60, le=604_800, description="Seconds before another device can get a returned address."
     )
 
     def options(self) -> pools.PoolOptions:
@@ -81,63 +85,70 @@ class PoolOptions(Input):
 
 
 class PoolInput(PoolOptions):
-    name: Slug = Field(examples=["devices"], description="Name, for people.")
-    site: Slug | None = Field(None, description="Slug of the site; null: of the whole tenant.")
-    kind: PoolKind = Field("ipv4", description="What it gives.")
+    name: Slug = Field(examples=["devices"], description="Name.")
+    site: Slug | None = Field(None, description="Slug of the site; null for the whole tenant.")
+    kind: PoolKind = Field("ipv4", description="Kind of pool.")
     ranges: _Ranges = Field(examples=[["10.1.0.0/24"]], description="Ranges of addresses, as CIDR or first-last.")
-    exclusions: _Ranges = Field(default=[], description="Addresses or ranges that are given to nobody.")
+    exclusions: _Ranges = Field(default=[], description="Excluded addresses or ranges.")
     prefix_length: int | None = Field(
-        None, ge=0, le=128, description="Of IPv6 prefixes; null: 64, of delegated ones 56."
+        None, ge=0, le=128, description="Prefix length of an IPv6 pool; null for 64, or 56 for delegated prefixes."
     )
 
 
 class PoolUpdate(PoolOptions):
     name: Omittable[Slug] = Field(
         None,
-        description="What it is called from now on, in the path, too; not while a policy or a fallback names it (409).",
+        description="New name, also in the path. Fails with 409 if a policy or fallback uses the pool.",
     )
-    ranges: Omittable[_Ranges] = Field(None, description="In place of all it has.")
-    exclusions: Omittable[_Ranges] = Field(None, description="Addresses or ranges that are given to nobody.")
+    ranges: Omittable[_Ranges] = Field(None, description="Ranges that replace the existing ones.")
+    exclusions: Omittable[_Ranges] = Field(None, description="Excluded addresses or ranges.")
     reserved: dict[str, Annotated[str, Field(max_length=100)] | None] = Field(
         default={},
         max_length=_MaxReserved,
-        description="MAC address to the address that it alone gets; null takes that back.",
+        description="Reserved address by MAC address; null removes a reservation.",
     )
 
 
 class PoolLease(BaseModel):
-    pool: str | None = Field(description="Name of the pool; null of one that is being removed.")
+    pool: str | None = Field(description="Name of the pool; null if it is being deleted.")
     address: str = Field(description="IP address.")
-    mac: str | None = Field(description="MAC address of whose it is; null where it was taken away.")
-    state: str = Field(description="How far it is.")
-    given_at: datetime | None = Field(description="When it was given.")
-    until: datetime | None = Field(description="Of a lease: when a session must hold it. Of a quarantine: its end.")
-    reserved: bool = Field(description="Whether it is this device's alone.")
-    leaving: bool = Field(description="Taken out of the pool while somebody has it.")
+    mac: str | None = Field(description="MAC address of the device; null if the address was released.")
+    state: str = Field(description="State.")
+    given_at: datetime | None = Field(description="Time of assignment.")
+    until: datetime | None = Field(description="Time by which a session must hold the lease, or end of the quarantine.")
+    reserved: bool = Field(description="Whether it is reserved for the device.")
+    leaving: bool = Field(description="Whether it was removed from the pool while in use.")
 
 
 class LeaseRelease(Input):
-    address: str = Field(max_length=100, examples=["10.1.0.17"], description="The address that is taken back.")
+    address: str = Field(max_length=100, examples=["10.1.0.17"], description="Address to release.")
 
 
 @router.get("", operation_id="listPools")
 def list_pools(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(POOL_ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
     kind: PoolKind | None = None,
-    site: Annotated[str, Query(max_length=63, description="Slug: its own pools alone.")] = "",
+    site: Annotated[str, Query(max_length=63, description="Slug of the site that owns the pools.")] = "",
 ) -> Page[Pool]:
-    """With how many of their addresses are where; there are 200 at most."""
-    wanted = {"text": text, "kind": kind or "", "site": site}
+    """List pools, with their address counts.
+
+    A tenant can have 200 pools.
+    """
+    filters = {"text": text, "kind": kind or "", "site": site}
     with access.read() as session:
-        rows = pools.list_page(session, tenant_id=access.tenant_id, span=paging.span, **wanted)
+        rows = pools.list_page(session, tenant_id=access.tenant_id, span=paging.span, **filters)
         return paging.ordered(rows, lambda state: Pool(**_values(state)), entity=lambda state: state.pool)
 
 
 @router.post("", status_code=201, operation_id="createPool")
 def create_pool(access: Changes, body: PoolInput) -> PoolDetail:
-    """A range is a network, whose own and broadcast addresses are left out, one address, or two with a dash."""
+    """Create a pool.
+
+    A range is a network, one address, or two addresses with a dash. The network and broadcast addresses of a network
+    are excluded.
+    """
     site = body.site or ""
     with access.change() as change, body_references():
         row = pools.create_pool(
@@ -161,7 +172,7 @@ def list_leases(
     mac: Annotated[str, Query(max_length=40)] = "",
     address: Annotated[str, Query(max_length=100)] = "",
 ) -> Page[PoolLease]:
-    """Who has which address; quarantined ones with who had them last."""
+    """List leases, and quarantined addresses with their last device."""
     with access.read() as session:
         names = pools.pool_names_by_id(session, tenant_id=access.tenant_id)
         rows = pools.list_leases(
@@ -178,7 +189,10 @@ def list_leases(
 
 @router.post("/release", operation_id="releasePoolAddress")
 def release_address(access: Changes, body: LeaseRelease) -> PoolLease:
-    """Once no session holds it: after its quarantine anybody may get it."""
+    """Release an address that no session holds.
+
+    Other devices can get it after its quarantine.
+    """
     with access.change() as change, body_references():
         names = pools.pool_names_by_id(change.session, tenant_id=access.tenant_id)
         row = pools.release_address(
@@ -195,7 +209,10 @@ def get_pool(access: Reads, pool: _Pool, site: _Site = "") -> PoolDetail:
 
 @router.patch("/{pool}", operation_id="updatePool")
 def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = "") -> PoolDetail:
-    """What is left out stays as it is. Devices keep addresses that leave the pool until they are gone themselves."""
+    """Update a pool.
+
+    Omitted fields stay unchanged. Devices keep removed addresses until their leases end.
+    """
     with access.change() as change:
         _require(change, access, pool, site)
         which: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "site": site}
@@ -215,7 +232,10 @@ def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = ""
 
 @router.delete("/{pool}", status_code=204, operation_id="deletePool")
 def delete_pool(access: Changes, pool: _Pool, site: _Site = "") -> None:
-    """Not while a policy names it. It goes when the last device has given up its address."""
+    """Delete a pool.
+
+    A pool in a policy cannot be deleted. The pool disappears with its last lease.
+    """
     with access.change() as change:
         _require(change, access, pool, site)
         pools.delete_pool(change.session, actor=access.actor, tenant_id=access.tenant_id, name=pool, site=site)

@@ -1,4 +1,4 @@
-"""What a person types into a switch."""
+"""RADIUS address, ports and secret for the configuration of NASes."""
 
 from typing import Annotated
 
@@ -19,32 +19,33 @@ Reveals = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_REVEAL, Effe
 
 
 class RadiusSecretRequest(Input):
-    nas: str = Field("", max_length=253, description='Name of a NAS with a secret of its own; "": the tenant\'s.')
+    nas: str = Field("", max_length=253, description='Name of a NAS with its own secret; "" for the tenant\'s secret.')
     snippet: str = Field(
         "",
         max_length=63,
         examples=["cisco-iosxe-ibns2"],
-        description='Id of a configuration snippet that is to be given with the secret in it; "" for none.',
+        description='Id of a configuration snippet to return with the secret; "" for none.',
     )
-    site: str = Field(
-        "", max_length=63, description='Slug of the site that the configuration is for; "": the default one.'
-    )
-    next: bool = Field(False, description="What to give as `after` for the next page; null where there is none.")
+    site: str = Field("", max_length=63, description='Slug of the site for the configuration; "" for the default site.')
+    next: bool = Field(False, description="Whether to return the next secret of a running rotation.")
 
 
 class RadiusServer(BaseModel):
-    """Where the tenant's NASes send to, and what they share with it."""
+    """RADIUS address, ports and secret of a tenant."""
 
     address: str = Field(description="IP address.")
     auth_port: int = Field(description="UDP port for authentication.")
     acct_port: int = Field(description="UDP port for accounting.")
-    secret: str = Field(description="The shared secret.")
-    text: str = Field(description='The configuration, with the secret in it; "" where no snippet was asked for.')
+    secret: str = Field(description="Shared secret.")
+    text: str = Field(description='Configuration with the secret; "" if no snippet was requested.')
 
 
 @router.post("/radius-secret/reveal", operation_id="revealRadiusSecret")
-def reveal_secret(access: Reveals, wanted: RadiusSecretRequest) -> RadiusServer:
-    """With the shared secret, and a snippet with it where one is named. Who was shown it is in the audit log."""
+def reveal_secret(access: Reveals, body: RadiusSecretRequest) -> RadiusServer:
+    """Get the RADIUS shared secret, and optionally a configuration snippet.
+
+    The audit log records who viewed the secret.
+    """
     usual = settings_of(access.asked.request).radius_host
     with access.change() as change, body_references():
         secret = snippets.reveal_secret(
@@ -52,18 +53,18 @@ def reveal_secret(access: Reveals, wanted: RadiusSecretRequest) -> RadiusServer:
             actor=access.actor,
             tenant_id=access.tenant_id,
             unseal=access.sealer.open,
-            nas=wanted.nas,
-            following=wanted.next,
+            nas=body.nas,
+            following=body.next,
         )
         text = ""
-        if wanted.snippet:
+        if body.snippet:
             text = snippets.render_snippet(
                 change.session,
                 tenant_id=access.tenant_id,
-                name=wanted.snippet,
+                name=body.snippet,
                 usual_host=usual,
-                site=wanted.site,
-                nas=wanted.nas,
+                site=body.site,
+                nas=body.nas,
                 secret=secret,
             )
         slot = cells.require_slot(change.session, tenant_id=access.tenant_id)

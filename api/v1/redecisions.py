@@ -1,4 +1,4 @@
-"""Deciding live sessions anew after a change, and having NASes do what differs."""
+"""Re-decisions: new decisions about live sessions after a change."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -28,29 +28,27 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.REDECISION_MANAGE, 
 
 
 class Redecision(Observed):
-    id: int = Field(description="Id; it stays.")
-    began_at: datetime = Field(description="When it began.")
-    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
-    cause: str = Field(description="What changed, and who asked.")
-    asked_by: str = Field(description="Who asked for it, such as token:setup.")
-    scope: str = Field(description="Which sessions are looked at: all or some.")
+    id: int = Field(description="Permanent id.")
+    began_at: datetime = Field(description="Start time.")
+    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    cause: str = Field(description="What changed, and who changed it.")
+    asked_by: str = Field(description="Actor who started it, such as token:setup.")
+    scope: str = Field(description="Evaluated sessions: all or some.")
     state: RedecisionState = Field(
-        description="deciding, waiting (for approval), sending (requests to NASes), done, stopped, or "
-        "superseded by a later one."
+        description="State: deciding, waiting (for approval), sending (requests to NASes), done, stopped, "
+        "or superseded by a later one."
     )
-    waits_for: str | None = Field(description="preview or ceiling, where it waits for approval.")
-    sessions: int = Field(description="How many sessions differ.")
-    unchanged: int = Field(description="How many stay as they are.")
-    disconnects: int = Field(description="How many live sessions are asked to end.")
-    reauthentications: int = Field(description="How many sessions are asked to authenticate again.")
-    may_disconnect: int = Field(
-        description="How many NASes may disconnect the device on the way to what they are asked."
-    )
-    cannot_be_redecided: dict[str, int] = Field(description="How many sessions cannot be decided again, by why.")
-    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
+    waits_for: str | None = Field(description="Reason to wait for approval: preview or ceiling.")
+    sessions: int = Field(description="Number of sessions with differences.")
+    unchanged: int = Field(description="Number unchanged.")
+    disconnects: int = Field(description="Number of sessions to disconnect.")
+    reauthentications: int = Field(description="Number of sessions to reauthenticate.")
+    may_disconnect: int = Field(description="Number of sessions whose NAS may disconnect the device in the process.")
+    cannot_be_redecided: dict[str, int] = Field(description="Number of sessions that cannot be re-decided, by reason.")
+    detail: str = Field(description='Explanation in one sentence; "" if none.')
 
     def observed(self) -> set[str]:
-        """While it is under way the worker brings it on; what it found, and how far that was sent, goes on besides."""
+        """Return the fields that the worker updates; results change even after the decisions."""
         beside = set(type(self).model_fields) - set(Redecision.model_fields)
         return beside | _BROUGHT if self.state in ("deciding", "sending") else beside
 
@@ -62,127 +60,124 @@ _BROUGHT = {
 
 
 class ActionCounts(BaseModel):
-    disconnect: int = Field(description="How many sessions would be disconnected.")
-    reauthenticate: int = Field(description="How many sessions would authenticate again.")
+    disconnect: int = Field(description="Number of sessions to disconnect.")
+    reauthenticate: int = Field(description="Number of sessions to reauthenticate.")
 
 
 class NasActionCounts(ActionCounts):
-    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
+    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
 
 
 class SiteActionCounts(ActionCounts):
-    site: str = Field(description='Slug of the site; null or "" where it belongs to none, or to one that is gone.')
+    site: str = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
 
 
 class RedecisionOutcome(BaseModel):
     verdict: str = Field(
-        description='What the policy says; in monitor mode not what was done. "" where no policy was asked.'
+        description='Verdict of the policy, which monitor mode does not enforce. "" if no policy decided.'
     )
     rule: str = Field(description='Name of the rule; "" for the fallback.')
-    vlan: str = Field(description='VLAN that the device gets; "" where none is said.')
-    text: str = Field(description="It, in words.")
-    reason: str | None = Field(None, description="Why: a code.")
+    vlan: str = Field(description='VLAN of the device; "" if none.')
+    text: str = Field(description="Description in words.")
+    reason: str | None = Field(None, description="Reason code.")
 
 
 class RedecisionExample(BaseModel):
     session: int = Field(description="Id of the session.")
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    identity: str = Field(description="What the device or user called itself.")
-    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
+    identity: str = Field(description="Identity that the device or user sent.")
+    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
 
 
 class RedecisionDifference(BaseModel):
-    action: str = Field(description="What was done, as noun.verb.")
-    sessions: int = Field(description="How many sessions.")
-    before: RedecisionOutcome = Field(description="The state before the change.")
-    after: RedecisionOutcome = Field(description="The state after the change.")
-    examples: list[RedecisionExample] = Field(description="Some of them.")
+    action: str = Field(description="Action: disconnect or reauthenticate.")
+    sessions: int = Field(description="Number of sessions.")
+    before: RedecisionOutcome = Field(description="Result before the change.")
+    after: RedecisionOutcome = Field(description="Result after the change.")
+    examples: list[RedecisionExample] = Field(description="Examples.")
 
 
 class RedecisionSummary(BaseModel):
-    """The largest first."""
+    """Affected sessions by NAS, by site and by change, largest first."""
 
-    nases: list[NasActionCounts] = Field(description="How many sessions, by NAS.")
-    sites: list[SiteActionCounts] = Field(description="Slugs of sites.")
-    changes: list[RedecisionDifference] = Field(description="What becomes otherwise, by kind.")
+    nases: list[NasActionCounts] = Field(description="Number of sessions by NAS.")
+    sites: list[SiteActionCounts] = Field(description="Number of sessions by site.")
+    changes: list[RedecisionDifference] = Field(description="Number of sessions by change of the result.")
 
 
 class RedecisionDetail(Redecision, RedecisionSummary):
-    items: dict[str, int] = Field(description="Sessions that differ, by state: found, asked, settled, withdrawn.")
-    requests: dict[str, int] = Field(description="Requests to NASes by state: they are listed under coa-requests.")
+    items: dict[str, int] = Field(
+        description="Number of sessions with differences, by state: found, asked, settled, withdrawn."
+    )
+    requests: dict[str, int] = Field(description="Number of requests to NASes by state; listed under coa-requests.")
 
 
 class CancelledRedecision(Redecision):
-    withdrawn: int = Field(description="Requests that were withdrawn.")
+    withdrawn: int = Field(description="Number of cancelled requests.")
 
 
 class RedecisionPreviewInput(Input):
-    """As if this were in force. Of neither `draft` nor `version`: the newest version of the policy."""
+    """Policy to preview. Without `draft` and `version`, the newest version."""
 
-    policy: Slug | None = Field(None, description="Slug; null: the tenant's only one.")
-    version: RowNumber | None = Field(None, description="Number of the version; null: the newest.")
-    draft: dict[str, Any] | None = Field(None, description="A document, whatever is stored; null: what is stored.")
-    in_force: bool = Field(False, description="As things are now: what a start would find.")
+    policy: Slug | None = Field(None, description="Slug of the policy; null for the tenant's only one.")
+    version: RowNumber | None = Field(None, description="Number of the version; null for the newest.")
+    draft: dict[str, Any] | None = Field(None, description="Policy document; null for a stored version.")
+    in_force: bool = Field(False, description="Whether to preview the current state: the result of a start now.")
 
 
 class RedecisionPreview(RedecisionSummary):
-    sessions: int = Field(description="How many sessions.")
-    unchanged: int = Field(description="How many stay as they are.")
-    asked_already: int = Field(
-        description="Sessions whose NASes are being asked, or have just done what they were asked."
-    )
-    disconnects: int = Field(description="How many live sessions are asked to end.")
-    reauthentications: int = Field(description="How many sessions are asked to authenticate again.")
-    may_disconnect: int = Field(
-        description="How many NASes may disconnect the device on the way to what they are asked."
-    )
-    cannot_be_redecided: dict[str, int] = Field(description="How many sessions cannot be decided again, by why.")
+    sessions: int = Field(description="Number of sessions.")
+    unchanged: int = Field(description="Number unchanged.")
+    asked_already: int = Field(description="Number of sessions with a pending or just completed request.")
+    disconnects: int = Field(description="Number of sessions to disconnect.")
+    reauthentications: int = Field(description="Number of sessions to reauthenticate.")
+    may_disconnect: int = Field(description="Number of sessions whose NAS may disconnect the device in the process.")
+    cannot_be_redecided: dict[str, int] = Field(description="Number of sessions that cannot be re-decided, by reason.")
     over_ceiling: bool = Field(description="Whether it would wait for approval.")
     mode: RedecisionMode = Field(
-        description="What becomes of changes: nothing (off), a preview, or requests to NASes (send)."
+        description="Mode: no re-decision (off), only a preview (preview), or requests to NASes (send)."
     )
 
 
 class RedecisionSettings(BaseModel):
     mode: RedecisionMode = Field(
-        description="What becomes of changes: nothing (off), a preview, or requests to NASes (send)."
+        description="Mode: no re-decision (off), only a preview (preview), or requests to NASes (send)."
     )
-    per_second: int = Field(description="Requests to the tenant's NASes in a second, at most.")
+    per_second: int = Field(description="Maximum number of requests to the tenant's NASes per second.")
     ceiling_percent: int = Field(
-        description="Where more of all live sessions than these per cent would be disconnected, it waits for approval."
+        description="Percentage of live sessions to disconnect above which approval is required."
     )
-    ceiling_sessions: int = Field(
-        description="Where more live sessions than that would be disconnected, it waits for approval."
-    )
+    ceiling_sessions: int = Field(description="Number of live sessions to disconnect above which approval is required.")
     every_minutes: int = Field(
-        description="All sessions are looked at so often without a change: 5 to 1440, or 0 for never."
+        description="Interval in minutes for a re-decision of all sessions without a change: 5 to 1440, or 0 for never."
     )
 
 
 class RedecisionSettingsUpdate(Input):
     mode: Omittable[RedecisionMode] = Field(
-        None, description="What becomes of changes: nothing (off), a preview, or requests to NASes (send)."
+        None, description="Mode: no re-decision (off), only a preview (preview), or requests to NASes (send)."
     )
     per_second: Omittable[int] = Field(
-        None, ge=1, le=500, description="Requests to the tenant's NASes in a second, at most."
+        None, ge=1, le=500, description="Maximum number of requests to the tenant's NASes per second."
     )
     ceiling_percent: Omittable[int] = Field(
         None,
         ge=0,
         le=100,
-        description="Where more of all live sessions than these per cent would be disconnected, it waits for approval.",
+        description="Percentage of live sessions to disconnect above which approval is required.",
     )
     ceiling_sessions: Omittable[int] = Field(
         None,
         ge=0,
         le=10_000_000,
-        description="Where more live sessions than that would be disconnected, it waits for approval.",
+        description="Number of live sessions to disconnect above which approval is required.",
     )
     every_minutes: Omittable[int] = Field(
         None,
         ge=0,
         le=1_440,
-        description="All sessions are looked at so often without a change: 5 to 1440, or 0 for never.",
+        description="Interval in minutes for a re-decision of all sessions without a change: 5 to 1440, "
+        "or 0 for never.",
     )
 
 
@@ -192,7 +187,7 @@ def list_redecisions(
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
     state: Annotated[list[RedecisionState] | None, Query()] = None,
 ) -> Page[Redecision]:
-    """Those that are under way and those that are over."""
+    """List re-decisions, running and finished."""
     with access.read() as session:
         rows = redecisions.list_redecisions(session, tenant_id=access.tenant_id, span=paging.span, states=state or ())
         return paging.ordered(rows, lambda row: Redecision(**_row(row)))
@@ -200,7 +195,10 @@ def list_redecisions(
 
 @router.post("", status_code=202, operation_id="startRedecision")
 def start_redecision(access: Changes) -> Redecision:
-    """Look at every live session now, and send what differs; more disconnects than the ceiling wait for approval."""
+    """Start a re-decision of all live sessions.
+
+    It sends requests for the differences. More disconnects than the ceiling wait for approval.
+    """
     with access.change() as change:
         run = redecisions.start_redecision(change.session, actor=access.actor, tenant_id=access.tenant_id)
         change.session.refresh(run)
@@ -210,14 +208,17 @@ def start_redecision(access: Changes) -> Redecision:
 
 @router.post("/preview", operation_id="previewRedecision")
 def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> RedecisionPreview:
-    """What would be sent if a policy were in force; nothing is sent or stored."""
+    """Preview the requests if a policy were in force.
+
+    Nothing is sent or stored.
+    """
     with access.read() as session, body_references(slug="policy"):
         drafts: dict[Any, object] = {}
         if not body.in_force:
             policy = policies.find_policy(session, tenant_id=access.tenant_id, slug=body.policy or "")
             drafts[policy.id] = body.draft if body.draft is not None else _document(session, access, policy.slug, body)
-        found = redecisions.preview_redecision(session, tenant_id=access.tenant_id, drafts=drafts)
-    tallies = found.tallies
+        preview = redecisions.preview_redecision(session, tenant_id=access.tenant_id, drafts=drafts)
+    tallies = preview.tallies
     return RedecisionPreview(
         **tallies.row(),
         sessions=tallies.sessions,
@@ -225,8 +226,8 @@ def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> Redecisio
         asked_already=tallies.asked_already,
         may_disconnect=tallies.may_disconnect,
         cannot_be_redecided=dict(tallies.undecidable),
-        over_ceiling=found.over_ceiling,
-        mode=found.settings.mode,
+        over_ceiling=preview.over_ceiling,
+        mode=preview.settings.mode,
     )
 
 
@@ -238,7 +239,10 @@ def get_settings(access: Reads) -> RedecisionSettings:
 
 @router.patch("/settings", operation_id="updateRedecisionSettings")
 def update_settings(access: Changes, body: RedecisionSettingsUpdate) -> RedecisionSettings:
-    """What is left out stays as it is."""
+    """Update the settings of re-decisions.
+
+    Omitted fields stay unchanged.
+    """
     given = body.model_dump(exclude_unset=True)
     with access.change() as change:
         now = redecisions.get_settings(change.session, tenant_id=access.tenant_id, lock=True)
@@ -249,7 +253,7 @@ def update_settings(access: Changes, body: RedecisionSettingsUpdate) -> Redecisi
 
 @router.get("/{redecision}", operation_id="getRedecision")
 def get_redecision(access: Reads, redecision: RowId) -> RedecisionDetail:
-    """What it found, and how far it was sent."""
+    """Get a re-decision, with its results and progress."""
     with access.read() as session:
         run = redecisions.require_redecision(session, tenant_id=access.tenant_id, number=redecision)
         found = redecisions.redecision_row(session, run)
@@ -259,7 +263,10 @@ def get_redecision(access: Reads, redecision: RowId) -> RedecisionDetail:
 
 @router.post("/{redecision}/approve", status_code=202, operation_id="approveRedecision")
 def approve_redecision(access: Changes, redecision: RowId) -> Redecision:
-    """Send what it has found, which waits for it: for a preview, or because it disconnects many."""
+    """Approve a re-decision that waits because of a preview or the ceiling.
+
+    Its requests are then sent.
+    """
     with access.change() as change:
         _require_match(change, access, redecision)
         run = redecisions.approve_redecision(
@@ -270,7 +277,10 @@ def approve_redecision(access: Changes, redecision: RowId) -> Redecision:
 
 @router.post("/{redecision}/stop", operation_id="cancelRedecision")
 def stop_redecision(access: Changes, redecision: RowId) -> CancelledRedecision:
-    """Send no more of it, and withdraw what is queued; what NASes have done stays done."""
+    """Stop a re-decision and cancel its queued requests.
+
+    Completed requests are not reverted.
+    """
     with access.change() as change:
         run = _require_match(change, access, redecision)
         withdrawn = redecisions.stop_redecision(

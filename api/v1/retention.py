@@ -1,4 +1,4 @@
-"""How long logs are kept, and what keeps them longer."""
+"""Retention of logs, and holds."""
 
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
@@ -37,108 +37,109 @@ _Bytes = Annotated[int, Field(ge=1, le=1 << 60)]
 
 
 class RetentionNotice(BaseModel):
-    """What will be deleted early, or without having been exported."""
+    """Warning about early deletion, or deletion without export."""
 
-    log: str = Field(description="Which log.")
-    kind: str = Field(description="Why: budget, change or export.")
-    since: datetime = Field(description="From when on.")
-    expected_on: date | None = Field(description="The day on which it is to be expected.")
-    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
+    log: str = Field(description="Name of the log.")
+    kind: str = Field(description="Reason: budget, change or export.")
+    since: datetime = Field(description="Start of the period.")
+    expected_on: date | None = Field(description="Expected day of deletion.")
+    detail: str = Field(description='Explanation in one sentence; "" if none.')
 
 
 class Retention(Observed):
-    log: LogName = Field(description="Which log.")
-    days: int = Field(description="How many days are kept.")
-    days_chosen: bool = Field(description="Whether the tenant chose the days; else they are the platform's.")
-    floor_days: int = Field(description="The fewest days that a tenant may keep.")
-    ceiling_days: int = Field(description="The most days that a tenant may keep.")
-    bytes: int | None = Field(description="The most bytes that the log may have; null for no budget.")
-    used_bytes: int = Field(description="How many bytes it has now, estimated.")
-    used_rows: int = Field(description="How many rows it has now, estimated.")
-    oldest_day: date | None = Field(description="The oldest day that there are rows of.")
-    kept_from: date = Field(description="The oldest day that is kept.")
-    kept_from_later: date = Field(description="The oldest day that is kept once all that was chosen is in force.")
-    export: ExportFormat | None = Field(
-        description="The form in which each day is exported before it is deleted; null: it is not."
-    )
-    held: bool = Field(description="Whether a hold keeps days from being deleted.")
-    notices: list[RetentionNotice] = Field(description="What will be deleted early, or without having been exported.")
+    log: LogName = Field(description="Name of the log.")
+    days: int = Field(description="Days of retention.")
+    days_chosen: bool = Field(description="Whether the tenant set the days; otherwise the platform's default applies.")
+    floor_days: int = Field(description="Minimum days of retention.")
+    ceiling_days: int = Field(description="Maximum days of retention.")
+    bytes: int | None = Field(description="Budget in bytes; null for no budget.")
+    used_bytes: int = Field(description="Estimated size in bytes.")
+    used_rows: int = Field(description="Estimated number of rows.")
+    oldest_day: date | None = Field(description="Oldest day with rows.")
+    kept_from: date = Field(description="Oldest day that is kept.")
+    kept_from_later: date = Field(description="Oldest day that is kept after pending changes take effect.")
+    export: ExportFormat | None = Field(description="File format of the export before deletion; null for no export.")
+    held: bool = Field(description="Whether a hold prevents deletion.")
+    notices: list[RetentionNotice] = Field(description="Warnings about early deletion, or deletion without export.")
 
     def observed(self) -> set[str]:
         return {"used_bytes", "used_rows", "oldest_day", "kept_from", "kept_from_later", "notices"}
 
 
 class RetentionList(BaseModel):
-    items: list[Retention] = Field(description="The rows.")
+    items: list[Retention] = Field(description="Items.")
 
 
 class RetentionPreview(Retention):
-    lost_days: int = Field(description="Days that are there now and would be deleted for the change's sake, in a week.")
-    no_longer_exported: bool = Field(description="Whether days would be deleted without having been exported.")
+    lost_days: int = Field(description="Number of existing days that the change would delete in a week.")
+    no_longer_exported: bool = Field(description="Whether days would be deleted without export.")
 
 
 class RetentionUpdate(Input):
-    """What is left out stays as it is; "default" is as the platform has it, "none" ends the exports. null is what it
-    shows: no budget, no exports."""
+    """Change of retention.
+
+    Omitted fields stay unchanged. "default" selects the platform's value, "none" ends exports. null means no budget or
+    no exports.
+    """
 
     days: Omittable[_Days | Literal["default"]] = Field(
-        None, description="How many days are kept; default: as the platform says. Left out: stays as it is."
+        None, description='Days of retention; "default" for the platform\'s value. Unchanged if omitted.'
     )
     bytes: _Bytes | Literal["default"] | None = Field(
-        None, description="The most bytes that the log may have; null or default: no budget. Left out: stays as it is."
+        None, description='Budget in bytes; null or "default" for no budget. Unchanged if omitted.'
     )
     export: ExportFormat | Literal["none"] | None = Field(
         None,
-        description="The form in which each day is exported before it is deleted; null or none: it is not "
-        "exported. Left out: stays as it is.",
+        description='File format of the export before deletion; null or "none" for no export. Unchanged if omitted.',
     )
 
 
 class RetentionHold(BaseModel):
-    """Days, both included, that nothing deletes; null for no bound, and for all logs."""
+    """Days that nothing deletes, first and last included.
 
-    id: int = Field(description="Id; it stays.")
-    log: LogName | None = Field(description="The log that is held; null for all.")
-    since: date | None = Field(description="The first day that is held; null: from the beginning.")
-    until: date | None = Field(description="The last day that is held; null: no end.")
-    reason: str = Field(description="Why, in words.")
-    set_by: str = Field(description="Who set it.")
-    set_at: datetime = Field(description="When it was set.")
-    cleared_at: datetime | None = Field(description="When it was taken away; null while it holds.")
-    cleared_by: str = Field(description='Who took it away; "" while it holds.')
+    null means no bound, or all logs.
+    """
+
+    id: int = Field(description="Permanent id.")
+    log: LogName | None = Field(description="Log on hold; null for all.")
+    since: date | None = Field(description="First day on hold; null for no bound.")
+    until: date | None = Field(description="Last day on hold; null for no bound.")
+    reason: str = Field(description="Reason.")
+    set_by: str = Field(description="Actor who created it.")
+    set_at: datetime = Field(description="Creation time.")
+    cleared_at: datetime | None = Field(description="Time when it was cleared; null while in force.")
+    cleared_by: str = Field(description='Actor who cleared it; "" while in force.')
 
 
 class RetentionHoldInput(Input):
-    reason: str = Field(max_length=200, examples=["Case 2026-17"], description="Why, in words.")
-    log: LogName | None = Field(None, description="The log that is held; null for all.")
-    since: date | None = Field(None, description="The first day that is held; null: from the beginning.")
-    until: date | None = Field(None, description="The last day that is held; null: no end.")
+    reason: str = Field(max_length=200, examples=["Case 2026-17"], description="Reason.")
+    log: LogName | None = Field(None, description="Log on hold; null for all.")
+    since: date | None = Field(None, description="First day on hold; null for no bound.")
+    until: date | None = Field(None, description="Last day on hold; null for no bound.")
 
 
 class RetentionLimits(BaseModel):
-    log: LogName = Field(description="Which log.")
-    floor_days: int = Field(description="The fewest days that a tenant may keep.")
-    default_days: int = Field(description="Days that tenants have that chose nothing.")
-    ceiling_days: int = Field(description="The most days that a tenant may keep.")
-    ceiling_bytes: int | None = Field(description="The most bytes that a tenant's log may have; null for no bound.")
+    log: LogName = Field(description="Name of the log.")
+    floor_days: int = Field(description="Minimum days of retention.")
+    default_days: int = Field(description="Default days of retention.")
+    ceiling_days: int = Field(description="Maximum days of retention.")
+    ceiling_bytes: int | None = Field(description="Maximum bytes of a tenant's log; null for no limit.")
 
 
 class RetentionLimitsList(BaseModel):
-    items: list[RetentionLimits] = Field(description="The rows.")
+    items: list[RetentionLimits] = Field(description="Items.")
 
 
 class RetentionLimitsInput(Input):
-    floor_days: _Days = Field(description="The fewest days that a tenant may keep.")
-    default_days: _Days = Field(description="Days that tenants have that chose nothing.")
-    ceiling_days: _Days = Field(description="The most days that a tenant may keep.")
-    ceiling_bytes: _Bytes | None = Field(
-        None, description="The most bytes that a tenant's log may have; null for no bound."
-    )
+    floor_days: _Days = Field(description="Minimum days of retention.")
+    default_days: _Days = Field(description="Default days of retention.")
+    ceiling_days: _Days = Field(description="Maximum days of retention.")
+    ceiling_bytes: _Bytes | None = Field(None, description="Maximum bytes of a tenant's log; null for no limit.")
 
 
 @router.get(_TENANT, operation_id="listRetention")
 def list_retention(access: Reads) -> RetentionList:
-    """What is kept of each log, what it uses, and what is going to be deleted early."""
+    """List the retention of each log, with usage and warnings."""
     with access.read() as session:
         logs = service.get_log_plans(session, tenant_id=access.tenant_id).values()
         return RetentionList(items=[Retention(**_retention(log)) for log in logs])
@@ -148,9 +149,9 @@ def list_retention(access: Reads) -> RetentionList:
 def list_holds(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(HOLD_ORDERS))],
-    in_force: Annotated[bool | None, Query(description="Those that hold, or those that were cleared.")] = None,
+    in_force: Annotated[bool | None, Query(description="Whether the hold is in force.")] = None,
 ) -> Page[RetentionHold]:
-    """Those that were cleared as well, the oldest first."""
+    """List holds, oldest first, including cleared ones."""
     with access.read() as session:
         rows = holds.list_holds(session, tenant_id=access.tenant_id, span=paging.span, in_force=in_force)
         return paging.ordered(rows, _hold)
@@ -158,7 +159,7 @@ def list_holds(
 
 @router.post(f"{_TENANT}/holds", status_code=201, operation_id="createRetentionHold")
 def update_hold(access: Changes, body: RetentionHoldInput) -> RetentionHold:
-    """Keep days of the logs, or all of them, until the hold is cleared."""
+    """Create a hold, which keeps days of logs until it is cleared."""
     with access.change() as change:
         row = holds.create_hold(
             change.session,
@@ -181,7 +182,10 @@ def get_hold(access: Reads, hold: RowId) -> RetentionHold:
 
 @router.post(f"{_TENANT}/holds/{{hold}}/clear", operation_id="deleteRetentionHold")
 def clear_hold(access: Changes, hold: RowId) -> RetentionHold:
-    """What it kept goes when its time is over, a week later at the soonest."""
+    """Clear a hold.
+
+    Expired days are deleted after a week at the earliest.
+    """
     with access.change() as change:
         now = holds.require_hold(change.session, tenant_id=access.tenant_id, hold_id=hold, lock=True)
         change.require_match(_hold(now))
@@ -197,7 +201,10 @@ def get_retention(access: Reads, log: LogName) -> Retention:
 
 @router.patch(f"{_TENANT}/{{log}}", operation_id="updateRetention")
 def update_retention(access: Changes, log: LogName, body: RetentionUpdate) -> Retention:
-    """Less takes effect a week later."""
+    """Update the retention of a log.
+
+    Shorter retention takes effect a week later.
+    """
     with access.change() as change:
         service.lock_log_setting(change.session, tenant_id=access.tenant_id, log=log)
         now = service.get_log_plans(change.session, tenant_id=access.tenant_id)[log]
@@ -210,7 +217,7 @@ def update_retention(access: Changes, log: LogName, body: RetentionUpdate) -> Re
 
 @router.post(f"{_TENANT}/{{log}}/preview", operation_id="previewRetention")
 def preview_retention(access: Reads, log: LogName, body: RetentionUpdate) -> RetentionPreview:
-    """What a change would delete; nothing is changed."""
+    """Preview what a change would delete."""
     with access.read() as session:
         would_be = service.preview_change(session, tenant_id=access.tenant_id, change=_change(log, body))
     return RetentionPreview(
@@ -234,7 +241,10 @@ def get_limits(access: ReadsLimits, log: LogName) -> RetentionLimits:
 
 @router.put(f"{_PLATFORM}/limits/{{log}}", operation_id="updateRetentionLimits")
 def update_limits(access: ChangesLimits, log: LogName, body: RetentionLimitsInput) -> RetentionLimits:
-    """What tenants may choose of a log. It holds for settings of before, too; less takes effect a week later."""
+    """Update the limits of retention for tenants.
+
+    Limits apply to existing settings too. Shorter retention takes effect a week later.
+    """
     with access.change() as change:
         _require_match(change, log)
         wanted = LogLimits(**body.model_dump())
@@ -244,7 +254,7 @@ def update_limits(access: ChangesLimits, log: LogName, body: RetentionLimitsInpu
 
 @router.delete(f"{_PLATFORM}/limits/{{log}}", operation_id="deleteRetentionLimits")
 def reset_limits(access: ChangesLimits, log: LogName) -> RetentionLimits:
-    """Back to what the product comes with."""
+    """Reset the limits of a log to the built-in values."""
     with access.change() as change:
         _require_match(change, log)
         made = service.update_limits(change.session, actor=access.actor, log=log, limits=None)
@@ -253,7 +263,7 @@ def reset_limits(access: ChangesLimits, log: LogName) -> RetentionLimits:
 
 @router.post(f"{_PLATFORM}/trust-clock", status_code=204, operation_id="trustClock")
 def trust_clock(access: ChangesLimits) -> None:
-    """Say that the time is right, where it was not believed: what is due is deleted again."""
+    """Confirm the clock after a jump, so that deletion continues."""
     with access.change() as change:
         clock.trust_clock(change.session, actor=access.actor)
         change.answer_nothing()

@@ -1,4 +1,4 @@
-"""Roles of an MSP and of a tenant: those that Admit comes with and those of its own."""
+"""Roles of an MSP or tenant: built-in and custom ones."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -23,27 +23,25 @@ _Slug = Annotated[str, Path(max_length=63)]
 
 
 class Role(BaseModel):
-    slug: str = Field(description="Its name in addresses: a DNS label.")
-    name: str = Field(description="Name, for people.")
-    permissions: list[str] = Field(
-        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md)."
-    )
-    own: bool = Field(description="Whether it is the MSP's or tenant's own; others cannot be changed.")
+    slug: str = Field(description="Slug: a DNS label.")
+    name: str = Field(description="Name.")
+    permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
+    own: bool = Field(description="Whether it is a custom role. Built-in roles cannot change.")
 
 
 class RoleInput(Input):
-    slug: Slug = Field(examples=["kicker"], description="Its name in addresses: a DNS label.")
-    name: Name = Field(examples=["Takes devices off the network"], description="Name, for people.")
+    slug: Slug = Field(examples=["kicker"], description="Slug: a DNS label.")
+    name: Name = Field(examples=["Takes devices off the network"], description="Name.")
     permissions: PermissionNames = Field(
         examples=[["session.read", "session.disconnect"]],
-        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md).",
+        description="Permissions, such as endpoint.read (docs/reference/permissions.md).",
     )
 
 
 class RoleUpdate(Input):
-    name: Omittable[Name] = Field(None, description="Name, for people.")
+    name: Omittable[Name] = Field(None, description="Name.")
     permissions: Omittable[PermissionNames] = Field(
-        None, description="Names of permissions, such as endpoint.read (docs/reference/permissions.md)."
+        None, description="Permissions, such as endpoint.read (docs/reference/permissions.md)."
     )
 
 
@@ -54,23 +52,31 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     def list_roles(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(sorted_by(custom_roles.ORDERS))],
-        text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
-        own: Annotated[bool | None, Query(description="Its own, or those that Admit comes with.")] = None,
+        text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
+        own: Annotated[
+            bool | None, Query(description="Whether to list only custom roles, or only built-in ones.")
+        ] = None,
     ) -> Page[Role]:
-        """All that a member may be given there; there are 100 of its own at most."""
+        """List roles for members.
+
+        There can be 100 custom roles.
+        """
         with access.read() as session:
             rows = custom_roles.list_page(session, owner=access.owner, span=paging.span, text=text, own=own)
             return paging.ordered(rows, lambda row: Role(**asdict(row)))
 
     @router.get(f"{prefix}/roles/{{slug}}", operation_id=f"get{noun}Role")
     def get_role(access: Annotated[Access, read], slug: _Slug) -> Role:
-        """One of the owner's own, or one that Admit comes with."""
+        """Get a built-in or custom role."""
         with access.read() as session:
             return access.shown(Role(**asdict(custom_roles.require_any(session, owner=access.owner, slug=slug))))
 
     @router.post(f"{prefix}/roles", status_code=201, operation_id=f"create{noun}Role")
     def create_role(access: Annotated[Access, manage], body: RoleInput) -> Role:
-        """Of permissions that the asker has himself."""
+        """Create a custom role.
+
+        You need each of its permissions.
+        """
         with access.change() as change:
             row = custom_roles.create_role(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
@@ -80,7 +86,10 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.patch(f"{prefix}/roles/{{slug}}", operation_id=f"update{noun}Role")
     def change_role(access: Annotated[Access, manage], slug: _Slug, body: RoleUpdate) -> Role:
-        """For its members at once."""
+        """Update a custom role.
+
+        The change applies to its members at once.
+        """
         with access.change() as change:
             _require_match(change, access, slug)
             row = custom_roles.change_role(
@@ -103,7 +112,7 @@ for each in of_tenants_and_msps(Permission.ROLE_READ, Permission.ROLE_MANAGE, Ef
 
 
 def _require_match(change: Change, access: Access, slug: str) -> None:
-    # First, as whoever changes members does.
+    # Lock first, in the same order as changes of members.
     members.lock_managers(change.session, owner=access.owner)
     change.require_match(_own(custom_roles.require_by_slug(change.session, owner=access.owner, slug=slug, lock=True)))
 

@@ -1,4 +1,4 @@
-"""A router for each noun."""
+"""Routers of all nouns."""
 
 from typing import Final
 
@@ -72,7 +72,7 @@ _LOGS = (sessions, decisions, accounting, coa_requests, redecisions, retention, 
 
 V1: Final[tuple[APIRouter, ...]] = (
     *(noun.router for noun in (*_PEOPLE, *_MSPS, *_SECRETS, sites, policies, policy_trials, *_CERTIFICATES)),
-    # Before the endpoints, none of which has that address.
+    # Before the routes of one endpoint: "inbox" is not an address.
     inbox.router,
     *(noun.router for noun in (endpoints, endpoint_care, nases, pools, users, identity_sources, bulk, imports)),
     *(groups.of_endpoints, groups.of_users),

@@ -1,4 +1,4 @@
-"""SCEP of a tenant: where devices enrol, and who judges their challenges."""
+"""SCEP of a tenant: enrolment URL, registration authority, and webhook for challenges."""
 
 from datetime import datetime
 from typing import Annotated
@@ -30,55 +30,59 @@ _Network = Annotated[str, Field(max_length=50)]
 
 
 class ScepSettings(BaseModel):
-    """What is entered in an MDM. One-time challenges are enrolment secrets of the kind scep."""
+    """SCEP settings for an MDM.
 
-    url: str = Field(description="Where devices enrol.")
+    One-time challenges are enrolment secrets of the kind `scep`.
+    """
+
+    url: str = Field(description="Enrolment URL for devices.")
     ra_serial: str = Field(
-        description="Serial number (hex) of the registration authority, which opens requests and signs answers."
+        description="Serial number in hex of the registration authority, which decrypts requests and signs responses."
     )
-    ra_not_after: datetime = Field(description="Until when the registration authority's certificate is valid.")
+    ra_not_after: datetime = Field(description="End of validity of the registration authority's certificate.")
     ra_sha256: str = Field(description="SHA-256 of the registration authority's certificate, in hex.")
-    webhook: str | None = Field(description="Where challenges are sent that are not made here; null: nowhere.")
+    webhook: str | None = Field(description="URL that checks challenges from other systems; null if none.")
 
 
 class ScepWebhookInput(Input):
-    url: str = Field(max_length=1_000, examples=["https://mdm.acme.example/scep"], description="Address (URL).")
-    profile: ClientProfile = Field("eap-client-device", description="Of the certificates that it allows.")
-    timeout_seconds: float = Field(5.0, ge=0.5, le=10.0, description="For how many seconds an answer is waited for.")
+    url: str = Field(max_length=1_000, examples=["https://mdm.acme.example/scep"], description="URL.")
+    profile: ClientProfile = Field("eap-client-device", description="Certificate profile.")
+    timeout_seconds: float = Field(5.0, ge=0.5, le=10.0, description="Timeout in seconds.")
     networks: list[_Network] = Field(
         default=[],
         max_length=50,
-        description="Where alone its host may be, as CIDR; empty for anywhere that the installation allows.",
+        description="Networks (CIDR) allowed for the host's address; empty for all that the installation allows.",
     )
     ca_certificate: str = Field(
         "",
         max_length=64 * 1024,
-        description='PEM of the authorities that the other side\'s certificate may come from; null or "" '
-        "for those of the system.",
+        description='CA certificates for the server (PEM); null or "" for those of the system.',
     )
 
 
 class ScepWebhook(BaseModel):
-    url: str = Field(description="Address (URL).")
-    profile: str = Field(description="Of the certificates that it allows.")
-    timeout_seconds: float = Field(description="For how many seconds an answer is waited for.")
+    url: str = Field(description="URL.")
+    profile: str = Field(description="Certificate profile.")
+    timeout_seconds: float = Field(description="Timeout in seconds.")
     networks: list[str] = Field(
-        description="Networks (CIDR) that the receiver's addresses must be of; empty or null for any that "
-        "the installation allows."
+        description="Networks (CIDR) allowed for the receiver's address; empty or null for all that the "
+        "installation allows."
     )
-    ca_certificate: str = Field(
-        description='PEM of the authorities that the other side\'s certificate may come from; null or "" '
-        "for those of the system."
-    )
+    ca_certificate: str = Field(description='CA certificates for the server (PEM); null or "" for those of the system.')
 
 
 class CreatedScepWebhook(ScepWebhook):
-    secret: str = Field(description="Signs what is sent there: a new one each time, shown this once.")
+    secret: str = Field(
+        description="Secret that signs requests to the webhook: new with each change, and only in this response."
+    )
 
 
 @router.get("", operation_id="getScep", responses=refuses(409))
 def get_scep(access: Reads) -> ScepSettings:
-    """The registration authority is made when it is first asked for; without an issuing authority none can be."""
+    """Get the SCEP settings.
+
+    The first request creates the registration authority, which requires an issuing authority.
+    """
     settings = access.asked.request.app.state.settings
     with access.read() as session:
         current, *_ = registration_authority.ensure_registration_authority(
@@ -104,7 +108,7 @@ def get_webhook(access: Reads) -> ScepWebhook:
 
 @router.put("/webhook", operation_id="updateScepWebhook")
 def update_webhook(access: Connects, body: ScepWebhookInput) -> CreatedScepWebhook:
-    """Where challenges are sent that are not made here."""
+    """Set the webhook that checks challenges from other systems."""
     wanted = WebhookSettings(**body.model_dump(exclude={"networks"}), networks=tuple(body.networks))
     with access.change() as change:
         before = webhook_config.find_webhook_row(change.session, tenant_id=access.tenant_id, lock=True)
@@ -124,7 +128,10 @@ def update_webhook(access: Connects, body: ScepWebhookInput) -> CreatedScepWebho
 
 @router.delete("/webhook", status_code=204, operation_id="deleteScepWebhook")
 def delete_webhook(access: Connects) -> None:
-    """Challenges that are not made here are refused from now on."""
+    """Delete the webhook.
+
+    Challenges from other systems are then rejected.
+    """
     with access.change() as change:
         change.require_match(
             _webhook(webhook_config.require_webhook(change.session, tenant_id=access.tenant_id, lock=True))

@@ -1,4 +1,4 @@
-"""Secrets change over, with a time in which both work."""
+"""Rotation of RADIUS secrets, with a time in which both work."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -23,77 +23,78 @@ router = APIRouter(prefix="/tenants/{tenant}/radius-secret/rotation", tags=["sec
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 Rotates = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_ROTATE, Effect.TRUST))]
-_Nas = Annotated[str, Query(max_length=253, description="With a secret of its own; else it is the tenant's.")]
+_Nas = Annotated[str, Query(max_length=253, description="NAS with its own secret. Omit it for the tenant's secret.")]
 NasState = Literal["unseen", "old", "new", "back"]
 
 
 class SecretRotationInput(Input):
-    nas: str = Field(
-        "", max_length=253, description="Name of the NAS or, where it is not registered, what it says of itself."
-    )
-    secret: str | None = Field(None, max_length=128, description="The secret. Where it is told, it is this once.")
-    hours: int = Field(168, ge=1, le=720, examples=[168], description="How long both secrets work.")
+    nas: str = Field("", max_length=253, description='NAS with its own secret; "" for the tenant\'s secret.')
+    secret: str | None = Field(None, max_length=128, description="New secret; null to generate one.")
+    hours: int = Field(168, ge=1, le=720, examples=[168], description="Hours for which both secrets work.")
     at_end: Literal["finish", "wait"] = Field(
         "finish",
-        description="Whether the new secret alone works from the end of the window on, or a person decides "
-        "where NASes have not changed over.",
+        description="Action at the end of the window: only the new secret works (finish), or a person "
+        "decides about NASes with the old secret (wait).",
     )
 
 
 class SecretRotationEnd(Input):
-    nas: str = Field(
-        "", max_length=253, description="Name of the NAS or, where it is not registered, what it says of itself."
-    )
+    nas: str = Field("", max_length=253, description='NAS with its own secret; "" for the tenant\'s secret.')
     leave_behind: bool = Field(
-        False, description="Also where NASes have the secret that ends, which get no answer from then on."
+        False, description="Whether to end it even if NASes still use the ending secret. They get no response then."
     )
 
 
 class SecretRotationCounts(BaseModel):
-    """NASes by what they were heard with. `back`: with the new one, and since then with the old one."""
+    """NASes by the secret that they use.
 
-    unseen: int = Field(0, description="NASes that were not heard since it began.")
-    old: int = Field(0, description="NASes that were heard with the old secret last.")
-    new: int = Field(0, description="NASes that have changed over.")
-    back: int = Field(0, description="NASes that had changed over, and were heard with the old secret since.")
+    `back` counts those that used the new secret, then the old one again.
+    """
+
+    unseen: int = Field(0, description="Number of NASes without a request since the start.")
+    old: int = Field(0, description="Number of NASes whose last request used the old secret.")
+    new: int = Field(0, description="Number of NASes that use the new secret.")
+    back: int = Field(0, description="Number of NASes that used the new secret, then the old one again.")
 
 
 class SecretRotation(Observed):
-    nas: str | None = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
-    state: RotationStage = Field(description="How far it is.")
+    nas: str | None = Field(description="NAS with its own secret; null for the tenant's secret.")
+    state: RotationStage = Field(description="State.")
     at_end: Literal["finish", "wait"] = Field(
-        description="What happens at the end of the window to NASes that have not changed over."
+        description="Action at the end of the window for NASes with the old secret."
     )
-    created_at: datetime = Field(description="When it was made.")
-    opened_at: datetime | None = Field(description="From when on both secrets work; null while cells prepare.")
-    ends_at: datetime = Field(description="When the trial ends.")
-    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
-    nases: SecretRotationCounts = Field(description="How many sessions, by NAS.")
-    plan: list[str] = Field(description="What is to be done, step by step.")
+    created_at: datetime = Field(description="Creation time.")
+    opened_at: datetime | None = Field(description="Time since when both secrets work; null while cells prepare.")
+    ends_at: datetime = Field(description="End of the window in which both secrets work.")
+    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    nases: SecretRotationCounts = Field(description="Number of NASes by the secret that they use.")
+    plan: list[str] = Field(description="Next steps.")
 
     def observed(self) -> set[str]:
-        """When it ended, and thereby that it did, somebody has said."""
+        """Return the observed fields. A person decides about the end."""
         return {"state", "opened_at", "nases", "plan"}
 
 
 class SecretRotationNas(BaseModel):
-    key: str = Field(description="The private key.")
-    name: str = Field(description="Name, for people.")
-    state: NasState = Field(description="How far it is.")
-    new_since: datetime | None = Field(description="When it was first heard with the new secret.")
-    last_seen: datetime | None = Field(description="When it was heard last.")
-    source: str | None = Field(description="Who says so: dhcp, lldp, cdp, http, radius, api ...")
+    key: str = Field(description="Key of the NAS in the list.")
+    name: str = Field(description="Name.")
+    state: NasState = Field(description="State.")
+    new_since: datetime | None = Field(description="Time of the first request with the new secret.")
+    last_seen: datetime | None = Field(description="Time of the last request.")
+    source: str | None = Field(description="Source address of its requests.")
     way: ChangeWay = Field(
-        description="alone: it can change over whenever it suits. together: with all that share its "
-        "address. watched: radiusd cannot always tell."
+        description="How it changes: `alone` at any time, `together` with all NASes that share its "
+        "address, or `watched` because radiusd cannot always detect the secret."
     )
-    plan: str = Field(description="What is to be done with it.")
+    plan: str = Field(description="What to do with it.")
 
 
 @router.post("", status_code=201, operation_id="startSecretRotation")
 def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation:
-    """From when it is `open` both secrets work, each NAS with the one that it has. What the new one is tells
-    revealRadiusSecret, with `next`."""
+    """Start a rotation of a secret.
+
+    Once it is `open`, each NAS can use either secret. Use `revealRadiusSecret` with `next` to get the new secret.
+    """
     with access.change() as change:
         _require_match(change, access, body.nas)
         status = rotations.start_rotation(
@@ -109,7 +110,7 @@ def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation
 
 @router.get("", operation_id="getSecretRotation")
 def get_rotation(access: Reads, nas: _Nas = "") -> SecretRotation:
-    """The last one, and what is to be done."""
+    """Get the last rotation, with its next steps."""
     with access.read() as session:
         return access.shown(_shown(rotations.require_status(session, tenant_id=access.tenant_id, nas=nas)))
 
@@ -121,7 +122,7 @@ def list_nases(
     nas: _Nas = "",
     state: Annotated[NasState | None, Query()] = None,
 ) -> Page[SecretRotationNas]:
-    """Which has which secret, and how each changes over. Of the last rotation."""
+    """List NASes of the last rotation, with the secret they use and how to change it."""
     with access.read() as session:
         rows = rotations.list_page(
             session,
@@ -136,7 +137,7 @@ def list_nases(
 
 @router.post("/finish", operation_id="finishSecretRotation")
 def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
-    """The new secret alone, from now on."""
+    """Finish a rotation: only the new secret works."""
     with access.change() as change:
         _require_match(change, access, body.nas)
         status = rotations.finish_rotation(
@@ -151,7 +152,7 @@ def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
 
 @router.post("/cancel", operation_id="cancelSecretRotation")
 def cancel_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
-    """The old secret alone, as before."""
+    """Cancel a rotation: only the old secret works."""
     with access.change() as change:
         _require_match(change, access, body.nas)
         status = rotations.cancel_rotation(

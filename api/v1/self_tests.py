@@ -1,4 +1,4 @@
-"""Self-tests of a tenant: a NAS of Admit's own asks its listeners before a person touches a switch."""
+"""Self-tests of a tenant: Admit sends requests as a NAS before you configure a switch."""
 
 from datetime import datetime
 from typing import Annotated, Any, cast
@@ -24,35 +24,33 @@ Starts = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_PUBLISH, Effe
 
 
 class SelfTestCheck(BaseModel):
-    name: str = Field(examples=["MAB"], description="Name, for people.")
-    sent: str = Field(examples=["unknown device"], description="What was sent.")
-    expected: str = Field(examples=["permit VLAN 20"], description="What was to come.")
-    got: str = Field(examples=["permit VLAN 20"], description="What came.")
-    because: str = Field(description="Why this is to be expected.")
-    reason: str = Field(
-        examples=["rule-permitted"], description='Code of the cell\'s reason; "" where it decided nothing.'
-    )
-    why: str = Field(description="Why, in a sentence.")
+    name: str = Field(examples=["MAB"], description="Name.")
+    sent: str = Field(examples=["unknown device"], description="Sent request.")
+    expected: str = Field(examples=["permit VLAN 20"], description="Expected result.")
+    got: str = Field(examples=["permit VLAN 20"], description="Actual result.")
+    because: str = Field(description="Reason for the expected result.")
+    reason: str = Field(examples=["rule-permitted"], description='Reason code of the cell; "" if it did not decide.')
+    why: str = Field(description="Explanation in one sentence.")
     rule: str = Field(description='Name of the rule; "" for the fallback.')
-    milliseconds: int = Field(description="What it took, in milliseconds.")
-    ok: bool = Field(description="Whether it came as expected.")
+    milliseconds: int = Field(description="Duration in milliseconds.")
+    ok: bool = Field(description="Whether the result is as expected.")
 
 
 class SelfTest(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
-    state: SelfTestState = Field(description="How far it is.")
-    passed: bool | None = Field(description="Whether all came as expected; null until it is done.")
-    asked_by: str = Field(description="Who asked for it, such as token:setup.")
-    created_at: datetime = Field(description="When it was made.")
-    started_at: datetime | None = Field(description="When it started; null while it waits.")
-    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
-    error: str = Field(description='Why it could not be carried out; "" where it was.')
-    checks: list[SelfTestCheck] = Field(description="What was tried, in order.")
+    id: UUID = Field(description="Permanent id.")
+    state: SelfTestState = Field(description="State.")
+    passed: bool | None = Field(description="Whether everything is as expected; null until it is done.")
+    asked_by: str = Field(description="Actor who started it, such as token:setup.")
+    created_at: datetime = Field(description="Creation time.")
+    started_at: datetime | None = Field(description="Start time; null while it waits.")
+    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    error: str = Field(description='Error that prevented the test; "" if none.')
+    checks: list[SelfTestCheck] = Field(description="Checks, in order.")
 
 
 @router.get("", operation_id="listSelfTests")
 def list_self_tests(access: Reads, paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))]) -> Page[SelfTest]:
-    """The last 50 are kept."""
+    """List the last 50 self-tests."""
     with access.read() as session:
         rows = self_tests.list_self_tests(session, tenant_id=access.tenant_id, span=paging.span)
         return paging.ordered(rows, self_test_of)
@@ -60,8 +58,11 @@ def list_self_tests(access: Reads, paging: Annotated[OrderedPaging, Depends(sort
 
 @router.post("", status_code=202, operation_id="startSelfTest")
 def startself_test_of(access: Starts) -> SelfTest:
-    """Devices that Admit plays itself ask the tenant's listeners: known and unknown ones by MAC address, with a good
-    certificate, a revoked one and one of another tenant, with a wrong secret. It takes seconds: ask for its `state`."""
+    """Start a self-test.
+
+    Admit plays devices that send requests to the tenant's ports: known and unknown MAC addresses, a valid, a revoked
+    and a foreign certificate, and a wrong secret. This takes seconds: poll `state`.
+    """
     with access.change() as change:
         row = self_tests.start_self_test(change.session, actor=access.actor, tenant_id=access.tenant_id)
         change.located(row.id)
@@ -86,7 +87,7 @@ def _place(key: str) -> tuple[datetime, UUID] | None:
             raise ValueError(moment)
         return at, UUID(number)
     except ValueError as exc:
-        raise InvalidInput("This is no place in this list.", place="after") from exc
+        raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.") from exc
 
 
 def self_test_of(row: SelfTestRow) -> SelfTest:

@@ -1,4 +1,4 @@
-"""What is on a tenant's networks, and what was."""
+"""Sessions of a tenant, live and ended."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -32,43 +32,39 @@ _PARTS: dict[str, Literal["live", "ended"]] = {"live": "live", "ended": "ended"}
 
 
 class Session(BaseModel):
-    """Times and octets as the NAS's accounting told them."""
+    """A session with times and octets from accounting."""
 
-    id: int = Field(description="Id; it stays.")
+    id: int = Field(description="Permanent id.")
     mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
-    user: str = Field(description='User name; null or "" where there is none.')
-    nas: str = Field(description="Name of the NAS or, where it is not registered, what it says of itself.")
-    nas_id: UUID | None = Field(description="Id of the NAS; null where it is not registered.")
-    nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" where none was told.')
-    site: str | None = Field(
-        description='Slug of the site; null or "" where it belongs to none, or to one that is gone.'
-    )
+    user: str = Field(description='User name; null or "" if unknown.')
+    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
+    nas_id: UUID | None = Field(description="Id of the NAS; null if it is not registered.")
+    nas_port: str = Field(description='Port of the NAS (NAS-Port-Id or NAS-Port); "" if absent.')
+    site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
     address: str | None = Field(description="IPv4 address of the device.")
     ipv6_address: str | None = Field(description="IPv6 address of the device.")
     ipv6_prefix: str | None = Field(description="IPv6 prefix of the device's network, as CIDR.")
     delegated_prefix: str | None = Field(description="IPv6 prefix that was delegated to the device, as CIDR.")
     session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
-    chargeable_user: str = Field(description='Chargeable-User-Identity (RFC 4372); "" where there is none.')
-    started_at: datetime = Field(description="When it started; null while it waits.")
-    stopped_at: datetime | None = Field(description="When it ended; null while it is live.")
-    heard_at: datetime = Field(description="When something was heard of it last.")
-    seconds: int = Field(description="How many seconds it lasted.")
-    input_octets: int | None = Field(description="Octets that came from the device.")
-    output_octets: int | None = Field(description="Octets that went to the device.")
-    cause: str = Field(description='Acct-Terminate-Cause; "" where there is none.')
-    flags: list[str] = Field(
-        description="What is odd: stale for a session taken for ended, since nothing is heard of it."
-    )
+    chargeable_user: str = Field(description='Chargeable-User-Identity (RFC 4372); "" if absent.')
+    started_at: datetime = Field(description="Start time.")
+    stopped_at: datetime | None = Field(description="End time; null while it is live.")
+    heard_at: datetime = Field(description="Time of the last report.")
+    seconds: int = Field(description="Duration in seconds.")
+    input_octets: int | None = Field(description="Octets received from the device.")
+    output_octets: int | None = Field(description="Octets sent to the device.")
+    cause: str = Field(description='Acct-Terminate-Cause; "" if absent.')
+    flags: list[str] = Field(description="Flags. `stale`: assumed to have ended, because reports stopped.")
 
 
 class SessionDetail(Session):
     decision: str | None = Field(None, description="Id of the decision in the authentication log.")
     rule: str | None = Field(None, description='Name of the rule; "" for the fallback.')
     policy_version: int | None = Field(
-        None, description="Number of the policy's version that decided; 0 or null where none did."
+        None, description="Number of the policy version that decided; 0 or null if none did."
     )
-    vlan: str | None = Field(None, description='VLAN that the device gets; "" where none is said.')
-    decided_as: str | None = Field(None, description="The verdict that the session goes by.")
+    vlan: str | None = Field(None, description='VLAN of the device; "" if none.')
+    decided_as: str | None = Field(None, description="Verdict that applies to the session.")
 
 
 @router.get("", operation_id="listSessions")
@@ -77,19 +73,21 @@ def list_sessions(
     paging: Annotated[SortedPaging, Depends(sorted_by_time("started_at"))],
     mac: Mac = "",
     user: User = "",
-    address: Annotated[str, Query(max_length=100, description="IP address or network, or within its prefix.")] = "",
+    address: Annotated[
+        str, Query(max_length=100, description="IP address or network; matches addresses and prefixes of sessions.")
+    ] = "",
     nas: NasName = "",
     site: SiteSlug = "",
-    session_id: Annotated[str, Query(max_length=253, description="With this Acct-Session-Id.")] = "",
-    chargeable_user: Annotated[
-        str, Query(max_length=253, description="With this Chargeable-User-Identity (RFC 4372).")
-    ] = "",
-    ended: Annotated[bool, Query(description="Those that ended as well.")] = False,
-    since: Annotated[PastMoment | None, Query(description="That were there after that.")] = None,
-    until: Annotated[PastMoment | None, Query(description="That began before that.")] = None,
+    session_id: Annotated[str, Query(max_length=253, description="Acct-Session-Id.")] = "",
+    chargeable_user: Annotated[str, Query(max_length=253, description="Chargeable-User-Identity (RFC 4372).")] = "",
+    ended: Annotated[bool, Query(description="Whether to include ended sessions.")] = False,
+    since: Annotated[PastMoment | None, Query(description="Sessions that existed after this time.")] = None,
+    until: Annotated[PastMoment | None, Query(description="Sessions that started before this time.")] = None,
 ) -> Page[Session]:
-    """Live ones, the newest first; behind them those that ended, the one that ended last first. With
-    `sort=started_at` all of that from its end: live ones alone begin with the one that is there longest."""
+    """List sessions: live ones newest first, then ended ones by end.
+
+    `sort=started_at` reverses the list. With only live sessions, it then begins with the oldest.
+    """
     after = _key(paging.after())
     by_key = not ended and sessions.is_indexed_query(mac=mac, user=user, nas=nas, address=address)
     with access.read(by_key=by_key) as session:
@@ -115,7 +113,7 @@ def list_sessions(
 
 @router.get("/{session}", operation_id="getSession")
 def get_session(access: Reads, session: RowId) -> SessionDetail:
-    """With the decision that began it."""
+    """Get a session, with the decision that started it."""
     with access.read() as opened:
         shown = sessions.get_session(opened, tenant_id=access.tenant_id, row=session)
         return _decided(shown, sessions.find_deciding_row(opened, shown))
@@ -123,19 +121,22 @@ def get_session(access: Reads, session: RowId) -> SessionDetail:
 
 @router.post("/{session}/disconnect", status_code=202, operation_id="disconnectSession")
 def disconnect_session(access: Disconnects, session: RowId) -> CoaRequest:
-    """Ask the NAS to end it (RFC 5176). Its answer stands in the request of this id."""
+    """Ask the NAS to end a session (RFC 5176).
+
+    The response has the id of the request, which will show the result.
+    """
     return _ask(access, session, "disconnect")
 
 
 @router.post("/{session}/reauthenticate", status_code=202, operation_id="reauthenticateSession")
 def reauthenticate_session(access: Disconnects, session: RowId) -> CoaRequest:
-    """Ask the NAS to have the device authenticate again."""
+    """Ask the NAS to reauthenticate the device of a session."""
     return _ask(access, session, "reauthenticate")
 
 
 @router.post("/{session}/bounce", status_code=202, operation_id="bounceSession")
 def bounce_session(access: Disconnects, session: RowId) -> CoaRequest:
-    """Ask the NAS to take the port down and up again."""
+    """Ask the NAS to take the port of a session down and up."""
     return _ask(access, session, "bounce")
 
 
@@ -152,7 +153,7 @@ def _key(text: str) -> SessionKey | None:
     if key is None and not text:
         return None
     if key is None or word not in _PARTS:
-        raise InvalidInput("This is no place in this list.", place="after")
+        raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.")
     return SessionKey(_PARTS[word], *key)
 
 

@@ -1,4 +1,4 @@
-"""Signing in and out, in a browser: what succeeds is answered with a cookie."""
+"""Sign-in and sign-out of a browser. Success sets a cookie."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,12 +16,12 @@ from nac.sign_in.challenges import MAX_TEXT_LENGTH
 
 router = APIRouter(tags=["sign-in"])
 
-_ANYONE = Depends(Anyone("Whoever signs in is nobody yet."))
+_ANYONE = Depends(Anyone("The caller is not signed in yet."))
 Email = Annotated[str, Field(max_length=255, pattern=r"^[^\s@\x00]+@[^\s@\x00]+$", examples=["ann@example.com"])]
 Password = Annotated[str, Field(max_length=1_000)]
 Challenge = Annotated[str, Field(max_length=MAX_TEXT_LENGTH, pattern=r"^[A-Za-z0-9_-]+$")]
 Code = Annotated[str, Field(max_length=40, examples=["123456"])]
-# As navigator.credentials answers it, by toJSON().
+# Response of navigator.credentials, from toJSON().
 Credential = Annotated[dict[str, Any], Field(max_length=20)]
 
 
@@ -36,28 +36,29 @@ _Desk = Annotated[Desk, Depends(desk_of)]
 
 class SignInByPassword(Input):
     email: Email = Field(description="E-mail address.")
-    password: Password = Field(description="The person's password.")
+    password: Password = Field(description="Password of the person.")
 
 
 class SignInByCode(Input):
-    challenge: Challenge = Field(description="From the answer before; good for five minutes.")
-    code: Code = Field(description="The one-time code, or the recovery code.")
+    challenge: Challenge = Field(description="Challenge of the previous response; valid for five minutes.")
+    code: Code = Field(description="One-time code or recovery code.")
 
 
 class PasskeyChallengeInput(Input):
     challenge: Challenge | None = Field(
-        None, description="Of a sign-in by password that needs a second factor; null: any passkey signs in."
+        None,
+        description="Challenge of a sign-in by password that needs a second factor; null to sign in with any passkey.",
     )
 
 
 class SignInByPasskey(Input):
-    challenge: Challenge = Field(description="From the answer before; good for five minutes.")
-    credential: Credential = Field(description="What navigator.credentials answered, as toJSON() gives it.")
+    challenge: Challenge = Field(description="Challenge of the previous response; valid for five minutes.")
+    credential: Credential = Field(description="Response of navigator.credentials, from toJSON().")
 
 
 class PasswordReset(Input):
-    token: str = Field(max_length=100, description="Of the link in the mail.")
-    password: Password = Field(description="The new password.")
+    token: str = Field(max_length=100, description="Token of the mailed link.")
+    password: Password = Field(description="New password.")
 
 
 class PasswordLinkRequest(Input):
@@ -65,30 +66,35 @@ class PasswordLinkRequest(Input):
 
 
 class PasswordLinkResponse(BaseModel):
-    message: str = Field(description="What is wrong, in a sentence.")
+    message: str = Field(description="Message in one sentence.")
 
 
 class SignedIn(BaseModel):
-    state: Literal["signed-in"] = Field(default="signed-in", description="How far it is.")
-    csrf_token: str = Field(description="What changes by the cookie send as the header Admit-CSRF.")
+    state: Literal["signed-in"] = Field(default="signed-in", description="State.")
+    csrf_token: str = Field(description="Token for the header Admit-CSRF of changes by cookie.")
 
 
 class SecondFactorRequired(BaseModel):
-    state: Literal["factors-needed"] = Field(default="factors-needed", description="How far it is.")
-    methods: list[str] = Field(description="totp, passkey, recovery-code: one of them is enough.")
-    challenge: str = Field(description="For the next step; good for five minutes.")
+    state: Literal["factors-needed"] = Field(default="factors-needed", description="State.")
+    methods: list[str] = Field(
+        description="Possible second factors, of which one is enough: totp, passkey, recovery-code."
+    )
+    challenge: str = Field(description="Challenge for the next step; valid for five minutes.")
 
 
 class PasskeyOptions(BaseModel):
     options: dict[str, Any] = Field(
         description="For navigator.credentials, by parseRequestOptionsFromJSON() or parseCreationOptionsFromJSON()."
     )
-    challenge: str = Field(description="To be sent with the authenticator's answer, within five minutes.")
+    challenge: str = Field(description="Challenge to return with the authenticator's response, within five minutes.")
 
 
 @router.post("/sign-in", operation_id="signIn", dependencies=[_ANYONE])
 def sign_in(desk: _Desk, body: SignInByPassword) -> SignedIn | SecondFactorRequired:
-    """By password. Nothing tells whether there is such a person."""
+    """Sign in with a password.
+
+    The response does not reveal whether the account exists.
+    """
     found = desk.by_password(body.email, body.password)
     if isinstance(found, MoreNeeded):
         return SecondFactorRequired(methods=list(found.methods), challenge=found.challenge)
@@ -97,19 +103,22 @@ def sign_in(desk: _Desk, body: SignInByPassword) -> SignedIn | SecondFactorRequi
 
 @router.post("/sign-in/totp", operation_id="signInByTotp", dependencies=[_ANYONE])
 def sign_in_by_totp(desk: _Desk, body: SignInByCode) -> SignedIn:
-    """The second step: a code of the authenticator app, each good once."""
+    """Complete a sign-in with a code of the authenticator app.
+
+    Each code works once.
+    """
     return _signed_in(desk.by_totp(body.challenge, body.code))
 
 
 @router.post("/sign-in/recovery-code", operation_id="signInByRecoveryCode", dependencies=[_ANYONE])
 def sign_in_by_recovery_code(desk: _Desk, body: SignInByCode) -> SignedIn:
-    """The second step, of whoever has lost the other means."""
+    """Complete a sign-in with a recovery code."""
     return _signed_in(desk.by_recovery_code(body.challenge, body.code))
 
 
 @router.post("/sign-in/passkey/options", operation_id="startPasskeySignIn", dependencies=[_ANYONE])
 def ask_for_passkey(desk: _Desk, body: PasskeyChallengeInput) -> PasskeyOptions:
-    """The second step, or, without a challenge, the only one."""
+    """Start a sign-in with a passkey, as the second step or without a password."""
     options, challenge = desk.ask_passkey(body.challenge)
     return PasskeyOptions(options=options, challenge=challenge)
 
@@ -119,13 +128,15 @@ def sign_in_by_passkey(desk: _Desk, body: SignInByPasskey) -> SignedIn:
     return _signed_in(desk.by_passkey(body.challenge, body.credential))
 
 
-ASKED = "If there is an account with a password by this address, a mail with a link is on its way to it."
+ASKED = "If this address has an account with a password, a mail with a link is on its way."
 
 
 @router.post("/sign-in/forgotten-password", status_code=202, operation_id="requestPasswordLink", dependencies=[_ANYONE])
 def ask_for_password_link(desk: _Desk, body: PasswordLinkRequest) -> PasswordLinkResponse:
-    """Has a link mailed, with which a new password is set; good once, for an hour. The answer is the same whether there
-    is such an account or not, and takes as long."""
+    """Mail a link to set a new password.
+
+    The link works once, for an hour. Response and response time are the same for unknown addresses.
+    """
     desk.ask_for_link(body.email)
     return PasswordLinkResponse(message=ASKED)
 
@@ -138,13 +149,16 @@ def ask_for_password_link(desk: _Desk, body: PasswordLinkRequest) -> PasswordLin
     responses=refuses(410),
 )
 def update_password_by_link(desk: _Desk, body: PasswordReset) -> None:
-    """By the token of a link, which is good once. Ends all that the person is signed in to."""
+    """Set a new password with the token of a mailed link.
+
+    The token works once. The person is signed out everywhere.
+    """
     desk.set_password(body.token, body.password)
 
 
 @router.post("/sign-out", status_code=204, operation_id="signOut")
 def sign_out(request: Request, response: Response, me: Annotated[Me, Depends()]) -> None:
-    """Of this browser."""
+    """Sign out of this browser."""
     with me.session() as session:
         sign_ins.end_own(session, signed_in=me.signed_in, sign_in_id=me.signed_in.sign_in_id)
     cookies.clear_cookie(request, response, cookies.SESSION)

@@ -1,4 +1,4 @@
-"""What the platform, an MSP and a tenant ask of people who come in: the same routes for each."""
+"""Sign-in rules of the platform, an MSP or a tenant."""
 
 from typing import Annotated
 
@@ -19,28 +19,30 @@ router = APIRouter(tags=["sign-in rules"])
 
 class SignInRules(BaseModel):
     two_factors: bool = Field(
-        description="Whether people need two factors. Of an MSP: in its tenants as well; of the platform: everywhere."
+        description="Whether members need two factors. For an MSP, this includes its tenants; for the "
+        "platform, everything."
     )
-    sign_on_only: bool = Field(description="Whether members of its own come in by its single sign-on alone.")
+    sign_on_only: bool = Field(description="Whether members can sign in only by single sign-on.")
     local_account: str | None = Field(
-        description="E-mail address of the one member who comes in without the provider, with two factors; "
-        "null for nobody."
+        description="E-mail address of the one member who can sign in without the provider, with two "
+        "factors; null for nobody."
     )
 
 
 class SignInRulesUpdate(Input):
     two_factors: bool = Field(
-        description="Whether people need two factors. Of an MSP: in its tenants as well; of the platform: everywhere."
+        description="Whether members need two factors. For an MSP, this includes its tenants; for the "
+        "platform, everything."
     )
     sign_on_only: bool | None = Field(
-        None, description="Whether members of its own come in by its single sign-on alone; null leaves it as it is."
+        None, description="Whether members can sign in only by single sign-on; null to leave it unchanged."
     )
     local_account: str | None = Field(
         None,
         max_length=254,
         examples=["break-glass@acme.example"],
-        description="E-mail address of the one member who comes in without the provider, with two factors; "
-        '"" names nobody, null leaves it as it is.',
+        description="E-mail address of the one member who can sign in without the provider, with two "
+        'factors; "" for nobody, null to leave it unchanged.',
     )
 
 
@@ -54,10 +56,13 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.put(f"{prefix}/sign-in-rules", operation_id=f"update{noun}SignInRules")
     def change_rules(access: Annotated[Access, manage], body: SignInRulesUpdate) -> SignInRules:
-        """Whoever has not signed in so is refused there from now on. Tokens of programs are not asked. `sign_on_only`
-        takes somebody who may manage members and has come in by the provider since it was set up or changed.
+        """Update the sign-in rules.
 
-        The rules are for everybody there: it takes every permission that a member there could have."""
+        Sign-ins that do not meet the rules are rejected from now on. API tokens are not affected.
+
+        The rules apply to all members, so the change requires every permission of a member. To set `sign_on_only`, you
+        need `member.manage`. You must also have signed in by the provider since its last change.
+        """
         with access.change() as change:
             now = rules.get_rule(change.session, owner=access.owner, lock=True)
             change.require_match(_rules(change.session, now))

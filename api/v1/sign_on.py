@@ -1,4 +1,4 @@
-"""Single sign-on by the provider of an MSP or a tenant: its settings, who came by it, and the sign-in itself."""
+"""Single sign-on by the provider of an MSP or tenant: settings, sign-ins, and the sign-in itself."""
 
 from datetime import datetime
 from typing import Annotated
@@ -31,50 +31,51 @@ from nac.sign_ons.settings import MAX_JOINS
 
 router = APIRouter(tags=["sign-on"])
 
-_ANYONE = Depends(Anyone("Whoever signs in is nobody yet."))
-# Of this site: nothing that a browser could take for another host.
+_ANYONE = Depends(Anyone("The caller is not signed in yet."))
+# A path of this site, never a URL that a browser could read as another host.
 _PATH = r"^/(?:[A-Za-z0-9._~%?&=+,:@-][A-Za-z0-9._~%?&=+,:@/-]*)?$"
 _Desk = Annotated[Desk, Depends(desk_of)]
 
 
 class SignOnRule(Input):
-    """Whoever the provider names becomes a member, where domain and group, as far as given, are theirs."""
+    """Rule that makes people of the provider members, by domain and group."""
 
-    role: Slug = Field(examples=["help-desk"], description="Slug of the role that they have.")
+    role: Slug = Field(examples=["help-desk"], description="Slug of the role.")
     domain: str = Field(
         "", max_length=253, examples=["acme.example"], description='Domain of e-mail addresses; "" for any.'
     )
-    group: str = Field("", max_length=300, description='A value of the groups claim; "" for anybody of the domain.')
+    group: str = Field("", max_length=300, description='Value of the groups claim; "" for any.')
     tenants: list[Slug] | None = Field(
-        None, max_length=1_000, description="Slugs of the MSP's tenants that the role is for; null for all of them."
+        None, max_length=1_000, description="Slugs of the MSP's tenants that the role covers; null for all."
     )
 
 
 class SignOnSettings(Input):
     issuer: str = Field(
-        max_length=1_000, examples=["https://login.acme.example"], description="The provider's issuer (OpenID Connect)."
+        max_length=1_000,
+        examples=["https://login.acme.example"],
+        description="Issuer URL of the provider (OpenID Connect).",
     )
-    client_id: str = Field(max_length=200, examples=["admit"], description="As the provider knows this installation.")
-    scope: str = Field(
-        "openid email profile", max_length=300, description="Scopes that are asked for, with spaces between."
+    client_id: str = Field(
+        max_length=200, examples=["admit"], description="Client id of this installation at the provider."
     )
+    scope: str = Field("openid email profile", max_length=300, description="Requested scopes, separated by spaces.")
     ca_certificate: str = Field(
         "",
         max_length=50_000,
-        description='PEM of the authorities that the other side\'s certificate may come from; null or "" '
-        "for those of the system.",
+        description='CA certificates for the server (PEM); null or "" for those of the system.',
     )
     groups_claim: str = Field(
-        "groups", max_length=200, description='The claim of the provider\'s ID token that lists groups; "" for none.'
+        "groups", max_length=200, description='Claim of the ID token that lists groups; "" for none.'
     )
     trusts_email: bool = Field(
-        False, description="Addresses count without `email_verified`, which some providers never say."
+        False, description="Whether to accept e-mail addresses without `email_verified`, which some providers omit."
     )
     counts_as_two: bool = Field(
-        False, description="The provider asks for two factors itself, whether it says so (amr: mfa) or not."
+        False, description="Whether the provider always requires two factors, even without `amr: mfa`."
     )
     joins: list[SignOnRule] = Field(
-        [], max_length=MAX_JOINS, description="Which people become members on their first sign-in, and as what."
+        [], max_length=MAX_JOINS, description="Rules that make people members at their first sign-in."
     )
 
 
@@ -82,27 +83,25 @@ class SignOnUpdate(SignOnSettings):
     client_secret: str | None = Field(
         None,
         max_length=1_000,
-        description="As the provider gave it; sealed, and never shown. Needed at first and with another "
-        "provider; null leaves it as it is.",
+        description="Client secret; stored encrypted and never returned. Required at first and for a new "
+        "provider; null to leave it unchanged.",
     )
 
 
 class SignOn(SignOnSettings):
-    id: UUID = Field(description="Id; it stays.")
-    begin_url: str = Field(description="Where people begin; `?next=/...` says where to afterwards.")
-    callback_url: str = Field(description="For the provider's list of redirect URIs.")
+    id: UUID = Field(description="Permanent id.")
+    begin_url: str = Field(description="URL that starts a sign-in; `?next=/...` sets the page afterwards.")
+    callback_url: str = Field(description="Redirect URI for the provider's settings.")
 
 
 class SignOnSession(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
+    id: UUID = Field(description="Permanent id.")
     email: str | None = Field(description="E-mail address.")
-    factors: list[str] = Field(
-        description="What was shown to sign in: password, totp, passkey, recovery-code, sign-on."
-    )
-    from_address: str | None = Field(description="IP address that it came from.")
-    user_agent: str = Field(description="What the browser says that it is.")
-    created_at: datetime = Field(description="When it was made.")
-    last_seen_at: datetime = Field(description="When it was seen last; null: never.")
+    factors: list[str] = Field(description="Factors of the sign-in: password, totp, passkey, recovery-code, sign-on.")
+    from_address: str | None = Field(description="IP address of the browser.")
+    user_agent: str = Field(description="User-Agent of the browser.")
+    created_at: datetime = Field(description="Creation time.")
+    last_seen_at: datetime = Field(description="Time when it was last seen; null if never.")
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
@@ -115,8 +114,11 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.put(f"{prefix}/sign-on", operation_id=f"update{noun}SignOn")
     def set_up_sign_on(request: Request, access: Annotated[Access, manage], body: SignOnUpdate) -> SignOn:
-        """By who may everything there: whoever names the provider could be every member. Its people sign in here alone,
-        whatever else they are members of."""
+        """Set up the provider of single sign-on.
+
+        Requires every permission there, because the provider could sign in as any member. Its people can sign in only
+        here, whatever other memberships they have.
+        """
         with access.change() as change:
             before = sign_ons.find_sign_on(change.session, owner=access.owner, lock=True)
             change.require_match(None if before is None else _sign_on(request, before))
@@ -133,7 +135,10 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.delete(f"{prefix}/sign-on", status_code=204, operation_id=f"delete{noun}SignOn")
     def remove_sign_on(request: Request, access: Annotated[Access, manage]) -> None:
-        """Who has signed in by it is signed out. By who may everything there, as `setUp` is."""
+        """Delete the provider of single sign-on.
+
+        Its people are signed out. Requires every permission there.
+        """
         with access.change() as change:
             change.require_match(
                 _sign_on(request, sign_ons.require_sign_on(change.session, owner=access.owner, lock=True))
@@ -149,9 +154,9 @@ def _session_routes(prefix: str, noun: str, reads: Requires, manages: Requires) 
     def list_sign_on_sessions(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-        text: Annotated[str, Query(max_length=255, description="A part of the e-mail address.")] = "",
+        text: Annotated[str, Query(max_length=255, description="Part of the e-mail address.")] = "",
     ) -> Page[SignOnSession]:
-        """Who is signed in by the provider, newest first, unless `sort` says otherwise."""
+        """List sign-ins by the provider, newest first by default."""
         with access.read() as session:
             rows = sign_ins.list_via(session, owner=access.owner, span=paging.span, text=text)
             return paging.ordered(rows, lambda row: _via(*row), entity=lambda row: row[0])
@@ -160,7 +165,10 @@ def _session_routes(prefix: str, noun: str, reads: Requires, manages: Requires) 
         f"{prefix}/sign-on/sessions/{{session_id}}", status_code=204, operation_id=f"delete{noun}SignOnSession"
     )
     def end_sign_on_session(access: Annotated[Access, manage], session_id: UUID) -> None:
-        """You cannot sign out a member who holds permissions that you do not have."""
+        """End a sign-in by the provider.
+
+        You need each permission of the member.
+        """
         with access.change() as change:
             sign_ins.end_via(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, sign_in_id=session_id
@@ -194,8 +202,11 @@ def begin_sign_on(
     to: Annotated[str, Query(alias="next", max_length=500, pattern=_PATH)] = "/",
     on_error: Annotated[str, Query(max_length=500, pattern=rf"{_PATH}|^$")] = "",
 ) -> Response:
-    """For a browser: to the provider. Where it fails, the browser is sent to the path `on_error` with `error`, the code
-    of the problem, and `request_id`; without one it is answered with a page or a problem."""
+    """Start single sign-on: redirect the browser to the provider.
+
+    On failure, the browser is redirected to the path `on_error` with `error`, the code of the problem, and
+    `request_id`. Without `on_error`, it gets a page or a problem.
+    """
     return signing_on.begin(request, desk, sign_on_id, to=to, on_error=on_error)
 
 
@@ -216,7 +227,10 @@ def finish_sign_on(
     iss: Annotated[str | None, Query(max_length=1_000)] = None,
     error: Annotated[str, Query(max_length=200, pattern=r"^[\x20-\x7e]*$")] = "",
 ) -> Response:
-    """For a browser: back from the provider, and on to `next`, or to `on_error` with what went wrong."""
+    """Finish single sign-on: redirect the browser from the provider to `next`.
+
+    On failure, the browser is redirected to `on_error` with the error.
+    """
     return signing_on.finish(request, desk, sign_on_id, Back(state, code, error, iss))
 
 

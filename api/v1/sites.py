@@ -1,4 +1,4 @@
-"""Sites of a tenant: where its NASes are, and which policy decides there."""
+"""Sites of a tenant: locations of NASes, each with a policy."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -30,48 +30,48 @@ Changes = Annotated[
     Depends(ChangesTenant(Permission.SITE_MANAGE, Effect.FACTS, Effect.RULES, also={Permission.POLICY_PUBLISH})),
 ]
 Adds = Annotated[Access, Depends(ChangesTenant(Permission.SITE_MANAGE, Effect.FACTS))]
-# They say which rules decide at the site.
+# These fields determine the rules in force at the site.
 _OF_POLICY = {"policy", "monitor", "fallback", "default"}
 
 
 class Site(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
-    slug: str = Field(description="Its name in addresses: a DNS label.")
-    name: str = Field(description="Name, for people.")
-    time_zone: str = Field(description="IANA name of the time zone: times of day in a policy are of it.")
-    policy: str | None = Field(description="Slug of the policy that decides there; null: everything is denied.")
-    default: bool = Field(description="Whether NASes that are not registered belong to it.")
+    id: UUID = Field(description="Permanent id.")
+    slug: str = Field(description="Slug: a DNS label.")
+    name: str = Field(description="Name.")
+    time_zone: str = Field(description="IANA time zone, in which policies evaluate times.")
+    policy: str | None = Field(description="Slug of the policy; null to deny everything.")
+    default: bool = Field(description="Whether unregistered NASes belong to it.")
     monitor: bool = Field(
-        description="The policy decides nothing: its verdicts are logged, and devices are admitted as the "
-        "fallback admits."
+        description="Whether monitor mode is on: verdicts are logged but not enforced, and devices are "
+        "admitted with the fallback."
     )
     fallback: dict[str, Any] | None = Field(
-        description="An outcome in place of the policy's own; null: the policy's own."
+        description="Outcome that replaces the policy's fallback; null for the policy's own."
     )
 
 
 class SiteInput(Input):
-    slug: Slug = Field(examples=["branch-north"], description="Its name in addresses: a DNS label.")
-    name: Name = Field("", description="Name, for people.")
-    time_zone: _TimeZone = Field("UTC", description="IANA name of the time zone: times of day in a policy are of it.")
+    slug: Slug = Field(examples=["branch-north"], description="Slug: a DNS label.")
+    name: Name = Field("", description="Name.")
+    time_zone: _TimeZone = Field("UTC", description="IANA time zone, in which policies evaluate times.")
 
 
 class SiteUpdate(Input):
-    name: Omittable[Name] = Field(None, description="Name, for people.")
-    time_zone: Omittable[_TimeZone] = Field(
-        None, description="IANA name of the time zone: times of day in a policy are of it."
-    )
+    name: Omittable[Name] = Field(None, description="Name.")
+    time_zone: Omittable[_TimeZone] = Field(None, description="IANA time zone, in which policies evaluate times.")
     monitor: Omittable[bool] = Field(
         None,
-        description="The policy decides nothing: its verdicts are logged, and devices are admitted as the "
-        "fallback admits.",
+        description="Whether monitor mode is on: verdicts are logged but not enforced, and devices are "
+        "admitted with the fallback.",
     )
     fallback: dict[str, Any] | None = Field(
-        None, description="An outcome in place of the policy's own; null goes back to that."
+        None, description="Outcome that replaces the policy's fallback; null for the policy's own."
     )
-    policy: Slug | None = Field(None, description="Slug of the policy that decides there; null: everything is denied.")
+    policy: Slug | None = Field(None, description="Slug of the policy; null to deny everything.")
     default: Omittable[bool] = Field(
-        None, description="Only true: another site becomes the default by being made it. Left out: stays as it is."
+        None,
+        description="Whether it is the default site. Only true: choose another default to end it. "
+        "Unchanged if omitted.",
     )
 
 
@@ -79,20 +79,23 @@ class SiteUpdate(Input):
 def list_sites(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(sites.ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
-    policy: Annotated[str, Query(max_length=63, description="Slug: where it decides.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
+    policy: Annotated[str, Query(max_length=63, description="Slug of the policy.")] = "",
 ) -> Page[Site]:
     who: dict[str, Any] = {"tenant_id": access.tenant_id}
     with access.read() as session:
         policy_id = policies.require_by_slug(session, **who, slug=policy).id if policy else None
         rows = sites.list_page(session, **who, span=paging.span, text=text, policy_id=policy_id)
-        shown = {site.id: site for site in _sites(session, access, rows)}
-        return paging.ordered(rows, lambda row: shown[row.id])
+        by_id = {site.id: site for site in _sites(session, access, rows)}
+        return paging.ordered(rows, lambda row: by_id[row.id])
 
 
 @router.post("", status_code=201, operation_id="createSite")
 def create_site(access: Adds, body: SiteInput) -> Site:
-    """It denies everything until a policy is assigned."""
+    """Create a site.
+
+    It denies everything until you assign a policy.
+    """
     with access.change() as change:
         row = sites.create_site(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
         change.located(row.slug)
@@ -109,33 +112,41 @@ def get_site(access: Reads, site: _Slug) -> Site:
 
 @router.patch("/{site}", operation_id="updateSite")
 def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
-    """What is left out stays as it is. All of it is changed, or nothing. `policy`, `monitor`, `fallback` and `default`
-    take `policy.publish` as well: they say which rules decide."""
+    """Update a site: all changes or none.
+
+    Omitted fields stay unchanged. `policy`, `monitor`, `fallback` and `default` require `policy.publish` too, because
+    they determine the rules in force.
+    """
     if _OF_POLICY & body.model_fields_set:
         access.require(Permission.POLICY_PUBLISH)
-    given = body.model_dump(exclude_unset=True)
+    changes = body.model_dump(exclude_unset=True)
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": site}
     with access.change() as change:
-        named = {given["policy"]} if given.get("policy") else set()
-        lock_before_site(change.session, tenant_id=access.tenant_id, policies=named, tenant=bool(given.get("default")))
-        row = _require(change, access, site, renames="name" in given)
-        if "policy" in given:
-            slug = given.pop("policy")
+        named = {changes["policy"]} if changes.get("policy") else set()
+        lock_before_site(
+            change.session, tenant_id=access.tenant_id, policies=named, tenant=bool(changes.get("default"))
+        )
+        row = _require(change, access, site, renames="name" in changes)
+        if "policy" in changes:
+            slug = changes.pop("policy")
             with body_references():
                 policy = (
                     policies.require_by_slug(change.session, tenant_id=access.tenant_id, slug=slug) if slug else None
                 )
             row = sites.assign_policy(change.session, **who, policy_id=policy.id if policy else None)
-        if given.pop("default", None):
+        if changes.pop("default", None):
             row = sites.make_default(change.session, **who)
-        if given:
-            row = sites.update_site(change.session, **who, **given)
+        if changes:
+            row = sites.update_site(change.session, **who, **changes)
         return change.answer(_site(change.session, access, row))
 
 
 @router.delete("/{site}", status_code=204, operation_id="deleteSite")
 def delete_site(access: Adds, site: _Slug) -> None:
-    """Not while it is the default, or has NASes."""
+    """Delete a site.
+
+    The default site and sites with NASes cannot be deleted.
+    """
     with access.change() as change:
         _require(change, access, site, renames=True)
         sites.delete_site(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=site)

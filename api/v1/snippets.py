@@ -1,4 +1,4 @@
-"""Onboarding: configurations for switches and access points."""
+"""Configuration snippets for switches and access points."""
 
 from typing import Annotated, Any
 
@@ -18,29 +18,27 @@ _Id = Annotated[str, Path(max_length=63, examples=["cisco-iosxe-ibns2"])]
 
 
 class Snippet(BaseModel):
-    id: str = Field(description="Id; it stays.")
-    title: str = Field(description="What it is, in a few words.")
-    vendor: str = Field(description="By whose recipe sessions are ended (docs/reference/vendors.md).")
-    access: AccessKind = Field(description="For which access the configuration is.")
-    kind: SnippetKind = Field(description="Whether it is commands to paste, a file, or steps to take.")
-    versions: str = Field(description="Versions of the software that it is for.")
-    features: list[Feature] = Field(description="What it sets up.")
-    message_authenticator: str = Field(
-        description="What the configuration says of Message-Authenticator (RFC 3579 3.2)."
-    )
+    id: str = Field(description="Permanent id.")
+    title: str = Field(description="Title.")
+    vendor: str = Field(description="Vendor whose recipe ends sessions (docs/reference/vendors.md).")
+    access: AccessKind = Field(description="Kind of access that it configures.")
+    kind: SnippetKind = Field(description="Form: commands to paste, a file, or manual steps.")
+    versions: str = Field(description="Supported software versions.")
+    features: list[Feature] = Field(description="Features that it configures.")
+    message_authenticator: str = Field(description="How it handles Message-Authenticator (RFC 3579 3.2).")
 
 
 class SnippetText(Snippet):
-    text: str = Field(description="The text.")
+    text: str = Field(description="Text.")
 
 
 class SnippetList(BaseModel):
-    items: list[Snippet] = Field(description="The rows.")
+    items: list[Snippet] = Field(description="Items.")
 
 
 @router.get("/snippets", operation_id="listSnippets")
 def list_snippets(access: Reads) -> SnippetList:
-    """Which there are; not paged, since they are few."""
+    """List configuration snippets, without pages."""
     return SnippetList(items=[Snippet(**_row(template)) for template in snippets.list_templates()])
 
 
@@ -49,10 +47,13 @@ def get_snippet(
     request: Request,
     access: Reads,
     snippet: _Id,
-    site: Annotated[str, Query(max_length=63, description="Slug.")] = "",
-    nas: Annotated[str, Query(max_length=253, description="Name, address or identifier.")] = "",
+    site: Annotated[str, Query(max_length=63, description="Slug of the site.")] = "",
+    nas: Annotated[str, Query(max_length=253, description="Name, address or identifier of the NAS.")] = "",
 ) -> SnippetText:
-    """With the tenant's address and ports, and a word in place of the secret."""
+    """Get a configuration snippet with the tenant's address and ports.
+
+    A placeholder replaces the secret.
+    """
     with access.read() as session:
         text = snippets.render_snippet(
             session,

@@ -1,4 +1,4 @@
-"""Templates of an MSP: what its tenants have in common, who follows them, and versions on their way to them."""
+"""Templates of an MSP: versions, tenants that follow, and roll-outs."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, cast
@@ -28,10 +28,10 @@ from nac.templates.rollouts import MAX_MINUTES, MAX_STAGES, MIN_MINUTES
 router = APIRouter(prefix="/msps/{msp}/templates", tags=["templates"])
 
 Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
-# What a tenant has otherwise takes, there, what it takes to read it (nac.templates.part_permissions).
+# Reading differences requires each tenant's own read permissions (nac.templates.part_permissions).
 Compares = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ, Effect.DISCLOSURE, also=READ_ALL_PARTS))]
 Changes = Annotated[Access, Depends(ChangesMsp(Permission.TEMPLATE_MANAGE, Effect.DRAFT))]
-# At each tenant that is concerned it takes what its parts take there (nac.templates.part_permissions).
+# Requires, at each tenant, the permissions for its parts (nac.templates.part_permissions).
 RollsOut = Annotated[
     Access,
     Depends(
@@ -53,55 +53,51 @@ _EXAMPLE = {
 
 
 class Template(BaseModel):
-    slug: str = Field(description="Its name in addresses: a DNS label.")
-    name: str = Field(description="Name, for people.")
-    newest: int = Field(description="Number of the newest version; 0 where there is none.")
-    created_at: datetime = Field(description="When it was made.")
-    updated_at: datetime = Field(description="When it was changed last.")
+    slug: str = Field(description="Slug: a DNS label.")
+    name: str = Field(description="Name.")
+    newest: int = Field(description="Number of the newest version; 0 if none.")
+    created_at: datetime = Field(description="Creation time.")
+    updated_at: datetime = Field(description="Time of the last change.")
 
 
 class TemplateInput(Input):
-    slug: Slug = Field(examples=["school"], description="Its name in addresses: a DNS label.")
-    name: Name = Field("", description="Name, for people.")
+    slug: Slug = Field(examples=["school"], description="Slug: a DNS label.")
+    name: Name = Field("", description="Name.")
 
 
 class TemplateUpdate(Input):
-    name: Name = Field(examples=["Schools"], description="Name, for people.")
+    name: Name = Field(examples=["Schools"], description="Name.")
 
 
 class TemplateVersion(BaseModel):
     number: int = Field(description="Number of the version, from 1.")
-    comment: str = Field(description='Why, in words. "": nothing was said.')
-    created_by: str = Field(description="Who made it.")
-    created_at: datetime = Field(description="When it was made.")
+    comment: str = Field(description='Comment; "" if none.')
+    created_by: str = Field(description="Actor who created it.")
+    created_at: datetime = Field(description="Creation time.")
 
 
 class TemplateVersionDetail(TemplateVersion):
-    document: dict[str, Any] = Field(description="The template, as docs/how-to/templates.md describes it.")
+    document: dict[str, Any] = Field(description="Template document (docs/how-to/templates.md).")
 
 
 class TemplateVersionInput(Input):
-    document: dict[str, Any] = Field(
-        examples=[_EXAMPLE], description="The template, as docs/how-to/templates.md describes it."
-    )
-    comment: str = Field("", max_length=1_000, description='Why, in words. "": nothing was said.')
+    document: dict[str, Any] = Field(examples=[_EXAMPLE], description="Template document (docs/how-to/templates.md).")
+    comment: str = Field("", max_length=1_000, description='Comment; "" if none.')
 
 
 class TemplateDifference(BaseModel):
-    part: str = Field(examples=["site:main.time_zone"], description="The part of the template, as a path.")
-    wanted: Any = Field(description="What the template says; null: nothing.")
-    found: Any = Field(description="What the tenant has; null: nothing.")
+    part: str = Field(examples=["site:main.time_zone"], description="Path of the part in the template.")
+    wanted: Any = Field(description="Value in the template; null if none.")
+    found: Any = Field(description="Value at the tenant; null if none.")
 
 
 class TemplateFollower(BaseModel):
     tenant: str = Field(description="Slug of the tenant.")
-    version: int | None = Field(description="Number of the version that was brought to it last; null: none yet.")
-    applied_at: datetime | None = Field(description="When it was brought there last.")
-    overrides: list[str] = Field(
-        description="Parts that are the tenant's own: a site with all that is said of it, or one thing."
-    )
+    version: int | None = Field(description="Number of the last applied version; null if none.")
+    applied_at: datetime | None = Field(description="Time of the last application.")
+    overrides: list[str] = Field(description="Parts that the tenant manages itself: a whole site or one object.")
     drift: list[TemplateDifference] | None = Field(
-        description="What the tenant has changed since; null where it was not asked for."
+        description="Changes at the tenant since then; null if not requested."
     )
 
 
@@ -110,21 +106,22 @@ class TemplateFollowerInput(Input):
         [],
         max_length=templates.MAX_OVERRIDES,
         examples=[["policy:office", "site:main.time_zone"]],
-        description="Parts that are the tenant's own: a site with all that is said of it, or one thing.",
+        description="Parts that the tenant manages itself: a whole site or one object.",
     )
 
 
 class StageInput(Input):
-    """`tenants`, or a `share` in percent of all that are behind, those of earlier stages included."""
+    """Stage of a roll-out: `tenants`, or `share` in percent of all outdated tenants.
+
+    A share includes the tenants of earlier stages.
+    """
 
     tenants: list[Slug] | None = Field(
-        None, max_length=10_000, description="Slugs of tenants that follow the template; null where a share is given."
+        None, max_length=10_000, description="Slugs of tenants that follow the template; null if `share` is set."
     )
-    share: int | None = Field(
-        None, ge=1, le=100, description="The share of tenants in per cent; null where they are named."
-    )
+    share: int | None = Field(None, ge=1, le=100, description="Percentage of tenants; null if `tenants` is set.")
     minutes: int = Field(
-        ge=MIN_MINUTES, le=MAX_MINUTES, description="How many minutes its tenants are watched before the next stage."
+        ge=MIN_MINUTES, le=MAX_MINUTES, description="Minutes to watch its tenants before the next stage."
     )
 
 
@@ -134,58 +131,57 @@ class RolloutInput(Input):
         min_length=1,
         max_length=MAX_STAGES,
         examples=[[{"tenants": ["hill-school"], "minutes": 60}]],
-        description="Stages, one after the other; all that are left are in the last one.",
+        description="Stages in order. The last one includes all remaining tenants.",
     )
     most_moved: float = Field(
         0.05,
         gt=0,
         le=1,
-        description="The roll-out stops where the share of devices that are rejected moves by more than "
-        "this (0 to 1), up or down.",
+        description="Maximum change of the share of rejected devices (0 to 1), up or down. A larger "
+        "change stops the roll-out.",
     )
     back_when_moved: bool = Field(
-        False, description="Where it moves, the tenants get back at once what they had; else the roll-out stops there."
+        False, description="Whether a larger change rolls the tenants back at once; otherwise the roll-out stops."
     )
 
 
 class RolloutTenant(BaseModel):
     tenant: str = Field(description="Slug of the tenant.")
     stage: int = Field(description="Number of the stage, from 1.")
-    state: Literal["waiting", "applied", "failed", "rolled-back", "left-out"] = Field(description="How far it is.")
-    detail: str = Field(description='What is so, in a sentence for people. "" where there is nothing to say.')
-    applied_at: datetime | None = Field(description="When it was brought there last.")
-    rejected_before: int | None = Field(description="Devices that were rejected in the time before.")
-    devices_before: int | None = Field(description="Devices that authenticated in the time before.")
-    rejected_since: int | None = Field(description="Devices that were rejected since.")
-    devices_since: int | None = Field(description="Devices that authenticated since.")
+    state: Literal["waiting", "applied", "failed", "rolled-back", "left-out"] = Field(description="State.")
+    detail: str = Field(description='Explanation in one sentence; "" if none.')
+    applied_at: datetime | None = Field(description="Time of the last application.")
+    rejected_before: int | None = Field(description="Number of rejected devices in the time before.")
+    devices_before: int | None = Field(description="Number of authenticated devices in the time before.")
+    rejected_since: int | None = Field(description="Number of rejected devices since then.")
+    devices_since: int | None = Field(description="Number of authenticated devices since then.")
 
 
 class Rollout(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
+    id: UUID = Field(description="Permanent id.")
     version: int = Field(description="Number of the version.")
-    state: Literal["running", "stopped", "done", "rolling-back", "rolled-back"] = Field(description="How far it is.")
+    state: Literal["running", "stopped", "done", "rolling-back", "rolled-back"] = Field(description="State.")
     stage: int = Field(description="Number of the stage, from 1.")
-    stages: list[int] = Field(description="Minutes that each is watched for.")
+    stages: list[int] = Field(description="Minutes to watch each stage.")
     most_moved: float = Field(
-        description="The roll-out stops where the share of devices that are rejected moves by more than "
-        "this (0 to 1), up or down."
+        description="Maximum change of the share of rejected devices (0 to 1), up or down. A larger "
+        "change stops the roll-out."
     )
     back_when_moved: bool = Field(
-        description="Whether it goes back by itself where it is stopped because devices are rejected "
-        "otherwise than before."
+        description="Whether it rolls back automatically if the share of rejected devices changes too much."
     )
-    job_id: UUID | None = Field(description="The job of the MSP that brings it on; if that ends, it is stopped.")
-    detail: str = Field(description='Why it stopped; "" where it did not.')
-    asked_by: str = Field(description="Who asked for it, such as token:setup.")
-    created_at: datetime = Field(description="When it was made.")
-    ended_at: datetime | None = Field(description="When it ended; null while it has not.")
+    job_id: UUID | None = Field(description="Job of the MSP that runs it. If the job ends, the roll-out stops.")
+    detail: str = Field(description='Reason of the stop; "" if not stopped.')
+    asked_by: str = Field(description="Actor who started it, such as token:setup.")
+    created_at: datetime = Field(description="Creation time.")
+    ended_at: datetime | None = Field(description="End time; null if not ended.")
 
 
 class RolloutDetail(Rollout, Observed):
-    tenants: list[RolloutTenant] = Field(description="Tenants of the MSP; null for all, those to come included.")
+    tenants: list[RolloutTenant] = Field(description="State of each tenant.")
 
     def observed(self) -> set[str]:
-        """While it is under way its job brings it on."""
+        """Return the fields that the job updates while it runs."""
         return {"stage", "tenants", "detail"} if self.state in ("running", "rolling-back") else set()
 
 
@@ -193,7 +189,7 @@ class RolloutDetail(Rollout, Observed):
 def list_templates(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(repository.TEMPLATE_ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
 ) -> Page[Template]:
     with access.read() as session:
         rows = templates.list_page(session, msp_id=access.msp_id, span=paging.span, text=text)
@@ -218,7 +214,10 @@ def get_template(access: Reads, slug: str) -> Template:
 
 @router.patch("/{slug}", operation_id="updateTemplate")
 def update_template(access: Changes, slug: str, body: TemplateUpdate) -> Template:
-    """Its name; the slug stays."""
+    """Rename a template.
+
+    Its slug cannot change.
+    """
     with access.change() as change:
         change.require_match(_template(_require(change.session, access, slug, lock=True)))
         row = templates.rename_template(
@@ -229,7 +228,7 @@ def update_template(access: Changes, slug: str, body: TemplateUpdate) -> Templat
 
 @router.delete("/{slug}", status_code=204, operation_id="deleteTemplate")
 def delete_template(access: Changes, slug: str) -> None:
-    """One that no tenant follows."""
+    """Delete a template that no tenant follows."""
     with access.change() as change:
         change.require_match(_template(_require(change.session, access, slug, lock=True)))
         templates.delete_template(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug)
@@ -240,7 +239,7 @@ def delete_template(access: Changes, slug: str) -> None:
 def list_versions(
     access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(sorted_by(repository.VERSION_ORDERS))]
 ) -> Page[TemplateVersion]:
-    """Newest first, unless `sort` says otherwise."""
+    """List versions of a template, newest first by default."""
     with access.read() as session:
         rows = templates.list_versions(session, template=_require(session, access, slug), span=paging.span)
         return paging.ordered(rows, lambda row: TemplateVersion.model_validate(_version(row)))
@@ -248,7 +247,10 @@ def list_versions(
 
 @router.post("/{slug}/versions", status_code=201, operation_id="createTemplateVersion")
 def create_version(access: Changes, slug: str, body: TemplateVersionInput) -> TemplateVersionDetail:
-    """As the newest one; no tenant has it until it is rolled out."""
+    """Create a version of a template, which becomes the newest.
+
+    Tenants get it by a roll-out.
+    """
     with access.change() as change:
         change.require_match(_template(_require(change.session, access, slug, lock=True)))
         row = templates.save_version(
@@ -276,10 +278,14 @@ def list_followers(
     access: Compares,
     slug: str,
     paging: Annotated[OrderedPaging, Depends(sorted_by(repository.FOLLOWER_ORDERS))],
-    drift: Annotated[bool, Query(description="With what each has otherwise than its version says.")] = False,
+    drift: Annotated[
+        bool, Query(description="Whether to include differences between each tenant and its version.")
+    ] = False,
 ) -> Page[TemplateFollower]:
-    """Those that follow the template and that the asker may see. With `drift` it takes, at each of them, the
-    permissions to read the parts of its version."""
+    """List tenants that follow the template and that you can see.
+
+    `drift` requires, at each tenant, the permissions to read the parts of its version.
+    """
     with access.read() as session:
         rows = templates.list_followers(
             session,
@@ -294,8 +300,11 @@ def list_followers(
 
 @router.put("/{slug}/tenants/{follower}", operation_id="followTemplate")
 def follow_template(access: RollsOut, slug: str, follower: str, body: TemplateFollowerInput) -> TemplateFollower:
-    """Roll-outs reach the tenant from now on; nothing of it changes until then. It takes, at the tenant, each
-    permission that the parts of the newest version take which are not overridden."""
+    """Add a tenant to the template.
+
+    Roll-outs include the tenant from now on; nothing changes before. Requires, at the tenant, the permissions for the
+    parts of the newest version, except overridden ones.
+    """
     with access.change() as change:
         _require_match(change, access, slug, follower)
         row = templates.follow_template(
@@ -312,7 +321,10 @@ def follow_template(access: RollsOut, slug: str, follower: str, body: TemplateFo
 
 @router.delete("/{slug}/tenants/{follower}", status_code=204, operation_id="releaseFromTemplate")
 def release_from_template(access: Changes, slug: str, follower: str) -> None:
-    """The tenant keeps what it has."""
+    """Remove a tenant from the template.
+
+    The tenant keeps its settings and objects.
+    """
     with access.change() as change:
         _require_match(change, access, slug, follower)
         templates.release_follower(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug, tenant=follower)
@@ -323,7 +335,7 @@ def release_from_template(access: Changes, slug: str, follower: str) -> None:
 def list_rollouts(
     access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(sorted_by(repository.ROLLOUT_ORDERS))]
 ) -> Page[Rollout]:
-    """Newest first, unless `sort` says otherwise."""
+    """List roll-outs, newest first by default."""
     with access.read() as session:
         rows = repository.list_rollouts(session, _require(session, access, slug), span=paging.span)
         return paging.ordered(rows, lambda row: Rollout.model_validate(_rollout(row)))
@@ -331,8 +343,10 @@ def list_rollouts(
 
 @router.post("/{slug}/rollouts", status_code=201, operation_id="startRollout")
 def start_rollout(access: RollsOut, slug: str, body: RolloutInput) -> RolloutDetail:
-    """Begins within a second, and goes on by itself: a job of the MSP. It takes, at each tenant, each permission that
-    the parts of the version take there."""
+    """Start a roll-out, which runs as a job of the MSP.
+
+    It begins within a second. Requires, at each tenant, the permissions for the parts of the version.
+    """
     stages = [rollouts.RolloutStage(stage.minutes, stage.tenants, stage.share) for stage in body.stages]
     with access.change() as change:
         _require(change.session, access, slug, lock=True)
@@ -361,7 +375,10 @@ def get_rollout(access: Reads, slug: str, rollout_id: UUID) -> RolloutDetail:
 
 @router.post("/{slug}/rollouts/{rollout_id}/stop", operation_id="pauseRollout")
 def pause_rollout(access: Changes, slug: str, rollout_id: UUID) -> RolloutDetail:
-    """Tenants that have the version keep it."""
+    """Pause a roll-out.
+
+    Tenants that have the version keep it.
+    """
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
         row = rollouts.stop_rollout(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id)
@@ -370,7 +387,10 @@ def pause_rollout(access: Changes, slug: str, rollout_id: UUID) -> RolloutDetail
 
 @router.post("/{slug}/rollouts/{rollout_id}/go-on", operation_id="resumeRollout")
 def resume_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDetail:
-    """One that was stopped; its stage is watched anew from now. It takes the permissions that `startRollout` takes."""
+    """Resume a paused roll-out.
+
+    The time to watch its stage starts again. Requires the permissions of `startRollout`.
+    """
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
         seal = signing_of(access.asked.request).sealer.seal
@@ -387,8 +407,10 @@ def resume_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDeta
 
 @router.post("/{slug}/rollouts/{rollout_id}/roll-back", operation_id="rollBackRollout")
 def roll_back_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDetail:
-    """Give the tenants back what they had, of parts that nobody has changed since. It takes, at each tenant, each
-    permission that these parts take there."""
+    """Roll back a roll-out: restore the previous state of its tenants.
+
+    Parts that have changed since stay unchanged. Requires, at each tenant, the permissions for these parts.
+    """
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
         seal = signing_of(access.asked.request).sealer.seal
@@ -408,8 +430,8 @@ def _require(session: Session, access: Access, slug: str, *, lock: bool = False)
 
 
 def _require_match(change: Change, access: Access, slug: str, tenant: str) -> None:
-    found = templates.find_follower(change.session, msp_id=access.msp_id, slug=slug, tenant=tenant)
-    change.require_match(None if found is None else _follower(found))
+    follower = templates.find_follower(change.session, msp_id=access.msp_id, slug=slug, tenant=tenant)
+    change.require_match(None if follower is None else _follower(follower))
 
 
 def _require_rollout_match(change: Change, access: Access, slug: str, rollout_id: UUID) -> None:
@@ -420,11 +442,11 @@ def _require_rollout_match(change: Change, access: Access, slug: str, rollout_id
 def _require_rollout(
     session: Session, access: Access, slug: str, rollout_id: UUID, *, lock: bool = False
 ) -> RolloutRow:
-    """Of this template."""
+    """Return a roll-out of this template. Raises RolloutNotFound."""
     template = _require(session, access, slug)
     row = rollouts.require_rollout(session, msp_id=access.msp_id, rollout_id=rollout_id, lock=lock)
     if row.template_id != template.id:
-        raise rollouts.RolloutNotFound("There is no such roll-out.", place="rollout")
+        raise rollouts.RolloutNotFound("The roll-out does not exist.", place="rollout")
     return row
 
 
@@ -456,7 +478,7 @@ def _rollout(row: RolloutRow) -> dict[str, Any]:
 
 
 def _seen(access: Access) -> frozenset[TenantId] | None:
-    """None for all of the MSP's tenants."""
+    """Return the visible tenants; None for all of the MSP."""
     return access.principal.tenants_of(access.msp_id)
 
 

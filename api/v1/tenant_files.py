@@ -1,4 +1,4 @@
-"""All of a tenant as one file, and a tenant made of one: docs/how-to/tenants.md."""
+"""Tenant files: a whole tenant in one file, and a new tenant from it. See docs/how-to/tenants.md."""
 
 from typing import Annotated
 from uuid import UUID
@@ -21,12 +21,12 @@ from nac.tenant_files import file_jobs, file_permissions
 from nac.tenant_files.file_key import PASSPHRASE_CHARACTERS, require_passphrase
 from nac.tenants import service as tenants
 
-# Of a file of 16 MB, in base64.
+# A file of 16 MB in base64.
 _LARGE = takes(most_bytes=24 * 1024 * 1024)
 router = APIRouter(tags=["tenant-files"])
 
-_Tenant = Annotated[str, Path(description="Slug or id.", max_length=63)]
-_Job = Annotated[UUID, Path(description="Of the job that made it.")]
+_Tenant = Annotated[str, Path(description="Slug or id of the tenant.", max_length=63)]
+_Job = Annotated[UUID, Path(description="Id of the job that created the file.")]
 _EVERYTHING = file_permissions.export_permissions(logs=True, secrets=True)
 _EXPORT = {"always": file_permissions.export_permissions(logs=False, secrets=False), "also": _EVERYTHING}
 _HANDED_OUT = (Effect.DISCLOSURE, Effect.SECRETS)
@@ -39,33 +39,38 @@ Imports = Annotated[
 
 class TenantExport(Input):
     passphrase: str = Field(
-        "", max_length=PASSPHRASE_CHARACTERS[1], description='Protects secrets and keys in the file; "": none is in it.'
+        "",
+        max_length=PASSPHRASE_CHARACTERS[1],
+        description='Passphrase for secrets and keys in the file; "" to exclude them.',
     )
-    logs: bool = Field(False, description="Whether its logs are in the file as well.")
+    logs: bool = Field(False, description="Whether to include logs.")
 
 
 class TenantImport(Input):
-    slug: Slug = Field(examples=["hill-school"], description="Its name in addresses: a DNS label.")
+    slug: Slug = Field(examples=["hill-school"], description="Slug: a DNS label.")
     file: str = Field(
-        description="In base64.", max_length=file_jobs.MAX_JOB_FILE_BYTES * 4 // 3 + 4, examples=["UEsDBBQAAAAIAAAA"]
+        description="Tenant file in base64.",
+        max_length=file_jobs.MAX_JOB_FILE_BYTES * 4 // 3 + 4,
+        examples=["UEsDBBQAAAAIAAAA"],
     )
-    passphrase: str = Field(
-        "", max_length=PASSPHRASE_CHARACTERS[1], description='As the file was made with; "" for none.'
-    )
+    passphrase: str = Field("", max_length=PASSPHRASE_CHARACTERS[1], description='Passphrase of the file; "" if none.')
     place: Slug | None = Field(
         None,
         examples=["frankfurt"],
-        description="Label of the cell that the tenant goes to; null: to that with most free slots.",
+        description="Label of the cell; null for the cell with most free slots.",
     )
     keeps_authorities: bool = Field(
-        False, description="Authorities keep the ids that their certificates name: for a move to another installation."
+        False, description="Whether authorities keep the ids in their certificates, for a move to another installation."
     )
 
 
 @router.post("/msps/{msp}/tenants/{tenant}/export", status_code=202, operation_id="exportTenant")
 def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: TenantExport) -> Job:
-    """A job that makes the file; `getTenantFile` gives it, for some days. It takes every permission to read what is in
-    the file. With a passphrase its secrets are in it: that takes `secret.reveal` and `authority.manage` as well."""
+    """Start a job that exports a tenant to a file.
+
+    Download the file with `getTenantFile`, for some days. Requires all permissions to read its contents. With a
+    passphrase, the file includes secrets. This requires `secret.reveal` and `authority.manage` too.
+    """
     needs = file_permissions.export_permissions(logs=body.logs, secrets=bool(body.passphrase))
     access.require(*needs)
     if body.passphrase:
@@ -73,14 +78,14 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Tena
     with access.change() as change:
         place = find_tenant(change.session, tenant)
         if place is None or place.msp_id != access.msp_id:
-            raise tenants.TenantNotFound("There is no such tenant.", place="tenant")
+            raise tenants.TenantNotFound("The tenant does not exist.", place="tenant")
         slug = tenants.require_tenant(change.session, tenant_id=place.tenant_id).slug
         row = jobs.start_job(
             change.session,
             actor=access.actor,
             owner=access.owner,
             kind=file_jobs.EXPORT_JOB,
-            title=f"All of tenant {slug} as a file",
+            title=f"Export of tenant {slug}",
             input={"tenant_id": str(place.tenant_id), **body.model_dump()},
             needs=needs,
             seal=signing_of(request).sealer.seal,
@@ -90,31 +95,36 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Tena
 
 @router.get("/msps/{msp}/tenant-files/{job}", operation_id="getTenantFile", response_class=FileResponse)
 def get_tenant_file(request: Request, access: Fetches, job: _Job) -> FileResponse:
-    """What the job has made (a zip). It takes the permissions that the export took."""
+    """Download a tenant file (zip).
+
+    Requires the permissions of the export.
+    """
     with access.read() as session:
         row = jobs.require_job(session, owner=access.owner, job_id=job)
     if row.kind == file_jobs.EXPORT_JOB:
         access.require(*(_EVERYTHING if row.needs is None else map(Permission, row.needs)))
     path = file_jobs.get_path(request.app.state.settings.export_dir, row.id)
     if row.kind != file_jobs.EXPORT_JOB or row.state != "done" or not path.exists():
-        raise NotFound("There is no such file, or its days are over.", place="job")
+        raise NotFound("The file does not exist or has expired.", place="job")
     return FileResponse(path, media_type="application/zip", filename=f"tenant-{row.id}.zip")
 
 
 @router.post("/msps/{msp}/tenant-files", status_code=202, operation_id="importTenant", openapi_extra=_LARGE)
 def import_tenant(request: Request, access: Imports, body: TenantImport) -> Job:
-    """A job that makes a new tenant of the file, or refuses it with a sentence. It takes every permission by which the
-    parts of a tenant are made, because a file can have them all. A larger file is brought in by
-    `./admit tenant-file import`."""
+    """Start a job that creates a tenant from a file.
+
+    The job fails with a message if the file is invalid. Requires all permissions to create parts of a tenant, because a
+    file can contain any of them. Use `./admit tenant-file import` for larger files.
+    """
     with access.change() as change:
-        given = body.model_dump() | {"msp_id": str(access.msp_id), "place": body.place or ""}
+        fields = body.model_dump() | {"msp_id": str(access.msp_id), "place": body.place or ""}
         row = jobs.start_job(
             change.session,
             actor=access.actor,
             owner=access.owner,
             kind=file_jobs.IMPORT_JOB,
-            title=f"Tenant {body.slug} of a file",
-            input=given,
+            title=f"Import of tenant {body.slug}",
+            input=fields,
             needs=file_permissions.IMPORT_PERMISSIONS,
             seal=signing_of(request).sealer.seal,
         )

@@ -1,4 +1,4 @@
-"""Tenants: those that the asker may see, and those of an MSP."""
+"""Tenants: those that the caller can see, and those of an MSP."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -32,7 +32,7 @@ from nac.tenants.repository import ORDERS
 router = APIRouter(tags=["tenants"])
 
 _Status = Literal["active", "suspended", "deleting"]
-_Key = Annotated[str, Path(description="Slug or id.", max_length=63)]
+_Key = Annotated[str, Path(description="Slug or id of the tenant.", max_length=63)]
 _Words = list[Annotated[str, Field(max_length=40)]]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
 Manages = Annotated[Access, Depends(ChangesTenant(Permission.TENANT_MANAGE, Effect.TRUST, Effect.REJECTION))]
@@ -43,15 +43,16 @@ Deletes = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, Effect.
 
 
 class Tenant(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
-    slug: str = Field(description="Its name in addresses: a DNS label.")
-    name: str = Field(description="Name, for people.")
+    id: UUID = Field(description="Permanent id.")
+    slug: str = Field(description="Slug: a DNS label.")
+    name: str = Field(description="Name.")
     status: str = Field(
-        description="suspended: it is answered, and nobody changes it. deleting: it can be had back until `purge_at`."
+        description="Status. `suspended`: admits no device and cannot be changed. `deleting`: can be "
+        "restored until `purge_at`."
     )
-    purge_at: datetime | None = Field(description="When all of it goes, of one that is being deleted.")
-    created_at: datetime = Field(description="When it was made.")
-    updated_at: datetime = Field(description="When it was changed last.")
+    purge_at: datetime | None = Field(description="Time when its data is deleted; null unless it is being deleted.")
+    created_at: datetime = Field(description="Creation time.")
+    updated_at: datetime = Field(description="Time of the last change.")
 
 
 class MspTenant(Tenant):
@@ -59,67 +60,66 @@ class MspTenant(Tenant):
 
 
 class Listeners(BaseModel):
-    """Where the tenant's NASes send to."""
+    """RADIUS address and ports of a tenant."""
 
-    address: str = Field(description="Of the tenant's cell, or else of the platform.", examples=["radius.example"])
+    address: str = Field(
+        description="Address of the tenant's cell, or of the platform if the cell has none.",
+        examples=["radius.example"],
+    )
     auth_port: int = Field(description="UDP port for authentication.")
     acct_port: int = Field(description="UDP port for accounting.")
 
 
 class TenantSettings(BaseModel):
-    methods: list[str] = Field(description="Authentication methods that the tenant offers.")
-    tls_versions: list[str] = Field(description="TLS versions that are offered.")
-    replay_days: int = Field(
-        description="Days of requests that are replayed before a policy is published; 0 asks for no replay."
-    )
-    renewal_keeps_key: bool = Field(description="Whether devices may renew a certificate with the key it has.")
+    methods: list[str] = Field(description="Offered authentication methods.")
+    tls_versions: list[str] = Field(description="Offered TLS versions.")
+    replay_days: int = Field(description="Days of requests to replay before publication of a policy; 0 for no replay.")
+    renewal_keeps_key: bool = Field(description="Whether devices can renew a certificate with the same key.")
     status_failure: str = Field(
-        description="What becomes of devices whose certificate's status cannot be found out: admitted "
-        "(soft) or refused (hard)."
+        description="Handling of certificates with unknown status: admit (soft) or reject (hard)."
     )
     nat_session_seconds: int = Field(
-        description="Session-Timeout in seconds for devices behind NASes that no request reaches; 0 for none."
+        description="Session-Timeout in seconds for devices behind NASes that CoA requests cannot reach; 0 for none."
     )
-    silent_reports: int = Field(description="Interim reports that a session may miss before it has ended.")
+    silent_reports: int = Field(description="Number of missed interim reports after which a session counts as ended.")
     silent_days: int = Field(
-        description="Days after which a silent session has ended whose NAS sends no interim reports."
+        description="Days after which a silent session counts as ended, if its NAS sends no interim reports."
     )
     failure_limit: int = Field(
-        description="Failed authentications of a device within the window, after which it is refused for a time."
+        description="Number of failed authentications of a device within the window after which it is "
+        "rejected for a time."
     )
-    failure_window_seconds: int = Field(description="The window in which failures are counted, in seconds.")
+    failure_window_seconds: int = Field(description="Window for failed authentications, in seconds.")
     password_failure_limit: int = Field(
-        description="Wrong passwords per user name within the window, after which logins of that user are "
-        "rejected. Devices that the user has logged in from are counted separately."
+        description="Number of wrong passwords per user name within the window after which logins are "
+        "rejected. Devices of earlier logins are counted separately."
     )
-    password_failure_window_seconds: int = Field(
-        description="The window in which wrong passwords are counted, in seconds."
-    )
+    password_failure_window_seconds: int = Field(description="Window for wrong passwords, in seconds.")
     realms: list[str] = Field(
-        description="Realms and NetBIOS domains that are taken off user names: with CORP and corp.example, "
-        "CORP\\anna and anna@corp.example are anna."
+        description="Realms and NetBIOS domains to remove from user names: with CORP and corp.example, "
+        "CORP\\anna and anna@corp.example become anna."
     )
 
 
 class TenantDetail(Tenant):
-    listeners: Listeners = Field(description="Where NASes of the tenant send to.")
-    settings: TenantSettings = Field(description="The settings.")
+    listeners: Listeners = Field(description="RADIUS address and ports for NASes.")
+    settings: TenantSettings = Field(description="Settings.")
 
 
 class TenantInput(Input):
-    slug: Slug = Field(examples=["hill-school"], description="Its name in addresses: a DNS label.")
-    name: Name = Field("", examples=["Hill School"], description="Name, for people.")
+    slug: Slug = Field(examples=["hill-school"], description="Slug: a DNS label.")
+    name: Name = Field("", examples=["Hill School"], description="Name.")
     server_names: list[Annotated[str, Field(max_length=253)]] = Field(
         default=[], max_length=10, description="Names that devices check in the RADIUS server's certificate."
     )
     policy: Literal["standard", "none"] = Field(
         "standard",
-        description="standard: what its administrators have let in comes in, nothing else. none: it denies everything.",
+        description="Initial policy: admit only approved devices (standard), or deny everything (none).",
     )
     place: SlugOrNone = Field(
         "",
         examples=["frankfurt"],
-        description='Label of the cell that the tenant goes to; "": to that with most free slots.',
+        description='Label of the cell; "" for the cell with most free slots.',
     )
 
 
@@ -127,73 +127,73 @@ class MspTenantInput(TenantInput):
     msp: str | None = Field(
         None,
         max_length=63,
-        description="Slug or id; needed where the asker has grants on several, or on the platform.",
+        description="Slug or id of the MSP. Required if you have grants on several MSPs or on the platform.",
         examples=["acme"],
     )
 
 
 class TenantUpdate(Input):
-    name: Omittable[Name] = Field(None, description="Name, for people.")
+    name: Omittable[Name] = Field(None, description="Name.")
     methods: Omittable[_Words] = Field(
-        None, max_length=20, examples=[["eap-tls", "mab"]], description="Authentication methods that the tenant offers."
+        None, max_length=20, examples=[["eap-tls", "mab"]], description="Offered authentication methods."
     )
     tls_versions: Omittable[_Words] = Field(
-        None, max_length=5, examples=[["1.2", "1.3"]], description="TLS versions that are offered."
+        None, max_length=5, examples=[["1.2", "1.3"]], description="Offered TLS versions."
     )
     replay_days: Omittable[int] = Field(
         None,
         ge=0,
         le=tenants.MAX_REPLAY_DAYS,
-        description="Days of requests that are replayed before a policy is published; 0 asks for no replay.",
+        description="Days of requests to replay before publication of a policy; 0 for no replay.",
     )
     renewal_keeps_key: Omittable[bool] = Field(
-        None, description="Whether devices may renew a certificate with the key it has."
+        None, description="Whether devices can renew a certificate with the same key."
     )
     status_failure: Omittable[StatusFailureMode] = Field(
         None,
-        description="What becomes of devices whose certificate's status cannot be found out: admitted "
-        "(soft) or refused (hard).",
+        description="Handling of certificates with unknown status: admit (soft) or reject (hard).",
     )
     nat_session_seconds: Omittable[int] = Field(
         None,
         ge=0,
         le=tenants.NAT_SESSION_SECONDS[1],
-        description="Session-Timeout in seconds for devices behind NASes that no request reaches; 0 for none.",
+        description="Session-Timeout in seconds for devices behind NASes that CoA requests cannot reach; 0 for none.",
     )
     silent_reports: Omittable[int] = Field(
-        None, ge=1, le=1000, description="Interim reports that a session may miss before it has ended."
+        None, ge=1, le=1000, description="Number of missed interim reports after which a session counts as ended."
     )
     silent_days: Omittable[int] = Field(
         None,
         ge=1,
         le=1000,
-        description="Days after which a silent session has ended whose NAS sends no interim reports.",
+        description="Days after which a silent session counts as ended, if its NAS sends no interim reports.",
     )
     failure_limit: Omittable[int] = Field(
         None,
         ge=1,
         le=1_000_000,
-        description="Failed authentications of a device within the window, after which it is refused for a time.",
+        description="Number of failed authentications of a device within the window after which it is "
+        "rejected for a time.",
     )
     failure_window_seconds: Omittable[int] = Field(
-        None, ge=1, le=3_600, description="The window in which failures are counted, in seconds."
+        None, ge=1, le=3_600, description="Window for failed authentications, in seconds."
     )
     password_failure_limit: Omittable[int] = Field(
         None,
         ge=1,
         le=1_000_000,
-        description="Wrong passwords per user name within the window, after which logins of that user are "
-        "rejected. Devices that the user has logged in from are counted separately.",
+        description="Number of wrong passwords per user name within the window after which logins are "
+        "rejected. Devices of earlier logins are counted separately.",
     )
     password_failure_window_seconds: Omittable[int] = Field(
-        None, ge=1, le=3_600, description="The window in which wrong passwords are counted, in seconds."
+        None, ge=1, le=3_600, description="Window for wrong passwords, in seconds."
     )
     realms: Omittable[list[Annotated[str, Field(max_length=253)]]] = Field(
         None,
         max_length=MAX_REALMS,
         examples=[["CORP", "corp.example"]],
-        description="Realms and NetBIOS domains that are taken off user names: with CORP and corp.example, "
-        "CORP\\anna and anna@corp.example are anna.",
+        description="Realms and NetBIOS domains to remove from user names: with CORP and corp.example, "
+        "CORP\\anna and anna@corp.example become anna.",
     )
 
 
@@ -201,10 +201,10 @@ class TenantUpdate(Input):
 def list_tenants(
     access: Lists,
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
     status: Annotated[list[_Status] | None, Query()] = None,
 ) -> Page[Tenant]:
-    """Those of the MSP that the asker may see."""
+    """List tenants of the MSP that you can see."""
     only = access.principal.tenants_of(access.msp_id)
     with access.read() as session:
         rows = tenants.list_tenants(session, span=paging.span, only=only, text=text, statuses=status or ())
@@ -215,12 +215,15 @@ def list_tenants(
 def list_seen_tenants(
     asked: Annotated[Asked, Depends(Mine())],
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-    text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
     status: Annotated[list[_Status] | None, Query()] = None,
-    msp: Annotated[str, Query(max_length=63, description="Of this MSP: slug or id.")] = "",
+    msp: Annotated[str, Query(max_length=63, description="Slug or id of the MSP.")] = "",
 ) -> Page[MspTenant]:
-    """Those that the asker may read, whatever MSPs they are of: all of the platform, of own MSPs, of own grants. What
-    asks for two factors is left out for who has shown one."""
+    """List all tenants that you can read, of any MSP.
+
+    This includes tenants of the platform, of your MSPs and of your own grants. Tenants that require two factors are
+    omitted after a sign-in with one.
+    """
     has_two = asked.signed_in is None or asked.signed_in.has_two_factors
     with asked.among_tenants(Permission.TENANT_READ) as (session, reach):
         rows = tenants.list_visible(
@@ -237,8 +240,10 @@ def list_seen_tenants(
 
 @router.post("/tenants", status_code=201, operation_id="createTenant")
 def create_tenant(request: Request, names: Names, body: MspTenantInput) -> TenantDetail:
-    """With slot, first site, certificate authorities and server certificate. With the standard policy it is useful at
-    once; `?wait=live` answers when its cell does."""
+    """Create a tenant with a slot, a site, certificate authorities and a server certificate.
+
+    With the standard policy it is ready for use. `?wait=live` waits until its cell answers.
+    """
     with body_references():
         access = names.on_msp(body.msp)
     return _create(request, access, body)
@@ -246,13 +251,13 @@ def create_tenant(request: Request, names: Names, body: MspTenantInput) -> Tenan
 
 @router.post("/msps/{msp}/tenants", status_code=201, operation_id="createTenantOfMsp")
 def create_tenant_of_msp(request: Request, access: Creates, body: TenantInput) -> TenantDetail:
-    """As `createTenant`."""
+    """Create a tenant of an MSP, as with `createTenant`."""
     return _create(request, access, body)
 
 
 def _create(request: Request, access: Access, body: TenantInput) -> TenantDetail:
     with access.change() as change:
-        # It takes a slot of a cell.
+        # The tenant takes a slot of a cell.
         enter_platform(change.session, msp_id=access.msp_id)
         begun = None if change.made_id is None else TenantId(change.made_id)
         row = finish_tenant(change.session, actor=access.actor, tenant_id=begun, signing=signing_of(request))
@@ -282,7 +287,10 @@ def get_tenant(access: Reads) -> TenantDetail:
 
 @router.patch("/tenants/{tenant}", operation_id="updateTenant")
 def update_tenant(access: Manages, body: TenantUpdate) -> TenantDetail:
-    """What is left out stays as it is. All of it is changed, or nothing."""
+    """Update a tenant: all changes or none.
+
+    Omitted fields stay unchanged.
+    """
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
         _set(change.session, access, body.model_dump(exclude_unset=True, exclude_none=True))
@@ -290,38 +298,41 @@ def update_tenant(access: Manages, body: TenantUpdate) -> TenantDetail:
         return change.answer(_whole(access, change.session, row))
 
 
-def _set(session: Session, access: Access, given: dict[str, Any]) -> None:
+def _set(session: Session, access: Access, changes: dict[str, Any]) -> None:
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
-    asked = {name: ",".join(given[name]) if name in given else None for name in ("methods", "tls_versions")}
-    offer = parse_offer(**asked)
+    texts = {name: ",".join(changes[name]) if name in changes else None for name in ("methods", "tls_versions")}
+    offer = parse_offer(**texts)
     if offer != MethodOffer(None, None):
         tenants.update_method_offer(session, **who, offer=offer)
-    if "name" in given:
-        tenants.rename_tenant(session, **who, name=given["name"])
-    if "replay_days" in given:
-        tenants.update_replay_days(session, **who, days=given["replay_days"] or None)
-    if "renewal_keeps_key" in given:
-        tenants.update_renewal(session, **who, keeps_key=given["renewal_keeps_key"])
-    if "status_failure" in given:
-        tenants.update_status_failure(session, **who, to=given["status_failure"])
-    if "nat_session_seconds" in given:
-        tenants.update_nat_session(session, **who, seconds=given["nat_session_seconds"])
-    if "realms" in given:
-        tenants.update_realms(session, **who, realms=given["realms"])
-    tenants.update_silence(session, **who, reports=given.get("silent_reports"), days=given.get("silent_days"))
+    if "name" in changes:
+        tenants.rename_tenant(session, **who, name=changes["name"])
+    if "replay_days" in changes:
+        tenants.update_replay_days(session, **who, days=changes["replay_days"] or None)
+    if "renewal_keeps_key" in changes:
+        tenants.update_renewal(session, **who, keeps_key=changes["renewal_keeps_key"])
+    if "status_failure" in changes:
+        tenants.update_status_failure(session, **who, to=changes["status_failure"])
+    if "nat_session_seconds" in changes:
+        tenants.update_nat_session(session, **who, seconds=changes["nat_session_seconds"])
+    if "realms" in changes:
+        tenants.update_realms(session, **who, realms=changes["realms"])
+    tenants.update_silence(session, **who, reports=changes.get("silent_reports"), days=changes.get("silent_days"))
     tenants.update_failure_limits(
         session,
         **who,
-        limit=given.get("failure_limit"),
-        window_seconds=given.get("failure_window_seconds"),
-        password_limit=given.get("password_failure_limit"),
-        password_window_seconds=given.get("password_failure_window_seconds"),
+        limit=changes.get("failure_limit"),
+        window_seconds=changes.get("failure_window_seconds"),
+        password_limit=changes.get("password_failure_limit"),
+        password_window_seconds=changes.get("password_failure_window_seconds"),
     )
 
 
 @router.post("/tenants/{tenant}/suspend", operation_id="suspendTenant")
 def suspend_tenant(access: Manages) -> TenantDetail:
-    """Nothing of the tenant is admitted until it is resumed, by whoever has suspended it or stands above."""
+    """Suspend a tenant, which then admits no device.
+
+    Only the level that suspended it, or a higher one, can resume it.
+    """
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
         row = tenants.suspend_tenant(
@@ -332,8 +343,11 @@ def suspend_tenant(access: Manages) -> TenantDetail:
 
 @router.post("/tenants/{tenant}/resume", operation_id="resumeTenant")
 def resume_tenant(access: Manages) -> TenantDetail:
-    """Ends a suspension; not what its MSP, the platform, or the end of a trial has ordered, where somebody below asks.
-    A deletion is taken back by `restoreTenant`."""
+    """Resume a suspended tenant.
+
+    You cannot resume a tenant that a higher level or the end of a trial suspended. Use `restoreTenant` for a deleted
+    tenant.
+    """
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
         row = tenants.resume_tenant(
@@ -357,8 +371,10 @@ def delete_tenant(
     tenant: _Key,
     days: Annotated[int | None, Query(ge=msps.DELETION_DAYS[0], le=msps.DELETION_DAYS[1])] = None,
 ) -> TenantDetail:
-    """It is stopped at once, and all of it goes after `days`, or after as many as the MSP has set: until then it can be
-    restored. Audit entries stay."""
+    """Delete a tenant, which stops at once.
+
+    Its data is deleted after `days`, or after the MSP's default. Until then you can restore it. Audit entries stay.
+    """
     with access.change() as change:
         tenant_id = _enter(change.session, access, tenant)
         _require_match(change, access, tenant_id)
@@ -368,7 +384,7 @@ def delete_tenant(
             actor=access.actor,
             tenant_id=tenant_id,
             purge_at=utc_now() + timedelta(days=grace),
-            # Days of a deletion under way are not changed unseen.
+            # Prevents an unnoticed change of `days` during a deletion.
             is_new=days is not None,
         )
         return change.answer(_whole(access, change.session, row))
@@ -376,7 +392,10 @@ def delete_tenant(
 
 @router.post("/msps/{msp}/tenants/{tenant}/restore", operation_id="restoreTenant")
 def restore_tenant(access: Deletes, tenant: _Key) -> TenantDetail:
-    """Takes a deletion back that has not been carried out; the tenant answers as before."""
+    """Restore a deleted tenant before its data is deleted.
+
+    It answers as before.
+    """
     with access.change() as change:
         tenant_id = _enter(change.session, access, tenant)
         _require_match(change, access, tenant_id)
@@ -393,10 +412,10 @@ def _require_match(change: Change, access: Access, tenant_id: TenantId) -> None:
 
 
 def _enter(session: Session, access: Access, key: str) -> TenantId:
-    """A tenant of the MSP. Raises TenantNotFound."""
+    """Return a tenant of the MSP. Raises TenantNotFound."""
     place = find_tenant(session, key)
     if place is None or place.msp_id != access.msp_id:
-        raise tenants.TenantNotFound("There is no such tenant.", place="tenant")
+        raise tenants.TenantNotFound("The tenant does not exist.", place="tenant")
     enter_tenant(session, place.tenant_id)
     return place.tenant_id
 

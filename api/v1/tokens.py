@@ -1,4 +1,4 @@
-"""API tokens of the platform, of an MSP and of a tenant: the same routes for each."""
+"""API tokens of the platform, an MSP or a tenant."""
 
 from datetime import datetime
 from typing import Annotated
@@ -24,38 +24,36 @@ router = APIRouter(tags=["tokens"])
 
 
 class Token(Observed):
-    id: UUID = Field(description="Id; it stays.")
-    name: str = Field(description="Name, for people.")
-    prefix: str = Field(description="What the token's text begins with.")
-    permissions: list[str] = Field(
-        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md)."
-    )
-    expires_at: datetime = Field(description="When it ends.")
-    revoked_at: datetime | None = Field(description="When it was revoked.")
-    last_used_at: datetime | None = Field(description="When it was used last; null: never.")
-    last_used_from: str | None = Field(description="IP address that it was used from last.")
-    created_by: str = Field(description="Who made it.")
+    id: UUID = Field(description="Permanent id.")
+    name: str = Field(description="Name.")
+    prefix: str = Field(description="Beginning of the token's text.")
+    permissions: list[str] = Field(description="Permissions, such as endpoint.read (docs/reference/permissions.md).")
+    expires_at: datetime = Field(description="Expiry time.")
+    revoked_at: datetime | None = Field(description="Time of revocation.")
+    last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
+    last_used_from: str | None = Field(description="IP address of the last use.")
+    created_by: str = Field(description="Actor who created it.")
     maker: str | None = Field(
-        description="E-mail address of the person who made it; null for a token of the command line or the platform."
+        description="E-mail address of the person who created it; null for a token of the command line or the platform."
     )
-    parent_id: UUID | None = Field(description="The token that made it, with which it ends.")
-    created_at: datetime = Field(description="When it was made.")
+    parent_id: UUID | None = Field(description="Token that created it; both end together.")
+    created_at: datetime = Field(description="Creation time.")
 
     def observed(self) -> set[str]:
         return {"last_used_at", "last_used_from"}
 
 
 class CreatedToken(Token):
-    token: str = Field(description="The text of the token. Shown this once.")
+    token: str = Field(description="Text of the token, only in this response.")
 
 
 class TokenInput(Input):
-    name: Name = Field(examples=["monitoring"], description="What it is for.")
+    name: Name = Field(examples=["monitoring"], description="Name that describes the purpose.")
     permissions: PermissionNames = Field(
         examples=[["session.read"]],
-        description="Names of permissions, such as endpoint.read (docs/reference/permissions.md).",
+        description="Permissions, such as endpoint.read (docs/reference/permissions.md).",
     )
-    expires_at: Moment = Field(description="When it ends.")
+    expires_at: Moment = Field(description="Expiry time.")
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
@@ -65,7 +63,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     def list_tokens(
         access: Annotated[Access, read],
         paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-        text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+        text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
         status: Annotated[list[TokenStatus] | None, Query()] = None,
     ) -> Page[Token]:
         with access.read() as session:
@@ -74,9 +72,11 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.post(f"{prefix}/tokens", status_code=201, operation_id=f"create{noun}Token")
     def make_token(access: Annotated[Access, manage], body: TokenInput) -> CreatedToken:
-        """With permissions that the asker has himself, and while he has them. The token's text is in this answer alone.
+        """Create an API token.
 
-        Made with a token, it ends with that one at the latest.
+        You need each of its permissions. The token loses permissions that you lose. Its text is only in this response.
+
+        A token that is created by another token ends with it at the latest.
         """
         with access.change() as change:
             made = tokens.make_token(
@@ -90,19 +90,21 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             )
             change.session.refresh(made.row)
             change.located(made.row.id)
-            shown = _token(made.row)
-            return change.answer(CreatedToken(**shown.model_dump(), token=made.text), state=shown)
+            token = _token(made.row)
+            return change.answer(CreatedToken(**token.model_dump(), token=made.text), state=token)
 
     @router.get(f"{prefix}/tokens/{{token_id}}", operation_id=f"get{noun}Token")
     def get_token(access: Annotated[Access, read], token_id: UUID) -> Token:
-        """Without its text, which was shown once."""
+        """Get a token, without its text."""
         with access.read() as session:
             return access.shown(_token(tokens.require(session, owner=access.owner, token_id=token_id)))
 
     @router.delete(f"{prefix}/tokens/{{token_id}}", status_code=204, operation_id=f"revoke{noun}Token")
     def revoke_token(access: Annotated[Access, manage], token_id: UUID) -> None:
-        """Good for nothing from now on; nor are those that were made with it. You cannot revoke a token that holds
-        permissions which you do not have."""
+        """Revoke a token, and all tokens that it created.
+
+        You need each permission of the token.
+        """
         with access.change() as change:
             row = tokens.require(change.session, owner=access.owner, token_id=token_id, lock=True)
             change.require_match(_token(row))

@@ -1,4 +1,4 @@
-"""Trials, for the platform's operators."""
+"""Trials of the platform."""
 
 from datetime import datetime
 from typing import Annotated, cast
@@ -33,19 +33,19 @@ Converts = Annotated[
 
 
 class Trial(Observed):
-    tenant_id: UUID = Field(description="Id of the tenant; null where it is of none.")
+    tenant_id: UUID = Field(description="Id of the tenant; null if none.")
     tenant: str = Field(description="Slug of the tenant.")
     organisation: str = Field(description="Name of the organisation.")
     email: str = Field(description="E-mail address.")
-    state: TrialState = Field(description="How far it is.")
-    ends_at: datetime = Field(description="When the trial ends.")
-    purged_at: datetime = Field(description="When its data goes, unless it is converted before.")
-    most_endpoints: int = Field(description="The most endpoints.")
-    most_authentications_a_day: int = Field(description="The most authentications of a day.")
+    state: TrialState = Field(description="State.")
+    ends_at: datetime = Field(description="End of the trial.")
+    purged_at: datetime = Field(description="Time when its data is deleted, unless it is converted.")
+    most_endpoints: int = Field(description="Maximum number of endpoints.")
+    most_authentications_a_day: int = Field(description="Maximum number of authentications per day.")
     over_since: datetime | None = Field(
-        description="Since when it has more authentications than it may; null while it has not."
+        description="Time since when it exceeds its authentications; null if it does not."
     )
-    created_at: datetime = Field(description="When it was made.")
+    created_at: datetime = Field(description="Creation time.")
 
     def observed(self) -> set[str]:
         return {"over_since"}
@@ -53,24 +53,22 @@ class Trial(Observed):
 
 class TrialConversion(Input):
     msp: str = Field(
-        "", max_length=63, examples=["acme"], description='Slug of the MSP that the tenant goes to; "" where it stays.'
+        "", max_length=63, examples=["acme"], description='Slug of the tenant\'s new MSP; "" to keep the current one.'
     )
 
 
 class TrialExtension(Input):
-    days: int = Field(
-        ge=1, le=lifecycle.MAX_EXTENSION_DAYS, examples=[14], description="By how many days it is longer."
-    )
+    days: int = Field(ge=1, le=lifecycle.MAX_EXTENSION_DAYS, examples=[14], description="Number of additional days.")
 
 
 @router.get("", operation_id="listTrials")
 def list_trials(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-    text: Annotated[str, Query(max_length=255, description="A part of organisation or e-mail address.")] = "",
+    text: Annotated[str, Query(max_length=255, description="Part of the organisation or e-mail address.")] = "",
     state: Annotated[list[TrialState] | None, Query()] = None,
 ) -> Page[Trial]:
-    """Converted ones as well."""
+    """List trials, including converted ones."""
     with access.read() as session:
         rows = trials.list_trials(session, span=paging.span, text=text, states=state or ())
         slugs = trials.slugs_by_tenant(session, rows)
@@ -85,8 +83,11 @@ def get_trial(access: Reads, tenant_id: UUID) -> Trial:
 
 @router.post("/{tenant_id}/convert", operation_id="convertTrial")
 def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: TrialConversion) -> Trial:
-    """The tenant stays, without the limits and the end of a trial. Ports, secret and rules stay as they are. Another
-    MSP's people get everything there: `msp` takes `member.manage` as well."""
+    """Convert a trial to an ordinary tenant, without limits or end.
+
+    Ports, secret and rules stay the same. `msp` requires `member.manage` too, because that MSP's members get full
+    access.
+    """
     if body.msp:
         access.require(Permission.MEMBER_MANAGE)
     with access.change() as change:
@@ -100,7 +101,10 @@ def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: Tri
 
 @router.post("/{tenant_id}/extend", operation_id="extendTrial")
 def extend_trial(access: Changes, tenant_id: UUID, body: TrialExtension) -> Trial:
-    """From its end on or, where it has ended, from now; what its end has suspended goes on."""
+    """Extend a trial from its end, or from now if it has ended.
+
+    A tenant that the end suspended is resumed.
+    """
     with access.change() as change:
         _require_match(change, tenant_id)
         row = lifecycle.extend_trial(change.session, actor=access.actor, tenant_id=TenantId(tenant_id), days=body.days)

@@ -23,66 +23,75 @@ from nac.users.repository import ORDERS, UserFilter
 
 router = APIRouter(prefix="/tenants/{tenant}/users", tags=["users"])
 
-_Key = Annotated[str, Path(max_length=253, description="Id, or else name.", examples=["ann"])]
+_Key = Annotated[str, Path(max_length=253, description="Id or name.", examples=["ann"])]
 _Password = Annotated[str, Field(max_length=128)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *OF_USERS))]
 
 
 class User(BaseModel):
-    id: UUID = Field(description="Id; it stays.")
-    name: str = Field(description="Name, in lower case, as it is compared.")
-    disabled: bool = Field(description="Rejected whatever the policy says.")
-    groups: list[str] = Field(description="Names of groups.")
-    chap: bool = Field(description="Whether the password itself is stored too, sealed: CHAP cannot do without it.")
+    id: UUID = Field(description="Permanent id.")
+    name: str = Field(description="Name in lower case.")
+    disabled: bool = Field(description="Whether the user is disabled, which means rejected regardless of the policy.")
+    groups: list[str] = Field(description="Group names.")
+    chap: bool = Field(description="Whether the password itself is stored too, encrypted, which CHAP requires.")
     mschap: bool = Field(
-        description="Whether an NT hash is stored too, sealed: MS-CHAP and PEAP cannot do without it; "
-        "whoever has it can sign in."
+        description="Whether the NT hash is stored too, encrypted, which MS-CHAP and PEAP require. Anyone "
+        "with the hash can log in."
     )
-    valid_until: datetime | None = Field(description="Rejected after this moment; null: no end.")
-    created_at: datetime = Field(description="When it was made.")
-    updated_at: datetime = Field(description="When it was changed last.")
+    valid_until: datetime | None = Field(description="Time from which it is rejected; null for no limit.")
+    created_at: datetime = Field(description="Creation time.")
+    updated_at: datetime = Field(description="Time of the last change.")
 
 
 class UserPasswordInput(Input):
-    password: _Password = Field(description="8 characters to 128 octets; never shown.")
+    password: _Password = Field(description="Password, 8 characters to 128 octets; never returned.")
     chap: bool | None = Field(
-        None, description="Stores the password itself too, sealed, for CHAP; null: as the tenant's methods need."
+        None,
+        description="Whether to store the password itself too, encrypted, for CHAP; null to follow the "
+        "tenant's methods.",
     )
     mschap: bool | None = Field(
-        None, description="Stores an NT hash too, sealed, for MS-CHAP and PEAP; null: as the tenant's methods need."
+        None,
+        description="Whether to store the NT hash too, encrypted, for MS-CHAP and PEAP; null to follow "
+        "the tenant's methods.",
     )
 
 
 class UserInput(UserPasswordInput):
-    name: str = Field(max_length=253, examples=["ann"], description="Name, for people.")
-    groups: GroupNames = Field(default=[], description="Names of groups.")
-    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
+    name: str = Field(max_length=253, examples=["ann"], description="Name.")
+    groups: GroupNames = Field(default=[], description="Group names.")
+    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
 
 
 class UserUpdate(Input):
     groups: Omittable[GroupNames] = Field(
-        None, description="In place of those the user is in. Left out: stays as it is."
+        None, description="Groups that replace the user's groups. Unchanged if omitted."
     )
-    valid_until: Moment | None = Field(None, description="Rejected after this moment; null: no end.")
-    disabled: Omittable[bool] = Field(None, description="Rejected whatever the policy says.")
+    valid_until: Moment | None = Field(None, description="Time from which it is rejected; null for no limit.")
+    disabled: Omittable[bool] = Field(
+        None, description="Whether the user is disabled, which means rejected regardless of the policy."
+    )
 
 
 @router.get("", operation_id="listUsers")
 def list_users(
     access: Reads,
     paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
-    name: Annotated[str, Query(max_length=253, description="This one.")] = "",
-    text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+    name: Annotated[str, Query(max_length=253, description="Exact name.")] = "",
+    text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
     group: Annotated[str, Query(max_length=200)] = "",
     disabled: Annotated[bool | None, Query()] = None,
 ) -> Page[User]:
-    """By name. A page may be short and yet have a `next`, where rare ones are looked for among many."""
-    wanted = UserFilter(name=users.fold_name(name), text=text, group=group, disabled=disabled)
+    """List users, by name.
+
+    A page can be short and still have a `next`.
+    """
+    user_filter = UserFilter(name=users.fold_name(name), text=text, group=group, disabled=disabled)
     with access.read() as session:
-        rows, searched = users.search_users(session, tenant_id=access.tenant_id, wanted=wanted, span=paging.span)
-        shown = {row.id: user for row, user in zip(rows, _users(session, access, rows), strict=True)}
-        return paging.ordered(rows, lambda row: shown[row.id], searched=searched)
+        rows, searched = users.search_users(session, tenant_id=access.tenant_id, wanted=user_filter, span=paging.span)
+        by_id = {row.id: user for row, user in zip(rows, _users(session, access, rows), strict=True)}
+        return paging.ordered(rows, lambda row: by_id[row.id], searched=searched)
 
 
 @router.post("", status_code=201, operation_id="createUser")
@@ -109,18 +118,26 @@ def get_user(access: Reads, user: _Key) -> User:
 
 @router.patch("/{user}", operation_id="updateUser")
 def update_user(access: Changes, user: _Key, body: UserUpdate) -> User:
-    """What is left out stays as it is; a name is never changed."""
+    """Update a user.
+
+    Omitted fields stay unchanged. The name cannot change.
+    """
     with access.change() as change:
         name = _require(change, access, user).name
-        given = body.model_dump(exclude_unset=True)
+        changes = body.model_dump(exclude_unset=True)
         with body_references():
-            row = users.update_user(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name, **given)
+            row = users.update_user(
+                change.session, actor=access.actor, tenant_id=access.tenant_id, name=name, **changes
+            )
         return change.answer(_user(change.session, access, row))
 
 
 @router.put("/{user}/password", operation_id="updateUserPassword")
 def update_password(access: Changes, user: _Key, body: UserPasswordInput) -> User:
-    """`chap` and `mschap` are as they were where they are left out."""
+    """Set the password of a user.
+
+    `chap` and `mschap` stay unchanged if omitted.
+    """
     with access.change() as change:
         name = _require(change, access, user).name
         row = users.update_password(
@@ -136,7 +153,10 @@ def update_password(access: Changes, user: _Key, body: UserPasswordInput) -> Use
 
 @router.delete("/{user}", status_code=204, operation_id="deleteUser")
 def delete_user(access: Changes, user: _Key) -> None:
-    """Not while certificates that were issued to the user are good."""
+    """Delete a user.
+
+    A user with valid certificates cannot be deleted.
+    """
     with access.change() as change:
         name = _require(change, access, user).name
         users.delete_user(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name)

@@ -62,7 +62,7 @@ def test_tenant_goes_out_as_a_file_and_comes_in_as_another(
     done = files.get(f"/v1/msps/acme/jobs/{job}").json()
     assert (done["state"], done["result"]["rows"]["endpoints"]) == ("done", 1), done
     assert done["done"] == done["total"] == sum(done["result"]["rows"].values())
-    assert done["title"] == "All of tenant alpha as a file"
+    assert done["title"] == "Export of tenant alpha"
     got = files.get(f"{FILES}/{job}")
     assert (got.status_code, got.content[:2]) == (200, b"PK")
 
