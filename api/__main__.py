@@ -3,7 +3,7 @@
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from api.listening import open_listeners
+from api.tcp_listeners import open_listeners
 from nac.settings import Settings, load_settings
 
 

@@ -14,14 +14,22 @@ from sqlalchemy.orm import Session
 from starlette.requests import HTTPConnection
 
 from api import cookies
-from api.change import Body, Change, changing, etag, request_sha256, require_news, require_nothing_to_compare
-from api.declaration import Declaration
-from api.instant import instant
-from api.kept_session import keep, take
-from api.query import require_known_query
-from api.rates import credential_of, note_good
+from api.application_state import get_signing
+from api.change import (
+    Body,
+    Change,
+    compute_etag,
+    compute_request_digest,
+    open_change,
+    require_modified,
+    require_no_if_match,
+)
+from api.credential_rate_limit import hash_credential, record_credential
+from api.instant_dependencies import instant
+from api.query_parameters import require_known_query
 from api.request_ids import request_id_of
-from api.state import signing_of
+from api.route_declaration import RouteDeclaration
+from api.session_reuse import offer_session, take_session
 from nac.accounts.effects import Effect
 from nac.accounts.grants import NO_MSP, NO_TENANT, MspPlace, Principal, Reach, TenantPlace, require
 from nac.accounts.owners import Owner
@@ -45,18 +53,18 @@ from nac.sign_in.secret_texts import SignInText
 from nac.sign_in.sign_ins import SignedInPerson
 from nac.tenants.service import TenantNotFound
 
-_KEY = Path(description="Slug or id.", max_length=63)
-_SIGN_ON = "Sign in by it. One who was named for that may come in with two factors of his own."
-_SUSPENDED = "Ask who runs the platform."
+_SLUG_OR_ID = Path(description="Slug or id.", max_length=63)
+_SIGN_ON_REMEDY = "Sign in by it. One who was named for that may come in with two factors of his own."
+_SUSPENDED_REMEDY = "Ask who runs the platform."
 
 
-class _Bearer(HTTPBearer):
+class _BearerScheme(HTTPBearer):
     @instant
     async def __call__(self, request: HTTPConnection) -> HTTPAuthorizationCredentials | None:
         return await super().__call__(request)
 
 
-bearer = _Bearer(auto_error=False, scheme_name="HTTPBearer", description="An API token: admit_<id>_<secret>.")
+bearer = _BearerScheme(auto_error=False, scheme_name="HTTPBearer", description="An API token: admit_<id>_<secret>.")
 
 
 class NotSignedIn(AdmitError):
@@ -67,18 +75,18 @@ class NotSignedIn(AdmitError):
 
 def require_credential(scope: Mapping[str, Any]) -> None:
     """Raises NotSignedIn where nothing is shown that anybody would have to be asked about."""
-    if credential_of(scope["headers"]) is None:
-        raise _not_signed_in()
+    if hash_credential(scope["headers"]) is None:
+        raise _build_not_signed_in()
 
 
 @contextmanager
-def reading(request: Request, scope: Scope, *, by_key: bool = False) -> Iterator[Session]:
+def open_read_session(request: Request, scope: Scope, *, by_key: bool = False) -> Iterator[Session]:
     """A transaction in this scope: the request's own, where one is kept that has looked who asks. A second beside it
     would be a second connection of a thread, and as many threads as connections would wait for each other.
 
     `by_key`: it looks up what few rows have in common, by an index.
     """
-    with take(request.scope, scope, by_key=by_key) as session:
+    with take_session(request.scope, scope, by_key=by_key) as session:
         if session is not None:
             yield session
             return
@@ -87,7 +95,7 @@ def reading(request: Request, scope: Scope, *, by_key: bool = False) -> Iterator
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Caller:
     """Who asks, and which tenant or MSP the path names; read in one transaction, which sees the token and no more, or
     the sign-in and whose it is."""
 
@@ -107,7 +115,7 @@ class Asked:
         return None if self.msp is None else self.msp.msp_id
 
     @property
-    def own_scope(self) -> Scope:
+    def grants_scope(self) -> Scope:
         """That sees what the asker's grants are on. A token is of one owner."""
         if self.signed_in is not None:
             return PersonScope(self.signed_in.person_id)
@@ -116,12 +124,12 @@ class Asked:
             return TenantScope(owner.tenant_id)
         return PlatformScope() if owner.msp_id is None else MspScope(owner.msp_id)
 
-    def otherwise(self) -> Principal:
+    def with_withheld_grants(self) -> Principal:
         """Who asks, had that one signed in in another way."""
         return replace(self.principal, grants=self.principal.withheld)
 
     @contextmanager
-    def among_tenants(self, permission: Permission) -> Iterator[tuple[Session, Reach]]:
+    def read_tenants(self, permission: Permission) -> Iterator[tuple[Session, Reach]]:
         """A transaction that sees the tenants that the asker has the permission on, whatever MSPs they are of."""
         reach = self.principal.reach(permission)
         scope: Scope = PlatformScope() if reach.everything else CredentialScope("")
@@ -133,17 +141,17 @@ class Asked:
                 scope = TenantScope(tenant_id)
             for msp_id in reach.msps:
                 scope = MspScope(msp_id)
-        with reading(self.request, scope) as session:
+        with open_read_session(self.request, scope) as session:
             yield session, reach
 
     @contextmanager
-    def among_msps(self, permission: Permission) -> Iterator[tuple[Session, frozenset[MspId] | None]]:
+    def read_msps(self, permission: Permission) -> Iterator[tuple[Session, frozenset[MspId] | None]]:
         """A transaction that sees the MSPs that the asker has the permission on, and which these are; None for all.
         Raises SecondFactorNeeded where the platform wants one."""
         only = self.principal.msps(permission)
         if only is None:
             self.require_second_factor()
-        with reading(self.request, self.own_scope if only is not None else PlatformScope()) as session:
+        with open_read_session(self.request, self.grants_scope if only is not None else PlatformScope()) as session:
             yield session, only
 
     def require_second_factor(self) -> None:
@@ -151,15 +159,15 @@ class Asked:
             raise SecondFactorNeeded(remedy="Sign in with two factors; GET /v1/me tells which you have.")
 
 
-def asked_of(request: Request, response: Response, shown: HTTPAuthorizationCredentials | None) -> Asked:
+def authenticate_caller(request: Request, response: Response, shown: HTTPAuthorizationCredentials | None) -> Caller:
     """By a token or else by a browser's cookie. Raises NotSignedIn, TokenRefused, SignInOver, CrossSite and
     CsrfTokenMissing."""
     if shown is None:
-        return _asked_by_cookie(request, response)
+        return _authenticate_by_cookie(request, response)
     text = TokenText.parse(shown.credentials)
     if text is None:
         raise tokens.TokenRefused("unknown")
-    origin = _origin(request)
+    origin = _build_origin(request)
     with ExitStack() as stack:
         session = stack.enter_context(session_scope(CredentialScope(text.public_id)))
         found = tokens.authenticate(
@@ -169,57 +177,59 @@ def asked_of(request: Request, response: Response, shown: HTTPAuthorizationCrede
             now=utc_now(),
             tenant=request.path_params.get("tenant", ""),
         )
-        note_good(request.scope, text.public_id, found.principal.grants[0].owner)
+        record_credential(request.scope, text.public_id, found.principal.grants[0].owner)
         msp = request.path_params.get("msp")
-        asked = Asked(found.principal, origin, found.tenant, find_msp(session, msp) if msp else None, request, response)
+        asked = Caller(
+            found.principal, origin, found.tenant, find_msp(session, msp) if msp else None, request, response
+        )
         if not found.is_noted:
-            keep(request.scope, session, stack)
+            offer_session(request.scope, session, stack)
         return asked
 
 
-def _asked_by_cookie(request: Request, response: Response) -> Asked:
-    text = SignInText.parse(cookies.read_cookie(request, cookies.SESSION))
+def _authenticate_by_cookie(request: Request, response: Response) -> Caller:
+    text = SignInText.parse(cookies.read_cookie(request, cookies.SESSION_COOKIE))
     if text is None:
-        raise _not_signed_in()
+        raise _build_not_signed_in()
     with session_scope(CredentialScope(text.public_id)) as session:
         signed_in, principal = sign_ins.authenticate(session, text=text, now=utc_now())
-        note_good(request.scope, text.public_id, signed_in.person_id)
+        record_credential(request.scope, text.public_id, signed_in.person_id)
         cookies.require_csrf_token(request, signed_in.csrf_token)
-        tenant, msp = _places(session, request)
+        tenant, msp = _find_named_places(session, request)
         msp_id = None if msp is None else msp.msp_id
         members.accept_invitations(session, grants=principal.grants, tenant=tenant, msp_id=msp_id)
         needs = not signed_in.has_two_factors and rules.wants_two_factors(
             session, msp_id=tenant.msp_id if tenant else msp_id, tenant_id=tenant.tenant_id if tenant else None
         )
-        return Asked(principal, _origin(request), tenant, msp, request, response, signed_in, needs)
+        return Caller(principal, _build_origin(request), tenant, msp, request, response, signed_in, needs)
 
 
-def _not_signed_in() -> NotSignedIn:
+def _build_not_signed_in() -> NotSignedIn:
     return NotSignedIn(remedy="Send it as: Authorization: Bearer admit_...")
 
 
-def _origin(request: Request) -> Origin:
+def _build_origin(request: Request) -> Origin:
     return Origin(request.client.host if request.client else None, request_id_of(request))
 
 
-def _places(session: Session, request: Request) -> tuple[TenantPlace | None, MspPlace | None]:
+def _find_named_places(session: Session, request: Request) -> tuple[TenantPlace | None, MspPlace | None]:
     tenant, msp = (request.path_params.get(name) for name in ("tenant", "msp"))
     return find_tenant(session, tenant) if tenant else None, find_msp(session, msp) if msp else None
 
 
-def asks_who(
+def require_caller(
     request: Request, response: Response, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
-) -> Asked:
-    asked = asked_of(request, response, shown)
+) -> Caller:
+    asked = authenticate_caller(request, response, shown)
     require_known_query(request)
     return asked
 
 
-_Asks = Annotated[Asked, Depends(asks_who)]
-_Digest = Annotated[bytes, Depends(request_sha256)]
-_Tenant = Annotated[str, _KEY]
-_Msp = Annotated[str, _KEY]
-_Wait = Annotated[
+_CallerDependency = Annotated[Caller, Depends(require_caller)]
+_RequestDigest = Annotated[bytes, Depends(compute_request_digest)]
+_TenantKey = Annotated[str, _SLUG_OR_ID]
+_MspKey = Annotated[str, _SLUG_OR_ID]
+_WaitQuery = Annotated[
     Literal["live"] | None, Query(description="live: answer once the tenant's cell decides by the change.")
 ]
 
@@ -228,12 +238,12 @@ _Wait = Annotated[
 class Access:
     """What a route may do: open transactions in one scope, as somebody."""
 
-    asked: Asked
+    asked: Caller
     held: frozenset[Permission]
     scope: Scope
     owner: Owner
     # The declaration of the route.
-    requires: "Requires"
+    requires: "RequiresPermission"
     # Of a change that its asker has named; else b"".
     digest: bytes = b""
     wait: bool = False
@@ -257,25 +267,25 @@ class Access:
         return self.owner.msp_id
 
     @property
-    def operated_id(self) -> MspId:
+    def operated_msp_id(self) -> MspId:
         """Of OperatesMsp: the MSP, which is not the owner there."""
         assert self.asked.msp is not None
         return self.asked.msp.msp_id
 
     @property
     def sealer(self) -> Sealer:
-        return signing_of(self.asked.request).sealer
+        return get_signing(self.asked.request).sealer
 
     @property
     def signing(self) -> Signing:
-        return signing_of(self.asked.request)
+        return get_signing(self.asked.request)
 
     @contextmanager
     def read(self, *, by_key: bool = False) -> Iterator[Session]:
         """`by_key` as of `reading`."""
         if self.asked.request.method not in ("GET", "HEAD"):
-            require_nothing_to_compare(self.asked.request, "This only asks, and changes nothing.")
-        with reading(self.asked.request, self.scope, by_key=by_key) as session:
+            require_no_if_match(self.asked.request, "This only asks, and changes nothing.")
+        with open_read_session(self.asked.request, self.scope, by_key=by_key) as session:
             yield session
 
     @contextmanager
@@ -290,7 +300,7 @@ class Access:
         assert self.requires.always | self.requires.also >= set(permissions), f"{permissions} are not declared"
         require(self.held, *permissions)
 
-    def held_at(self, tenant_id: TenantId) -> frozenset[Permission]:
+    def permissions_at_tenant(self, tenant_id: TenantId) -> frozenset[Permission]:
         """At a tenant of the MSP that the path names."""
         assert self.asked.msp is not None
         return self.principal.on_tenant(TenantPlace(tenant_id, self.asked.msp.msp_id, self.asked.msp.is_suspended))
@@ -299,7 +309,7 @@ class Access:
     def change(self) -> Iterator[Change]:
         """Commits at exit (api.change)."""
         assert self.requires.leads_to, "this route declares no effect"
-        with changing(
+        with open_change(
             self.asked.request,
             self.asked.response,
             scope=self.scope,
@@ -313,24 +323,22 @@ class Access:
 
     def shown(self, model: Body) -> Body:
         """With its ETag, for `If-Match` of a change and `If-None-Match` of who asks again. Raises NotModified."""
-        tag = etag(model)
-        require_news(self.asked.request, tag)
+        tag = compute_etag(model)
+        require_modified(self.asked.request, tag)
         self.asked.response.headers["ETag"] = tag
         return model
 
 
-def _tell_what_withholds(
-    unsuspended: frozenset[Permission], otherwise: frozenset[Permission], *, is_there: bool
-) -> None:
+def _raise_if_withheld(unsuspended: frozenset[Permission], otherwise: frozenset[Permission], *, is_there: bool) -> None:
     """What would be held, were the MSP not suspended, or had the asker signed in in another way. Raises MspSuspended
     and SignOnNeeded."""
     if is_there and unsuspended:
-        raise MspSuspended(remedy=_SUSPENDED)
+        raise MspSuspended(remedy=_SUSPENDED_REMEDY)
     if is_there and otherwise:
-        raise SignOnNeeded(remedy=_SIGN_ON)
+        raise SignOnNeeded(remedy=_SIGN_ON_REMEDY)
 
 
-class Requires(Declaration):
+class RequiresPermission(RouteDeclaration):
     """A route's permission and the level that it is asked for at.
 
     Calls are `async` since they do no I/O: each that is not takes a turn of the thread pool.
@@ -340,86 +348,92 @@ class Requires(Declaration):
     # Whether the body names the place, not the path.
     in_body: ClassVar[bool] = False
 
-    __call__: "Callable[..., Awaitable[Access | Naming]]"
+    __call__: "Callable[..., Awaitable[Access | UnresolvedMspAccess]]"
 
-    def on_tenant(self, asked: Asked) -> Access:
+    def on_tenant(self, asked: Caller) -> Access:
         place = asked.tenant or NO_TENANT
         held = asked.principal.on_tenant(place)
         if place is NO_TENANT or not held:
             unsuspended = asked.principal.on_tenant(replace(place, is_msp_suspended=False))
-            _tell_what_withholds(unsuspended, asked.otherwise().on_tenant(place), is_there=place is not NO_TENANT)
+            _raise_if_withheld(
+                unsuspended, asked.with_withheld_grants().on_tenant(place), is_there=place is not NO_TENANT
+            )
             raise TenantNotFound("There is no such tenant.", place="tenant")
         asked.require_second_factor()
-        self.require_of(held)
+        self.require_declared(held)
         return Access(asked, held, TenantScope(place.tenant_id), Owner(tenant_id=place.tenant_id), self)
 
-    def on_msp(self, asked: Asked) -> Access:
+    def on_msp(self, asked: Caller) -> Access:
         place = asked.msp or NO_MSP
         held = asked.principal.on_msp(place)
         if place is NO_MSP or not held:
             unsuspended = asked.principal.on_msp(replace(place, is_suspended=False))
-            _tell_what_withholds(unsuspended, asked.otherwise().on_msp(place), is_there=place is not NO_MSP)
+            _raise_if_withheld(unsuspended, asked.with_withheld_grants().on_msp(place), is_there=place is not NO_MSP)
             raise MspNotFound("There is no such MSP.", place="msp")
         asked.require_second_factor()
-        self.require_of(held)
+        self.require_declared(held)
         return Access(asked, held, MspScope(place.msp_id), Owner(place.msp_id), self)
 
-    def on_platform(self, asked: Asked) -> Access:
+    def on_platform(self, asked: Caller) -> Access:
         held = asked.principal.on_platform()
-        self.require_of(held, Level.PLATFORM)
+        self.require_declared(held, Level.PLATFORM)
         asked.require_second_factor()
         return Access(asked, held, PlatformScope(), Owner(), self)
 
 
-class RequiresToChange(Requires):
+class RequiresChangePermission(RequiresPermission):
     """Of a route that changes something: it cannot be declared without an effect."""
 
     def __init__(self, permission: Permission, effect: Effect, *more: Effect, **takes: Collection[Permission]) -> None:
         super().__init__(permission, effect, *more, **takes)
 
 
-class ReadsTenant(Requires):
+class ReadsTenant(RequiresPermission):
     level = Level.TENANT
 
     @instant
-    async def __call__(self, asked: _Asks, tenant: _Tenant) -> Access:
+    async def __call__(self, asked: _CallerDependency, tenant: _TenantKey) -> Access:
         return self.on_tenant(asked)
 
 
-class ChangesTenant(RequiresToChange):
+class ChangesTenant(RequiresChangePermission):
     level = Level.TENANT
 
-    async def __call__(self, asked: _Asks, tenant: _Tenant, digest: _Digest, wait: _Wait = None) -> Access:
+    async def __call__(
+        self, asked: _CallerDependency, tenant: _TenantKey, digest: _RequestDigest, wait: _WaitQuery = None
+    ) -> Access:
         return replace(self.on_tenant(asked), digest=digest, wait=wait is not None)
 
 
-class ReadsMsp(Requires):
+class ReadsMsp(RequiresPermission):
     level = Level.MSP
 
     @instant
-    async def __call__(self, asked: _Asks, msp: _Msp) -> Access:
+    async def __call__(self, asked: _CallerDependency, msp: _MspKey) -> Access:
         return self.on_msp(asked)
 
 
-class ChangesMsp(RequiresToChange):
+class ChangesMsp(RequiresChangePermission):
     level = Level.MSP
 
-    async def __call__(self, asked: _Asks, msp: _Msp, digest: _Digest, wait: _Wait = None) -> Access:
+    async def __call__(
+        self, asked: _CallerDependency, msp: _MspKey, digest: _RequestDigest, wait: _WaitQuery = None
+    ) -> Access:
         return replace(self.on_msp(asked), digest=digest, wait=wait is not None)
 
 
 class OperatesMsp(ChangesMsp):
     """Of an MSP, as the platform: by a permission that only the platform gives."""
 
-    def on_msp(self, asked: Asked) -> Access:
+    def on_msp(self, asked: Caller) -> Access:
         return replace(super().on_msp(asked), scope=PlatformScope(), owner=Owner())
 
 
 @dataclass(frozen=True, slots=True)
-class Naming:
+class UnresolvedMspAccess:
     """An MSP is yet to be named, by the body of the request."""
 
-    asked: Asked
+    asked: Caller
     requires: "ChangesNamedMsp"
     digest: bytes
     wait: bool
@@ -443,42 +457,44 @@ class Naming:
         return rules.wants_two_factors(session, msp_id=None if msp is None else msp.msp_id, tenant_id=None)
 
 
-class ChangesNamedMsp(RequiresToChange):
+class ChangesNamedMsp(RequiresChangePermission):
     """Of an MSP that the body names as `msp`."""
 
     level = Level.MSP
     in_body = True
 
-    async def __call__(self, asked: _Asks, digest: _Digest, wait: _Wait = None) -> Naming:
-        return Naming(asked, self, digest, wait is not None)
+    async def __call__(
+        self, asked: _CallerDependency, digest: _RequestDigest, wait: _WaitQuery = None
+    ) -> UnresolvedMspAccess:
+        return UnresolvedMspAccess(asked, self, digest, wait is not None)
 
 
-class ReadsPlatform(Requires):
+class ReadsPlatform(RequiresPermission):
     level = Level.PLATFORM
 
     @instant
-    async def __call__(self, asked: _Asks) -> Access:
+    async def __call__(self, asked: _CallerDependency) -> Access:
         return self.on_platform(asked)
 
 
-class ChangesPlatform(RequiresToChange):
+class ChangesPlatform(RequiresChangePermission):
     level = Level.PLATFORM
 
-    async def __call__(self, asked: _Asks, digest: _Digest, wait: _Wait = None) -> Access:
+    async def __call__(self, asked: _CallerDependency, digest: _RequestDigest, wait: _WaitQuery = None) -> Access:
         return replace(self.on_platform(asked), digest=digest, wait=wait is not None)
 
 
-class Mine:
+class RequiresSelf:
     """Of a route about the asker himself, who needs no permission for it."""
 
     @instant
-    async def __call__(self, asked: _Asks) -> Asked:
+    async def __call__(self, asked: _CallerDependency) -> Caller:
         if asked.request.method != "GET":
-            require_nothing_to_compare(asked.request, "This is of your own account, which nobody else changes.")
+            require_no_if_match(asked.request, "This is of your own account, which nobody else changes.")
         return asked
 
 
-class Anyone:
+class AllowsAnyone:
     """Of a route that asks nobody who he is. `reason` says why that is right."""
 
     def __init__(self, reason: str) -> None:
@@ -486,5 +502,5 @@ class Anyone:
 
     async def __call__(self, request: Request) -> None:
         if request.method != "GET":
-            require_nothing_to_compare(request, "Whoever asks this is nobody yet, and has nothing to compare.")
+            require_no_if_match(request, "Whoever asks this is nobody yet, and has nothing to compare.")
         require_known_query(request)

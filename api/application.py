@@ -14,10 +14,10 @@ from nac.db import make_engine, use_engine
 from nac.settings import Settings
 
 # Each request would look in the environment whether somebody wants to be told of it.
-_UNTOLD: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+_NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 
 
-def make_application(
+def create_application(
     settings: Settings,
     *routers: APIRouter,
     title: str,
@@ -50,7 +50,7 @@ def make_application(
         engine.dispose()
         client.close()
 
-    # The interactive pages load scripts from other sites; /openapi.json is `api.description_route`'s.
+    # The interactive pages load scripts from other sites; /openapi.json is `api.openapi_route`'s.
     # A path with a slash too many is none of ours: the redirect would go to whatever host the request names.
     app = FastAPI(
         title=title,
@@ -59,7 +59,7 @@ def make_application(
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
-        telemetry=_UNTOLD,
+        telemetry=_NO_TELEMETRY,
     )
     app.state.settings = settings
     app.state.for_strangers = for_strangers
@@ -71,7 +71,7 @@ def make_application(
     app.state.beside = beside
     app.state.rooms = {}
     app.state.shares = WeakValueDictionary()
-    health.prepare_probing(
+    health.prepare_probes(
         app,
         make_engine(
             settings.database_url,

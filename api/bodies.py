@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope
 from nac.errors import AdmitError
 from nac.request_sources import get_source
 
-PATIENCE_SECONDS = 20.0
+BODY_TIMEOUT_SECONDS = 20.0
 
 
 class BodyTooLarge(AdmitError):
@@ -33,7 +33,7 @@ class TooMuchAtOnce(AdmitError):
     retry_after_seconds = 2
 
 
-class Held:
+class BodyMemoryLimit:
     """Bytes of bodies that are held: so many `of_source`, and `in_all`. For one thread."""
 
     def __init__(self, *, of_source: int, in_all: int) -> None:
@@ -57,11 +57,11 @@ class Held:
             self._by_source += Counter()
 
 
-def bounded_body(most_octets: int) -> Callable[[Request], Awaitable[bytes]]:
+def require_bounded_body(most_octets: int) -> Callable[[Request], Awaitable[bytes]]:
     """A dependency that yields the body. Raises as `read_body`."""
 
     async def read(request: Request) -> bytes:
-        return await read_body(request.scope, request.receive, most_octets=most_octets, seconds=PATIENCE_SECONDS)
+        return await read_body(request.scope, request.receive, most_octets=most_octets, seconds=BODY_TIMEOUT_SECONDS)
 
     return read
 
@@ -91,7 +91,7 @@ async def read_body(scope: Scope, receive: Receive, *, most_octets: int, seconds
         raise BodyTooSlow(f"It has {seconds:g} s to come.") from exc
 
 
-async def drain(receive: Receive, *, most_octets: int, seconds: float) -> None:
+async def drain_body(receive: Receive, *, most_octets: int, seconds: float) -> None:
     """Read what still comes of a body that is refused, and keep none of it: who is sending does not see an answer."""
     came = 0
     with suppress(TimeoutError):
@@ -103,7 +103,7 @@ async def drain(receive: Receive, *, most_octets: int, seconds: float) -> None:
                     return
 
 
-def replay(body: bytes, receive: Receive) -> Receive:
+def replay_body(body: bytes, receive: Receive) -> Receive:
     """What comes where the body was read already."""
     first = True
 

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from api.state import signing_of
-from api.turns import leave_share
+from api.application_state import get_signing
+from api.thread_limits import release_share
 from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.audit.service import Origin
@@ -28,26 +28,26 @@ from nac.idempotency.service import KeyedRequest, PendingChange, StoredResponse
 from nac.ids import TenantId
 
 # Promise 5 of ARCHITECTURE.md is one second: longer means that the cell is down, and the change is live when it is up.
-_LIVE_SECONDS = 5.0
-_MOST_ETAGS = 20
+_LIVE_TIMEOUT_SECONDS = 5.0
+_MAX_ETAGS = 20
 # A state, and behind a dash what is observed (`etag`).
 _ETAG = re.compile(r'"([^"-]*)(?:-[^"-]*)?"')
 # Each holds one of 40 threads; the others are as many as there are connections to the database. Who comes beyond them
 # is answered at once, so that a cell that is away holds up nobody who asks for something else.
-WAITERS_MOST = 30
-_waiters = BoundedSemaphore(WAITERS_MOST)
-_POSITION, _LIVE = "Admit-Position", "Admit-Live"
-_WHY_UNCOMPARED = {
+MAX_WAITERS = 30
+_waiter_permits = BoundedSemaphore(MAX_WAITERS)
+_POSITION_HEADER, _LIVE_HEADER = "Admit-Position", "Admit-Live"
+_UNCOMPARED_REASONS = {
     201: "This makes something new, whatever there is.",
     202: "This begins something, whatever there is.",
 }
 # Kept with an answer's headers, and shown to nobody: whose cell is asked when it is given again.
-_TENANT = "tenant"
+_TENANT_KEY = "tenant"
 
 Body = TypeVar("Body", bound=BaseModel)
 
 
-class DoneBefore(Exception):
+class IdempotentReplay(Exception):
     """The change was done when it was asked for first."""
 
     def __init__(self, answer: StoredResponse, *, wait: bool) -> None:
@@ -76,19 +76,19 @@ class CannotCompare(AdmitError):
     status = 412
 
 
-def require_nothing_to_compare(request: Request, why: str) -> None:
+def require_no_if_match(request: Request, why: str) -> None:
     """Raises CannotCompare: whoever asks for it does not mean to change what somebody else has changed meanwhile
     (RFC 9110 13.1.1). `why`: what is asked for instead, in a sentence."""
-    if _tags(request, "if-match") not in (None, ["*"]):
+    if _read_etags(request, "if-match") not in (None, ["*"]):
         raise CannotCompare(why, remedy="Leave If-Match out.")
 
 
-def why_uncompared(status: int) -> str:
+def explain_no_if_match(status: int) -> str:
     """Of what a change that compares nothing is answered with."""
-    return _WHY_UNCOMPARED.get(status, "This is done whatever there is.")
+    return _UNCOMPARED_REASONS.get(status, "This is done whatever there is.")
 
 
-async def request_sha256(
+async def compute_request_digest(
     request: Request,
     idempotency_key: Annotated[
         str | None,
@@ -123,11 +123,11 @@ class Change:
     made_id: UUID | None = None
 
     @property
-    def compares(self) -> bool:
+    def has_if_match(self) -> bool:
         """Whether its asker says of which state it is. What takes long is locked from the start only then."""
         return "if-match" in self.request.headers
 
-    def note_made(self, made_id: UUID) -> None:
+    def record_created(self, made_id: UUID) -> None:
         """Before a commit in between."""
         if self.named is not None:
             idempotency.record_created_id(self.session, self.named, made_id)
@@ -136,21 +136,21 @@ class Change:
         """Raises HasChanged where `If-Match` names another state than this one, which is locked, or any while there is
         nothing (RFC 9110 13.1.1)."""
         self.compared = True
-        tags = _tags(self.request, "if-match")
+        tags = _read_etags(self.request, "if-match")
         if tags is not None and current is None:
             raise HasChanged("There is none.", remedy="Leave If-Match out to make one.")
         if (
             tags is not None
             and current is not None
             and tags != ["*"]
-            and _state_of(etag(current)) not in map(_state_of, tags)
+            and _extract_state(compute_etag(current)) not in map(_extract_state, tags)
         ):
             raise HasChanged(remedy="Read it again, and decide anew.")
 
     def answer(self, model: Body, *, state: BaseModel | None = None) -> Body:
         """`state` is how what was changed is shown, where the answer is something else or tells more."""
         self.body = model.model_dump_json().encode()
-        self.response.headers["ETag"] = etag(model if state is None else state)
+        self.response.headers["ETag"] = compute_etag(model if state is None else state)
         return model
 
     def located(self, *names: object, at: str = "", **query: str) -> None:
@@ -162,53 +162,55 @@ class Change:
         where = "/".join((base, *map(str, names)))
         self.response.headers["Location"] = f"{where}?{urlencode(given)}" if given else where
 
-    def answer_nothing(self) -> None:
+    def set_empty_response(self) -> None:
         self.body = b""
 
 
-class Observed(BaseModel):
+class ObservedModel(BaseModel):
     """What shows beside what people and programs say of it also what cells and the worker see."""
 
-    def observed(self) -> set[str] | dict[str, Any]:
+    def observed_fields(self) -> set[str] | dict[str, Any]:
         """Members that change with no decision of anybody; of one that has some, which (as pydantic excludes them)."""
         raise NotImplementedError
 
 
-def etag(model: BaseModel) -> str:
+def compute_etag(model: BaseModel) -> str:
     """Of all that is shown. What is observed is behind a dash: that a device was seen again stops nobody's change."""
-    if not isinstance(model, Observed):
-        return f'"{_digest(model.model_dump_json())}"'
-    return f'"{_digest(model.model_dump_json(exclude=model.observed()))}-{_digest(model.model_dump_json())}"'
+    if not isinstance(model, ObservedModel):
+        return f'"{_hash_text(model.model_dump_json())}"'
+    return (
+        f'"{_hash_text(model.model_dump_json(exclude=model.observed_fields()))}-{_hash_text(model.model_dump_json())}"'
+    )
 
 
-def require_news(request: Request, tag: str) -> None:
+def require_modified(request: Request, tag: str) -> None:
     """Raises NotModified where `If-None-Match` names what would be shown. Tags are compared weakly, since caches and
     proxies that pack answers make weak ones of them."""
-    tags = _tags(request, "if-none-match") if request.method in ("GET", "HEAD") else None
+    tags = _read_etags(request, "if-none-match") if request.method in ("GET", "HEAD") else None
     if tags is not None and ("*" in tags or tag in [each.removeprefix("W/") for each in tags]):
         raise NotModified(tag)
 
 
-def _digest(text: str) -> str:
+def _hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _tags(request: Request, header: str) -> list[str] | None:
+def _read_etags(request: Request, header: str) -> list[str] | None:
     if header not in request.headers:
         return None
     # A list may come in several fields (RFC 9110 5.3).
     wanted = ",".join(request.headers.getlist(header))
-    return [tag.strip() for tag in wanted.split(",", _MOST_ETAGS)[:_MOST_ETAGS]]
+    return [tag.strip() for tag in wanted.split(",", _MAX_ETAGS)[:_MAX_ETAGS]]
 
 
-def _state_of(tag: str) -> str | None:
+def _extract_state(tag: str) -> str | None:
     """None of what is no strong tag."""
     found = _ETAG.fullmatch(tag)
     return found[1] if found else None
 
 
 @contextmanager
-def changing(
+def open_change(
     request: Request,
     response: Response,
     *,
@@ -222,32 +224,32 @@ def changing(
     """Commits at exit. Of a tenant's change the answer tells when its cell decides by it: `Admit-Position`, and
     `Admit-Live`, which `wait` waits for. Raises DoneBefore."""
     named = KeyedRequest(owner, asker, request.headers["idempotency-key"], digest) if digest else None
-    sealer = signing_of(request).sealer
-    with _session(scope, named) as session:
+    sealer = get_signing(request).sealer
+    with _open_change_session(scope, named) as session:
         audit.note_origin(session, origin)
         begun = PendingChange() if named is None else idempotency.begin_change(session, named, unseal=sealer.open)
         if isinstance(begun, StoredResponse):
-            raise DoneBefore(begun, wait=wait)
+            raise IdempotentReplay(begun, wait=wait)
         change = Change(session, request, response, owner.tenant_id, named=named, made_id=begun.made_id)
         yield change
         assert change.body is not None, "the route gives no answer"
         status = response.status_code or request.scope["route"].status_code or 200
         if not change.compared:
-            require_nothing_to_compare(request, why_uncompared(status))
+            require_no_if_match(request, explain_no_if_match(status))
         session.flush()
         if change.tenant_id is not None:
-            response.headers[_POSITION] = cells.current_xact(session)
+            response.headers[_POSITION_HEADER] = cells.current_xact(session)
         if named is not None:
-            of_tenant = {} if change.tenant_id is None else {_TENANT: str(change.tenant_id)}
+            of_tenant = {} if change.tenant_id is None else {_TENANT_KEY: str(change.tenant_id)}
             answer = StoredResponse(status, dict(response.headers) | of_tenant, change.body)
             idempotency.finish_change(session, named, answer, seal=sealer.seal)
     if change.tenant_id is not None:
-        leave_share(request)
-        response.headers[_LIVE] = _told_live(change.tenant_id, response.headers[_POSITION], wait=wait)
+        release_share(request)
+        response.headers[_LIVE_HEADER] = _report_live(change.tenant_id, response.headers[_POSITION_HEADER], wait=wait)
 
 
 @contextmanager
-def _session(scope: Scope, named: KeyedRequest | None) -> Iterator[Session]:
+def _open_change_session(scope: Scope, named: KeyedRequest | None) -> Iterator[Session]:
     """Where a named change has committed in between (nac.db.commit_intent) and then fails, its name is free again."""
     committed = False
 
@@ -266,30 +268,32 @@ def _session(scope: Scope, named: KeyedRequest | None) -> Iterator[Session]:
         raise
 
 
-def _told_live(tenant_id: TenantId, xact: str, *, wait: bool) -> str:
-    waits = wait and _waiters.acquire(blocking=False)
-    seconds = _LIVE_SECONDS if waits else 0.0
+def _report_live(tenant_id: TenantId, xact: str, *, wait: bool) -> str:
+    waits = wait and _waiter_permits.acquire(blocking=False)
+    seconds = _LIVE_TIMEOUT_SECONDS if waits else 0.0
     try:
         cells.wait_until_live(TenantScope(tenant_id), tenant_id=tenant_id, xact=xact, timeout_seconds=seconds)
     except (NotLiveYet, TenantHasNoCell):
         return "false"
     finally:
         if waits:
-            _waiters.release()
+            _waiter_permits.release()
     return "true"
 
 
-async def answer_unchanged(request: Request, exc: Exception) -> Response:
+async def render_not_modified(request: Request, exc: Exception) -> Response:
     """That there is nothing new (an exception handler)."""
     assert isinstance(exc, NotModified)
     return Response(status_code=304, headers={"ETag": exc.tag})
 
 
-def answer_again(request: Request, exc: Exception) -> Response:
+def render_replay(request: Request, exc: Exception) -> Response:
     """As it was answered first, but for what the tenant's cell has come to since (an exception handler)."""
-    assert isinstance(exc, DoneBefore)
+    assert isinstance(exc, IdempotentReplay)
     headers = {**exc.answer.headers, "Idempotency-Replayed": "true"}
-    if tenant_id := headers.pop(_TENANT, ""):
-        headers[_LIVE] = _told_live(TenantId(UUID(tenant_id)), headers[_POSITION.lower()], wait=exc.wait)
+    if tenant_id := headers.pop(_TENANT_KEY, ""):
+        headers[_LIVE_HEADER] = _report_live(
+            TenantId(UUID(tenant_id)), headers[_POSITION_HEADER.lower()], wait=exc.wait
+        )
     kind = "application/json" if exc.answer.body else None
     return Response(exc.answer.body, exc.answer.status, headers, media_type=kind)

@@ -12,32 +12,32 @@ from typing import ClassVar, Self, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from api.errors import problem
-from api.places import Place, Places
+from api.concurrency_limit import ConcurrencyLimit, ConcurrencySlot
+from api.errors import build_problem
 from nac.request_sources import NetworkSet
 
-HEAD_SECONDS = 10.0
+HEAD_TIMEOUT_SECONDS = 10.0
 # Head, body and trailers; no route that strangers reach takes a body of more than half as much.
-REQUEST_BYTES_MOST = 128 * 1024
-_PIECE_BYTES = 64 * 1024
-_LAST = {"Connection": "close", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+MAX_REQUEST_BYTES = 128 * 1024
+_CHUNK_BYTES = 64 * 1024
+_CLOSING_HEADERS = {"Connection": "close", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 class BoundedHttp(HttpToolsProtocol):
     """Refuses who sends more or takes longer, and closes the connection."""
 
     # None where whoever accepts connections counts them.
-    _places: ClassVar[Places | None] = None
+    _places: ClassVar[ConcurrencyLimit | None] = None
     _proxies: ClassVar[NetworkSet] = NetworkSet("")
-    _request_bytes_most: ClassVar[int] = REQUEST_BYTES_MOST
+    _max_request_bytes: ClassVar[int] = MAX_REQUEST_BYTES
 
-    _place: Place | None = None
+    _place: ConcurrencySlot | None = None
     _waiting: TimerHandle | None = None
     _received = 0
     _in_head = True
 
     @classmethod
-    def sharing(cls, places: Places, *, proxies: NetworkSet) -> type[Self]:
+    def with_limit(cls, places: ConcurrencyLimit, *, proxies: NetworkSet) -> type[Self]:
         """The same, with so many connections of a source; `proxies` bring those of many, and are not counted."""
         return type(cls.__name__, (cls,), {"_places": places, "_proxies": proxies})
 
@@ -58,17 +58,17 @@ class BoundedHttp(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """In pieces: of what comes at once, the head is known to have ended before the rest is counted as its body."""
-        for start in range(0, len(data), _PIECE_BYTES):
-            piece = data[start : start + _PIECE_BYTES]
+        for start in range(0, len(data), _CHUNK_BYTES):
+            piece = data[start : start + _CHUNK_BYTES]
             self._received += len(piece)
-            if self._in_head and self._received > REQUEST_BYTES_MOST:
+            if self._in_head and self._received > MAX_REQUEST_BYTES:
                 self._refuse(
                     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-                    f"Address and headers may have {REQUEST_BYTES_MOST} bytes.",
+                    f"Address and headers may have {MAX_REQUEST_BYTES} bytes.",
                     "Send what is long in the body.",
                 )
-            elif self._received > self._request_bytes_most:
-                self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"At most {self._request_bytes_most} bytes are read.")
+            elif self._received > self._max_request_bytes:
+                self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"At most {self._max_request_bytes} bytes are read.")
             if self.transport.is_closing():
                 return
             super().data_received(piece)
@@ -97,7 +97,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _await_head(self) -> None:
         self._stop_waiting()
-        self._waiting = self.loop.call_later(HEAD_SECONDS, self._give_up)
+        self._waiting = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self._give_up)
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:
@@ -107,7 +107,9 @@ class BoundedHttp(HttpToolsProtocol):
     def _give_up(self) -> None:
         if self._received:
             self._refuse(
-                HTTPStatus.REQUEST_TIMEOUT, f"Address and headers have {HEAD_SECONDS:g} s to come.", "Send it again."
+                HTTPStatus.REQUEST_TIMEOUT,
+                f"Address and headers have {HEAD_TIMEOUT_SECONDS:g} s to come.",
+                "Send it again.",
             )
         else:
             self._close()
@@ -117,8 +119,12 @@ class BoundedHttp(HttpToolsProtocol):
         is_answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
         if not is_answering and not self.transport.is_closing():
             told = {"detail": detail, "remedy": remedy}
-            answer = problem(
-                status=status, code=status.phrase.lower().replace(" ", "-"), title=status.phrase, headers=_LAST, **told
+            answer = build_problem(
+                status=status,
+                code=status.phrase.lower().replace(" ", "-"),
+                title=status.phrase,
+                headers=_CLOSING_HEADERS,
+                **told,
             )
             head = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
             head += [name + b": " + value for name, value in answer.raw_headers]
@@ -133,4 +139,4 @@ class BoundedHttp(HttpToolsProtocol):
 class HttpWithFiles(BoundedHttp):
     """Of the API, which takes more: how much says api.json_input, in a sentence. Heads are as small as elsewhere."""
 
-    _request_bytes_most = 32 * 1024 * 1024
+    _max_request_bytes = 32 * 1024 * 1024

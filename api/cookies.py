@@ -12,13 +12,13 @@ from nac.settings import Settings
 from nac.sign_in import sign_ins
 from nac.sign_in.secret_texts import SignInText
 
-SESSION: Final = "admit"
-DEVICE: Final = "admit-device"
-SIGN_ON: Final = "admit-sign-on"
+SESSION_COOKIE: Final = "admit"
+DEVICE_COOKIE: Final = "admit-device"
+SIGN_ON_COOKIE: Final = "admit-sign-on"
 CSRF_HEADER: Final = "Admit-CSRF"
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # The person's own doing, such as an address that was typed, has no site that it comes from.
-_SAME = frozenset({"same-origin", "none"})
+_SAME_SITES = frozenset({"same-origin", "none"})
 
 
 class CrossSite(Forbidden):
@@ -29,20 +29,20 @@ class CsrfTokenMissing(Forbidden):
     """This takes the token of the sign-in."""
 
 
-def origin_of(settings: Settings) -> str:
+def portal_origin(settings: Settings) -> str:
     parts = urlsplit(settings.portal_url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def read_cookie(request: Request, name: str) -> str:
     """ "" where there is none."""
-    return request.cookies.get(_named(request, name), "")
+    return request.cookies.get(_cookie_name(request, name), "")
 
 
 def set_cookie(request: Request, response: Response, name: str, value: str, *, good_for: timedelta) -> None:
     """For this host alone, out of reach of scripts, and not sent along with what other sites post."""
     response.set_cookie(
-        _named(request, name),
+        _cookie_name(request, name),
         value,
         max_age=int(good_for.total_seconds()),
         path="/",
@@ -52,31 +52,33 @@ def set_cookie(request: Request, response: Response, name: str, value: str, *, g
     )
 
 
-def set_session(request: Request, response: Response, text: SignInText) -> None:
-    set_cookie(request, response, SESSION, text.reveal(), good_for=sign_ins.MAX_LIFETIME)
+def set_session_cookie(request: Request, response: Response, text: SignInText) -> None:
+    set_cookie(request, response, SESSION_COOKIE, text.reveal(), good_for=sign_ins.MAX_LIFETIME)
 
 
 def clear_cookie(request: Request, response: Response, name: str) -> None:
-    response.delete_cookie(_named(request, name), path="/", secure=_is_https(request), httponly=True, samesite="lax")
+    response.delete_cookie(
+        _cookie_name(request, name), path="/", secure=_is_https(request), httponly=True, samesite="lax"
+    )
 
 
 def require_same_origin(request: Request) -> None:
     """Of what changes something. Raises CrossSite. Clients that are no browsers say nothing of it."""
-    if request.method in _SAFE:
+    if request.method in _SAFE_METHODS:
         return
     site = request.headers.get("sec-fetch-site")
     if site is not None:
-        if site not in _SAME:
+        if site not in _SAME_SITES:
             raise CrossSite
         return
     origin = request.headers.get("origin")
-    if origin is not None and origin != origin_of(request.app.state.settings):
+    if origin is not None and origin != portal_origin(request.app.state.settings):
         raise CrossSite(remedy="Use the address that ADMIT_PORTAL_URL names.")
 
 
-def is_from_elsewhere(request: Request) -> bool:
+def is_from_other_site(request: Request) -> bool:
     """Whether a page of another site has sent the browser here, and not the person; as far as browsers tell."""
-    return request.headers.get("sec-fetch-site", "none") not in _SAME
+    return request.headers.get("sec-fetch-site", "none") not in _SAME_SITES
 
 
 def note_csrf_token(request: Request, shown: str) -> None:
@@ -88,11 +90,11 @@ def require_csrf_token(request: Request, wanted: str) -> None:
     """Of what changes something by a cookie. Raises CrossSite and CsrfTokenMissing."""
     require_same_origin(request)
     shown = getattr(request.state, "csrf_token", "") or request.headers.get(CSRF_HEADER.lower(), "")
-    if request.method not in _SAFE and not hmac.compare_digest(shown.encode(), wanted.encode()):
+    if request.method not in _SAFE_METHODS and not hmac.compare_digest(shown.encode(), wanted.encode()):
         raise CsrfTokenMissing(remedy=f"Send csrf_token of the sign-in, or of GET /v1/me, as {CSRF_HEADER}.")
 
 
-def _named(request: Request, name: str) -> str:
+def _cookie_name(request: Request, name: str) -> str:
     # RFC 6265bis 4.1.3.2: set by this host, over https, for all of it; browsers see to that.
     return f"__Host-{name}" if _is_https(request) else name
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_SINCE, _SUNSET = "x-deprecated-since", "x-sunset"
-_POLICY = "/docs/reference/api.md"
+_SINCE_KEY, _SUNSET_KEY = "x-deprecated-since", "x-sunset"
+_POLICY_PATH = "/docs/reference/api.md"
 
 
 def deprecated(*, since: date, sunset: date) -> Mapping[str, Any]:
     """Of a route's decorator: `@router.get("/old", **deprecated(since=..., sunset=...))`."""
-    return {"deprecated": True, "openapi_extra": {_SINCE: since.isoformat(), _SUNSET: sunset.isoformat()}}
+    return {"deprecated": True, "openapi_extra": {_SINCE_KEY: since.isoformat(), _SUNSET_KEY: sunset.isoformat()}}
 
 
 class DeprecationHeaders:
@@ -26,21 +26,21 @@ class DeprecationHeaders:
         async def telling(message: Message) -> None:
             if message["type"] == "http.response.start":
                 extra = getattr(scope.get("route"), "openapi_extra", None) or {}
-                if _SINCE in extra:
-                    message["headers"] = [*message.get("headers", ()), *_headers(extra)]
+                if _SINCE_KEY in extra:
+                    message["headers"] = [*message.get("headers", ()), *_build_headers(extra)]
             await send(message)
 
         await self._app(scope, receive, telling)
 
 
-def _headers(extra: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    since, sunset = (_midnight(extra[name]) for name in (_SINCE, _SUNSET))
+def _build_headers(extra: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    since, sunset = (_parse_midnight(extra[name]) for name in (_SINCE_KEY, _SUNSET_KEY))
     return [
         (b"deprecation", f"@{int(since.timestamp())}".encode()),
         (b"sunset", format_datetime(sunset, usegmt=True).encode()),
-        (b"link", f'<{_POLICY}>; rel="deprecation"; type="text/markdown"'.encode()),
+        (b"link", f'<{_POLICY_PATH}>; rel="deprecation"; type="text/markdown"'.encode()),
     ]
 
 
-def _midnight(day: str) -> datetime:
+def _parse_midnight(day: str) -> datetime:
     return datetime.combine(date.fromisoformat(day), time(), UTC)

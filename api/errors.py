@@ -13,16 +13,16 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 
-from api.head import methods_of
-from api.remedies import told_by_the_api
-from api.sentences import mistakes_of
+from api.head_requests import list_allowed_methods
+from api.remedies import replace_problem_commands
+from api.validation_messages import describe_mistakes
 from nac.bulk_rows import MAX_REPORTED
 from nac.db.failures import translate
 from nac.errors import AdmitError, problem_of
 
 _log = logging.getLogger("admit.api")
 # What the framework refuses: what is wrong, and what to do about it.
-_REFUSED: Mapping[int, tuple[str, str]] = {
+_FRAMEWORK_ERRORS: Mapping[int, tuple[str, str]] = {
     HTTPStatus.NOT_FOUND: (
         "There is nothing at this address.",
         "See its spelling; a slash at the end is one too many.",
@@ -30,10 +30,10 @@ _REFUSED: Mapping[int, tuple[str, str]] = {
     HTTPStatus.METHOD_NOT_ALLOWED: ("This address has other methods.", "Use one that Allow names."),
 }
 # Mistakes that are told in some ms: more of them beside what other requests wait for.
-_AT_ONCE = 10
+_MAX_INLINE_MISTAKES = 10
 
 
-def problem(
+def build_problem(
     *, status: int, code: str, title: str, detail: str, headers: Mapping[str, str] | None = None, **members: object
 ) -> JSONResponse:
     """`members` are extensions (RFC 9457 3.2); empty ones are left out."""
@@ -42,20 +42,20 @@ def problem(
     return JSONResponse(body, status, headers, media_type="application/problem+json")
 
 
-def retry_headers(exc: AdmitError) -> dict[str, str]:
+def build_retry_headers(exc: AdmitError) -> dict[str, str]:
     """RFC 9110 10.2.3; none where waiting does not help."""
     return {} if exc.retry_after_seconds is None else {"Retry-After": str(exc.retry_after_seconds)}
 
 
-def render(exc: AdmitError) -> JSONResponse:
-    headers = retry_headers(exc)
+def render_error(exc: AdmitError) -> JSONResponse:
+    headers = build_retry_headers(exc)
     if exc.status == HTTPStatus.UNAUTHORIZED:
         # RFC 6750 3.
         headers["WWW-Authenticate"] = 'Bearer realm="admit"'
-    return problem(status=exc.status, headers=headers, **told_by_the_api(problem_of(exc)))
+    return build_problem(status=exc.status, headers=headers, **replace_problem_commands(problem_of(exc)))
 
 
-def told(request: Request, exc: AdmitError) -> AdmitError:
+def redact_error(request: Request, exc: AdmitError) -> AdmitError:
     """As the caller may read it. Of what is no fault of his a stranger learns the kind alone: the rest names databases,
     files and key stores, and is for the log.
     """
@@ -73,53 +73,53 @@ def told(request: Request, exc: AdmitError) -> AdmitError:
 
 # Those that FastAPI calls are `async`, since they do no I/O: each other one waits for a thread, and so would the answer
 # that there is none.
-async def _ours(request: Request, exc: Exception) -> JSONResponse:
+async def _handle_admit_error(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, AdmitError)
-    return render(told(request, exc))
+    return render_error(redact_error(request, exc))
 
 
-async def _driver(request: Request, exc: Exception) -> JSONResponse:
+async def _handle_driver_error(request: Request, exc: Exception) -> JSONResponse:
     """A driver error that did not pass through `session_scope`."""
     assert isinstance(exc, DBAPIError)
-    return await _ours(request, translate(exc))
+    return await _handle_admit_error(request, translate(exc))
 
 
-async def _invalid(request: Request, exc: Exception) -> JSONResponse:
+async def _handle_invalid_request(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, RequestValidationError)
-    if len(exc.errors()) <= _AT_ONCE:
-        return _mistaken(request, exc)
-    return await run_in_threadpool(_mistaken, request, exc)
+    if len(exc.errors()) <= _MAX_INLINE_MISTAKES:
+        return _render_mistakes(request, exc)
+    return await run_in_threadpool(_render_mistakes, request, exc)
 
 
-def _mistaken(request: Request, exc: RequestValidationError) -> JSONResponse:
+def _render_mistakes(request: Request, exc: RequestValidationError) -> JSONResponse:
     field = getattr(request.scope.get("route"), "body_field", None)
     expects = None if field is None else field.field_info.annotation
     # Each is looked into: of a body of nothing but mistakes that would take longer than anything else.
-    found = list(islice(mistakes_of(exc.errors(), body=exc.body, expects=expects), MAX_REPORTED + 1))
-    return problem(
+    found = list(islice(describe_mistakes(exc.errors(), body=exc.body, expects=expects), MAX_REPORTED + 1))
+    return build_problem(
         status=422,
         code="invalid-input",
         title="The input is not valid.",
-        detail=_counted(len(found)),
+        detail=_describe_count(len(found)),
         mistakes=found[:MAX_REPORTED],
     )
 
 
-def _counted(found: int) -> str:
+def _describe_count(found: int) -> str:
     if found > MAX_REPORTED:
         return f"More than {MAX_REPORTED} mistakes."
     return f"{found} mistakes." if found > 1 else "One mistake."
 
 
-async def tell_http(request: Request, exc: Exception) -> JSONResponse:
+async def handle_http_error(request: Request, exc: Exception) -> JSONResponse:
     """Raised by the framework itself: no such route, wrong method."""
     assert isinstance(exc, HTTPException)
     headers = exc.headers
     if exc.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers = {"Allow": ", ".join(sorted(methods_of(request.scope)))}
+        headers = {"Allow": ", ".join(sorted(list_allowed_methods(request.scope)))}
     phrase = HTTPStatus(exc.status_code).phrase
-    detail, remedy = _REFUSED.get(exc.status_code, (str(exc.detail), ""))
-    return problem(
+    detail, remedy = _FRAMEWORK_ERRORS.get(exc.status_code, (str(exc.detail), ""))
+    return build_problem(
         status=exc.status_code,
         code=phrase.lower().replace(" ", "-"),
         title=phrase,
@@ -129,16 +129,16 @@ async def tell_http(request: Request, exc: Exception) -> JSONResponse:
     )
 
 
-async def tell_unforeseen(request: Request, exc: Exception) -> JSONResponse:
+async def handle_unexpected_error(request: Request, exc: Exception) -> JSONResponse:
     """What went wrong is for the log, not for the caller; the framework logs the traceback."""
-    return problem(
+    return build_problem(
         status=500, code="internal-error", title="Something went wrong.", detail="The error is in the server's log."
     )
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    app.add_exception_handler(AdmitError, _ours)
-    app.add_exception_handler(DBAPIError, _driver)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, tell_http)
-    app.add_exception_handler(Exception, tell_unforeseen)
+    app.add_exception_handler(AdmitError, _handle_admit_error)
+    app.add_exception_handler(DBAPIError, _handle_driver_error)
+    app.add_exception_handler(RequestValidationError, _handle_invalid_request)
+    app.add_exception_handler(HTTPException, handle_http_error)
+    app.add_exception_handler(Exception, handle_unexpected_error)

@@ -7,61 +7,61 @@ from typing import Annotated, Final, NamedTuple
 
 from fastapi import Depends, Request, Response
 
-from api.bodies import bounded_body
-from api.errors import retry_headers
+from api.bodies import require_bounded_body
+from api.errors import build_retry_headers
 from api.forms import read_form
-from api.json_input import takes
-from api.links.pages import page
+from api.json_input import accept_body
+from api.links.pages import render_page
 from nac.errors import AdmitError
 
-_MOST_FORM_OCTETS = 8 * 1024
-FORM = takes(most_bytes=_MOST_FORM_OCTETS, media_type="application/x-www-form-urlencoded")
-Body = Annotated[bytes, Depends(bounded_body(_MOST_FORM_OCTETS))]
+_MAX_FORM_OCTETS = 8 * 1024
+FORM_OPENAPI = accept_body(most_bytes=_MAX_FORM_OCTETS, media_type="application/x-www-form-urlencoded")
+FormBody = Annotated[bytes, Depends(require_bounded_body(_MAX_FORM_OCTETS))]
 
 
-def fields(request: Request, body: bytes) -> dict[str, str]:
+def read_fields(request: Request, body: bytes) -> dict[str, str]:
     found = read_form(request.headers.get("content-type", ""), body)
     return {name: value.decode("utf-8", "replace") for name, value in found.items()}
 
 
-class Onward(NamedTuple):
+class PageLink(NamedTuple):
     """A way onward."""
 
     to: str
     label: str
 
 
-HOME: Final = Onward("/", "Go on")
+HOME_LINK: Final = PageLink("/", "Go on")
 
 
-def told(exc: AdmitError) -> str:
+def describe_error(exc: AdmitError) -> str:
     """Raises what is wrong inside, which no page tells."""
     if exc.status >= HTTPStatus.INTERNAL_SERVER_ERROR and exc.retry_after_seconds is None:
         raise exc
-    return f"{exc.detail} {without_commands(exc.remedy)}".strip()
+    return f"{exc.detail} {omit_commands(exc.remedy)}".strip()
 
 
-def without_commands(remedy: str) -> str:
+def omit_commands(remedy: str) -> str:
     """Who looks at a page has no command line of ours, and writes no requests."""
     return "" if "./admit" in remedy or "/v1/" in remedy else remedy
 
 
-def refused(exc: AdmitError, *ways: Onward) -> Response:
+def render_error_page(exc: AdmitError, *ways: PageLink) -> Response:
     """With `ways` onward, or the usual one. Raises as `told`."""
-    return page_of_refusal(told(exc), exc.status, ways or (HOME,), retry_headers(exc))
+    return build_error_page(describe_error(exc), exc.status, ways or (HOME_LINK,), build_retry_headers(exc))
 
 
-def refused_link(exc: AdmitError) -> Response:
+def render_error_page_without_links(exc: AdmitError) -> Response:
     """As `refused`, where there is no other page."""
-    return page_of_refusal(told(exc), exc.status, (), retry_headers(exc))
+    return build_error_page(describe_error(exc), exc.status, (), build_retry_headers(exc))
 
 
-def page_of_refusal(
-    sentence: str, status: int, ways: Iterable[Onward], headers: Mapping[str, str] | None = None
+def build_error_page(
+    sentence: str, status: int, ways: Iterable[PageLink], headers: Mapping[str, str] | None = None
 ) -> Response:
     links = "".join(f'<p><a href="{escape(way.to)}">{escape(way.label)}</a></p>' for way in ways)
-    return page("This does not work", f"<p>{escape(sentence)}</p>{links}", status, headers)
+    return render_page("This does not work", f"<p>{escape(sentence)}</p>{links}", status, headers)
 
 
-def wrong_sentence(sentence: str) -> str:
+def render_alert(sentence: str) -> str:
     return f'<p class="wrong" role="alert">{escape(sentence)}</p>' if sentence else ""

@@ -10,13 +10,13 @@ from urllib.parse import parse_qsl
 
 from nac.errors import InvalidInput
 
-_MOST_FIELDS = 20
+_MAX_FIELDS = 20
 _URLENCODED = "application/x-www-form-urlencoded"
 _MULTIPART = "multipart/form-data"
 # RFC 2046 5.1.1, without the blank, which no browser uses.
 _BOUNDARY: Final = re.compile(r""";\s*boundary=("?)([0-9A-Za-z'()+_,./:=?-]{1,70})\1\s*(?:;|$)""", re.IGNORECASE)
 # RFC 7578 4.2. A quote in a name is %22 (HTML 4.10.21.8).
-_NAME: Final = re.compile(
+_FIELD_NAME: Final = re.compile(
     rb"""^content-disposition:\s*form-data\s*;(?:.*?;)??\s*name=("?)([^";\r\n]*)\1""", re.IGNORECASE | re.MULTILINE
 )
 
@@ -31,27 +31,27 @@ def read_form(content_type: str, body: bytes) -> dict[str, bytes]:
     try:
         if kind == _URLENCODED:
             text = body.decode("ascii")
-            return {name: value.encode() for name, value in parse_qsl(text, max_num_fields=_MOST_FIELDS)}
+            return {name: value.encode() for name, value in parse_qsl(text, max_num_fields=_MAX_FIELDS)}
         if kind == _MULTIPART:
-            return _multipart(content_type, body)
+            return _read_multipart(content_type, body)
     except ValueError as exc:
         raise FormUnreadable("The form cannot be read.") from exc
     raise FormUnreadable(f"A form comes as {_URLENCODED} or {_MULTIPART}.")
 
 
-def _multipart(content_type: str, body: bytes) -> dict[str, bytes]:
+def _read_multipart(content_type: str, body: bytes) -> dict[str, bytes]:
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
         raise FormUnreadable("The form names no boundary.")
     delimiter = b"\r\n--" + boundary[2].encode()
     # One too many is behind the last delimiter that is looked at, where the end is to be.
-    _, *parts = (b"\r\n" + body).split(delimiter, _MOST_FIELDS + 1)
+    _, *parts = (b"\r\n" + body).split(delimiter, _MAX_FIELDS + 1)
     if not parts or not parts.pop().startswith(b"--"):
-        raise FormUnreadable("The form has no end.", remedy=f"It has at most {_MOST_FIELDS} fields.")
+        raise FormUnreadable("The form has no end.", remedy=f"It has at most {_MAX_FIELDS} fields.")
     fields: dict[str, bytes] = {}
     for part in parts:
         head, blank, content = part.partition(b"\r\n\r\n")
-        name = _NAME.search(head)
+        name = _FIELD_NAME.search(head)
         if name is None or not blank:
             raise FormUnreadable("A part of the form cannot be read.")
         fields[name[2].decode()] = content

@@ -11,19 +11,19 @@ from pydantic import BaseModel
 from sqlalchemy import Engine
 from starlette.datastructures import State
 
-from api.turns import in_turn
+from api.thread_limits import run_in_thread
 from nac.db import require_current_schema
 from nac.errors import DatabaseUnavailable
 
 router = APIRouter(tags=["health"])
 
 _REDIS_TIMEOUT_SECONDS = 1
-_THREADS = 2
+_PROBE_THREADS = 2
 # Load balancers commonly wait for two seconds.
-_MOST_SECONDS = 1.8
+_MAX_PROBE_SECONDS = 1.8
 # The thread is free again soon afterwards.
-_DATABASE_SECONDS = 1.5
-_REMEDY = "Is PostgreSQL up?"
+_DATABASE_TIMEOUT_SECONDS = 1.5
+_DATABASE_REMEDY = "Is PostgreSQL up?"
 
 
 class Alive(BaseModel):
@@ -47,29 +47,33 @@ async def readyz(request: Request) -> Ready:
     """Requests can be served: the database answers and has this version's schema. 503 with the reason otherwise."""
     state = request.app.state
     if state.probe is None:
-        state.probe = ensure_future(in_turn(state.probing_threads, _look, request, wait_seconds=_DATABASE_SECONDS))
-        state.probe.add_done_callback(partial(_forget, state))
+        state.probe = ensure_future(
+            run_in_thread(state.probing_threads, _check_readiness, request, wait_seconds=_DATABASE_TIMEOUT_SECONDS)
+        )
+        state.probe.add_done_callback(partial(_clear_probe, state))
     try:
-        async with timeout(_MOST_SECONDS):
+        async with timeout(_MAX_PROBE_SECONDS):
             ready: Ready = await shield(state.probe)
             return ready
     except TimeoutError as exc:
-        raise DatabaseUnavailable(f"It has not answered within {_MOST_SECONDS:g} s.", remedy=_REMEDY) from exc
+        raise DatabaseUnavailable(
+            f"It has not answered within {_MAX_PROBE_SECONDS:g} s.", remedy=_DATABASE_REMEDY
+        ) from exc
 
 
-def _forget(state: State, probe: Future[Ready]) -> None:
+def _clear_probe(state: State, probe: Future[Ready]) -> None:
     state.probe = None
     # Whoever asked for it may be gone.
     if not probe.cancelled():
         probe.exception()
 
 
-def prepare_probing(app: FastAPI, engine: Engine) -> None:
+def prepare_probes(app: FastAPI, engine: Engine) -> None:
     """Threads and an engine of its own: whoever probes does not wait behind those that are served, who may hold all
     connections while the database is well. One probe at a time uses one connection."""
 
     def start() -> None:
-        app.state.probing_threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="probe")
+        app.state.probing_threads = ThreadPoolExecutor(_PROBE_THREADS, thread_name_prefix="probe")
 
     def stop() -> None:
         app.state.probing_threads.shutdown()
@@ -83,9 +87,9 @@ def prepare_probing(app: FastAPI, engine: Engine) -> None:
     app.state.beside.append((start, stop))
 
 
-def _look(request: Request) -> Ready:
+def _check_readiness(request: Request) -> Ready:
     require_current_schema(request.app.state.probing_engine)
-    return Ready(redis="answers" if _redis_answers(request.app.state.redis) else "does not answer")
+    return Ready(redis="answers" if _is_redis_up(request.app.state.redis) else "does not answer")
 
 
 def connect_redis(url: str) -> redis.Redis:
@@ -95,7 +99,7 @@ def connect_redis(url: str) -> redis.Redis:
     )
 
 
-def _redis_answers(client: redis.Redis) -> bool:
+def _is_redis_up(client: redis.Redis) -> bool:
     try:
         return bool(client.ping())
     except redis.RedisError:

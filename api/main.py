@@ -5,42 +5,46 @@ from typing import Final
 
 from fastapi import FastAPI, Request, Response
 
-from api import browser_pages, description_route, errors, form_pages
-from api.answer_headers import AnswerHeaders
-from api.application import make_application
+from api import browser_errors, errors, form_pages, openapi_route
+from api.application import create_application
+from api.application_state import MAX_THREADS, prepare_read_threads, prepare_request_limit, prepare_signing
 from api.authentication import authenticate
-from api.change import DoneBefore, NotModified, answer_again, answer_unchanged
+from api.change import IdempotentReplay, NotModified, render_not_modified, render_replay
+from api.credential_rate_limit import CredentialRateLimit
 from api.deprecation import DeprecationHeaders
-from api.description import describe
-from api.head import HeadAsGet
-from api.json_input import JsonInput, exceptions
+from api.head_requests import HeadAsGet
+from api.json_input import JsonInput, list_body_rules
 from api.new_password import routes as new_password_pages
-from api.quick_reads import asks
-from api.rates import Rates
+from api.openapi_document import install_openapi
+from api.quick_reads import needs_caller
 from api.request_ids import RequestIds
+from api.response_headers import ResponseHeaders
 from api.route_index import RouteIndex
 from api.routes import add_routes
 from api.sign_up import routes as sign_up_pages
-from api.start import factor as factor_pages
-from api.start import routes as start_pages
-from api.start import tenant as tenant_pages
-from api.state import THREADS_MOST, prepare_enrolling, prepare_reading, prepare_room
-from api.turns import in_room
+from api.start import factor_routes as factor_pages
+from api.start import sign_in_routes as start_pages
+from api.start import tenant_routes as tenant_pages
+from api.thread_limits import limit_routes
 from api.v1.routers import ROUTES, V1
 from nac.settings import Settings, load_settings
 
 # Tenants are of very unequal size: a plan that was made for one, or for any, reads a table from end to end for another.
-_PLANS = "plan_cache_mode=force_custom_plan"
-_PAGES = (sign_up_pages, new_password_pages, start_pages, factor_pages, tenant_pages)
-PAGES: Final = tuple(in_room((route for pages in _PAGES for route in pages.router.routes), refused=form_pages.refused))
-_PAGE_INDEX = RouteIndex(PAGES)
+_CUSTOM_PLANS = "plan_cache_mode=force_custom_plan"
+_PAGE_MODULES = (sign_up_pages, new_password_pages, start_pages, factor_pages, tenant_pages)
+PAGE_ROUTES: Final = tuple(
+    limit_routes(
+        (route for pages in _PAGE_MODULES for route in pages.router.routes), refused=form_pages.render_error_page
+    )
+)
+_PAGE_INDEX = RouteIndex(PAGE_ROUTES)
 
 
-async def _tell_unforeseen(request: Request, exc: Exception) -> Response:
+async def _handle_unexpected_error(request: Request, exc: Exception) -> Response:
     """Outside of all else, so that it is no problem on its way to a browser."""
-    if browser_pages.wants_page(request.scope, _PAGE_INDEX):
-        return browser_pages.tell_unforeseen(request)
-    return await errors.tell_unforeseen(request, exc)
+    if browser_errors.wants_page(request.scope, _PAGE_INDEX):
+        return browser_errors.render_unexpected_error(request)
+    return await errors.handle_unexpected_error(request, exc)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -49,38 +53,38 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     # Who waits for what another one holds, a job that changes ten thousand devices say, waits no longer than for a
     # connection: he keeps one meanwhile, and some of those leave none to anybody else.
     locks = f"lock_timeout={settings.api_database_wait_seconds * 1000:.0f}ms"
-    app = make_application(settings, title="Admit", name="admit-api", database_settings=(_PLANS, locks))
+    app = create_application(settings, title="Admit", name="admit-api", database_settings=(_CUSTOM_PLANS, locks))
     add_routes(app, ROUTES)
-    add_routes(app, PAGES)
-    add_routes(app, in_room(description_route.router.routes))
-    describe(app)
-    prepare_enrolling(app, settings)
-    prepare_reading(app)
-    prepare_room(app, THREADS_MOST)
-    app.add_exception_handler(Exception, _tell_unforeseen)
-    app.add_exception_handler(DoneBefore, answer_again)
-    app.add_exception_handler(NotModified, answer_unchanged)
+    add_routes(app, PAGE_ROUTES)
+    add_routes(app, limit_routes(openapi_route.router.routes))
+    install_openapi(app)
+    prepare_signing(app, settings)
+    prepare_read_threads(app)
+    prepare_request_limit(app, MAX_THREADS)
+    app.add_exception_handler(Exception, _handle_unexpected_error)
+    app.add_exception_handler(IdempotentReplay, render_replay)
+    app.add_exception_handler(NotModified, render_not_modified)
     app.add_middleware(DeprecationHeaders)
-    excepted = [taken for router in V1 for taken in exceptions(router.routes, prefix="/v1")]
-    excepted += exceptions(PAGES)
-    on_page = partial(start_pages.refused, trials=settings.trials.offered)
+    excepted = [taken for router in V1 for taken in list_body_rules(router.routes, prefix="/v1")]
+    excepted += list_body_rules(PAGE_ROUTES)
+    on_page = partial(start_pages.render_request_error, trials=settings.trials.offered)
     app.add_middleware(
         JsonInput,
         excepted=excepted,
         routes=ROUTES,
-        pages=PAGES,
+        pages=PAGE_ROUTES,
         on_page=on_page,
-        needs_caller=asks,
+        needs_caller=needs_caller,
         authenticate=authenticate,
     )
     app.add_middleware(
-        Rates,
+        CredentialRateLimit,
         requests_per_minute=settings.api_requests_per_minute,
         owner_requests_per_minute=settings.api_owner_requests_per_minute,
         failures_per_minute=settings.api_failures_per_minute,
     )
-    app.add_middleware(browser_pages.PagesForBrowsers, pages=_PAGE_INDEX)
-    app.add_middleware(AnswerHeaders)
+    app.add_middleware(browser_errors.BrowserErrorPages, pages=_PAGE_INDEX)
+    app.add_middleware(ResponseHeaders)
     app.add_middleware(RequestIds)
     app.add_middleware(HeadAsGet)
     # Last: of all routes that there are.

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 Receive = Callable[[int], Awaitable[bytes]]
 
 _SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
-_LINE_OCTETS_MOST = 107
+_MAX_LINE_OCTETS = 107
 # Beyond the addresses come fields that nobody here reads.
-_BODY_OCTETS_MOST = 4096
+_MAX_BODY_OCTETS = 4096
 _LOCAL, _PROXY = 0x20, 0x21
 _FAMILIES = {1: (4, ipaddress.IPv4Address), 2: (16, ipaddress.IPv6Address)}
 _LINE_FAMILIES = {"TCP4": 4, "TCP6": 6}
@@ -28,20 +28,20 @@ async def read_client(receive: Receive) -> tuple[str, int] | None:
 
     Not one byte behind the header is taken. Raises ProxyHeaderDamaged.
     """
-    begun = await _exactly(receive, len(_SIGNATURE))
+    begun = await _read_exactly(receive, len(_SIGNATURE))
     if begun == _SIGNATURE:
-        head = await _exactly(receive, 4)
-        return parse_binary(head, await _exactly(receive, _length(head)))
+        head = await _read_exactly(receive, 4)
+        return parse_binary(head, await _read_exactly(receive, _parse_length(head)))
     if not begun.startswith(b"PROXY "):
         raise ProxyHeaderDamaged("It does not begin as one.")
     while not begun.endswith(b"\r\n"):
-        if len(begun) >= _LINE_OCTETS_MOST:
+        if len(begun) >= _MAX_LINE_OCTETS:
             raise ProxyHeaderDamaged("The line does not end.")
-        begun += await _exactly(receive, 1)
+        begun += await _read_exactly(receive, 1)
     return parse_line(begun)
 
 
-async def _exactly(receive: Receive, octets: int) -> bytes:
+async def _read_exactly(receive: Receive, octets: int) -> bytes:
     found = b""
     while len(found) < octets:
         part = await receive(octets - len(found))
@@ -51,10 +51,10 @@ async def _exactly(receive: Receive, octets: int) -> bytes:
     return found
 
 
-def _length(head: bytes) -> int:
+def _parse_length(head: bytes) -> int:
     (length,) = struct.unpack("!H", head[2:])
-    if length > _BODY_OCTETS_MOST:
-        raise ProxyHeaderDamaged(f"More than {_BODY_OCTETS_MOST} bytes.")
+    if length > _MAX_BODY_OCTETS:
+        raise ProxyHeaderDamaged(f"More than {_MAX_BODY_OCTETS} bytes.")
     return int(length)
 
 

@@ -24,62 +24,62 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.access import asks_who, require_credential
-from api.instant import function_of, is_instant, result_of
-from api.kept_session import keeping
-from api.state import reading_threads_of
-from api.turns import InRoom, in_share, in_turn
+from api.access import require_caller, require_credential
+from api.application_state import get_read_threads
+from api.instant_dependencies import is_instant, resolve_function, run_instant
+from api.session_reuse import allow_session_reuse
+from api.thread_limits import LimitedRoute, hold_share, run_in_thread
 
-Values = dict[str, Any]
+ArgumentValues = dict[str, Any]
 # A default of another kind is one that each request has a copy of.
-_UNCHANGING: Final = (str, int, bool, type(None))
-_READS: Final = {"GET"}
+_IMMUTABLE_TYPES: Final = (str, int, bool, type(None))
+_READ_METHODS: Final = {"GET"}
 
 
-class _Mistaken(Exception):
+class _InvalidParameters(Exception):
     """FastAPI tells what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _CallStep:
     """A function that the route depends on, or the route itself."""
 
     call: Callable[..., Any]
     is_async: bool
     # Parameters of it that are what steps before it gave, by their number.
-    of_steps: tuple[tuple[str, int], ...]
+    step_arguments: tuple[tuple[str, int], ...]
     path: list[Any]
     query: dict[str, Any]
     # Of the query, names of those that are looked at also where they are not given, and values of the others.
     always: frozenset[str]
-    defaults: Values
+    defaults: ArgumentValues
     request_name: str | None
     response_name: str | None
 
-    def read(self, request: Request, given: Mapping[str, str]) -> Values:
+    def read(self, request: Request, given: Mapping[str, str]) -> ArgumentValues:
         """Raises _Mistaken."""
         values = self.defaults.copy()
         if self.path:
-            values |= _read(self.path, request.path_params)
+            values |= _read_fields(self.path, request.path_params)
         if self.query and (given or self.always):
             wanted = [field for name, field in self.query.items() if name in given or name in self.always]
             if wanted:
-                values |= _read(wanted, request.query_params)
+                values |= _read_fields(wanted, request.query_params)
         return values
 
 
-def _read(fields: list[Any], given: Mapping[str, Any]) -> Values:
+def _read_fields(fields: list[Any], given: Mapping[str, Any]) -> ArgumentValues:
     values, mistakes = request_params_to_args(fields, given)
     if mistakes:
-        raise _Mistaken
+        raise _InvalidParameters
     return values
 
 
-class _Plan:
+class _RoutePlan:
     """What is to be done for a route, in its order."""
 
     def __init__(self, route: APIRoute) -> None:
-        self._steps: list[_Step] = []
+        self._steps: list[_CallStep] = []
         self._numbers: dict[object, int] = {}
         self._add(route.dependant)
         self._field: Any = route.response_field
@@ -94,10 +94,10 @@ class _Plan:
             return self._numbers[call]
         query = {field.alias: field for field in dependant.query_params}
         always = frozenset(name for name, field in query.items() if not _has_plain_default(field))
-        step = _Step(
+        step = _CallStep(
             call=call,
             is_async=_is_async(call),
-            of_steps=tuple((name, number) for name, number in of_steps if name),
+            step_arguments=tuple((name, number) for name, number in of_steps if name),
             path=list(dependant.path_params),
             query=query,
             always=always,
@@ -113,23 +113,23 @@ class _Plan:
         """In a thread. Raises _Mistaken before anything was done."""
         given = request.query_params
         arguments = [step.read(request, given) for step in self._steps]
-        with keeping(request.scope):
+        with allow_session_reuse(request.scope):
             return self._answer(request, arguments)
 
-    def _answer(self, request: Request, arguments: list[Values]) -> Response:
+    def _answer(self, request: Request, arguments: list[ArgumentValues]) -> Response:
         response = Response()
         del response.headers["content-length"]
         response.status_code = 0
         results: list[Any] = []
         for step, values in zip(self._steps, arguments, strict=True):
-            for name, number in step.of_steps:
+            for name, number in step.step_arguments:
                 values[name] = results[number]
             if step.request_name:
                 values[step.request_name] = request
             if step.response_name:
                 values[step.response_name] = response
             result = step.call(**values)
-            results.append(result_of(result) if step.is_async else result)
+            results.append(run_instant(result) if step.is_async else result)
         shown = results[-1]
         if isinstance(shown, Response):
             return shown
@@ -144,32 +144,32 @@ class _Plan:
         return answer
 
 
-class _Quick:
+class _QuickRoute:
     """A route's own application."""
 
     def __init__(self, route: APIRoute) -> None:
         self._route = route
-        self._otherwise: ASGIApp = InRoom(route.app)
+        self._fallback_app: ASGIApp = LimitedRoute(route.app)
 
     @cached_property
-    def _plan(self) -> _Plan:
+    def _plan(self) -> _RoutePlan:
         """Made with the first request: few of hundreds of routes are ever asked for."""
-        return _Plan(self._route)
+        return _RoutePlan(self._route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         require_credential(scope)
         request = Request(scope, receive, send)
         began = get_running_loop().time()
         try:
-            async with in_share(request):
-                answer = await in_turn(reading_threads_of(request), self._plan.answer, request, began=began)
-        except _Mistaken:
-            await self._otherwise(scope, receive, send)
+            async with hold_share(request):
+                answer = await run_in_thread(get_read_threads(request), self._plan.answer, request, began=began)
+        except _InvalidParameters:
+            await self._fallback_app(scope, receive, send)
             return
         await answer(scope, receive, send)
 
 
-class _ForKnown(InRoom):
+class _CredentialRoute(LimitedRoute):
     """Who shows nothing is refused before there is room."""
 
     def __init__(self, route: APIRoute) -> None:
@@ -181,27 +181,33 @@ class _ForKnown(InRoom):
         await super().__call__(scope, receive, send)
 
 
-def quickened(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
+def use_quick_reads(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
     """The same routes; those that can be are answered in one turn, others once there is room for them."""
     for route in routes:
         if isinstance(route, APIRoute):
             bounded = copy(route)
-            bounded.app = _Quick(route) if is_quick(route) else _ForKnown(route) if asks(route) else InRoom(route.app)
+            bounded.app = (
+                _QuickRoute(route)
+                if is_quick(route)
+                else _CredentialRoute(route)
+                if needs_caller(route)
+                else LimitedRoute(route.app)
+            )
             yield bounded
         else:
             yield route
 
 
-def asks(route: APIRoute) -> bool:
+def needs_caller(route: APIRoute) -> bool:
     """Whether it asks who may."""
-    return any(each.call is asks_who for each in _dependants(route.dependant))
+    return any(each.call is require_caller for each in _walk_dependants(route.dependant))
 
 
 def is_quick(route: APIRoute) -> bool:
     """Whether it reads, asks who may, and has nothing that only FastAPI does."""
-    calls = list(_dependants(route.dependant))
+    calls = list(_walk_dependants(route.dependant))
     return (
-        route.methods == _READS
+        route.methods == _READ_METHODS
         and isinstance(route.response_class, DefaultPlaceholder)
         and route.response_field is not None
         and route.body_field is None
@@ -215,15 +221,15 @@ def is_quick(route: APIRoute) -> bool:
                 route.response_model_exclude_none,
             )
         )
-        and asks(route)
+        and needs_caller(route)
         and all(map(_is_plain, calls))
     )
 
 
-def _dependants(dependant: Dependant) -> Iterator[Dependant]:
+def _walk_dependants(dependant: Dependant) -> Iterator[Dependant]:
     yield dependant
     for each in dependant.dependencies:
-        yield from _dependants(each)
+        yield from _walk_dependants(each)
 
 
 def _is_plain(dependant: Dependant) -> bool:
@@ -240,7 +246,7 @@ def _is_plain(dependant: Dependant) -> bool:
         not any(others)
         and all(field.validation_alias in (None, field.alias) for field in dependant.query_params)
         and dependant.call is not None
-        and not _yields(dependant.call)
+        and not _is_generator(dependant.call)
         and (is_instant(dependant.call) or not _is_async(dependant.call))
     )
 
@@ -251,13 +257,13 @@ def _has_plain_default(field: Any) -> bool:  # noqa: ANN401 -- a field of FastAP
         not info.is_required()
         and info.default_factory is None
         and not info.validate_default
-        and isinstance(info.default, _UNCHANGING)
+        and isinstance(info.default, _IMMUTABLE_TYPES)
     )
 
 
 def _is_async(call: object) -> bool:
-    return iscoroutinefunction(function_of(call))
+    return iscoroutinefunction(resolve_function(call))
 
 
-def _yields(call: object) -> bool:
-    return isgeneratorfunction(function_of(call)) or isasyncgenfunction(function_of(call))
+def _is_generator(call: object) -> bool:
+    return isgeneratorfunction(resolve_function(call)) or isasyncgenfunction(resolve_function(call))

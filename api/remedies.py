@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-OPERATIONS: Mapping[str, str] = {
+COMMAND_OPERATIONS: Mapping[str, str] = {
     "ca import": "importAuthorities",
     "ca import-root-key": "importRootKey",
     "ca list": "listAuthorities",
@@ -82,45 +82,49 @@ OPERATIONS: Mapping[str, str] = {
     "user-group add": "createUserGroup",
     "user-group list": "listUserGroups",
 }
-_NAMES = "|".join(sorted(map(re.escape, OPERATIONS), key=len, reverse=True))
+_COMMAND_NAMES = "|".join(sorted(map(re.escape, COMMAND_OPERATIONS), key=len, reverse=True))
 # With the options behind it: what they are called is another matter.
-COMMAND = re.compile(rf"\./admit (?P<name>{_NAMES})(?![a-z-])(?: --?[a-z][a-z-]*(?: [A-Z]+\b)?| [A-Z]+\b)*")
+COMMAND_PATTERN = re.compile(
+    rf"\./admit (?P<name>{_COMMAND_NAMES})(?![a-z-])(?: --?[a-z][a-z-]*(?: [A-Z]+\b)?| [A-Z]+\b)*"
+)
 # What stands in quotes is what somebody calls something, and stays. An option is what the API calls by the word before.
-_TOLD = re.compile(rf"(?<!\w)(?P<quote>['\"])|{COMMAND.pattern}|(?P<option> \(--[a-z][^()]*\))")
+_REPLACED_PATTERN = re.compile(rf"(?<!\w)(?P<quote>['\"])|{COMMAND_PATTERN.pattern}|(?P<option> \(--[a-z][^()]*\))")
 # What ends a quotation; a new line does, too, and then it was none.
-_ENDS = {quote: re.compile(rf"{quote}(?!\w)|\n") for quote in "'\""}
-_TELLING = ("remedy", "detail", "text")
-_LISTS = ("mistakes", "notes")
+_QUOTE_ENDS = {quote: re.compile(rf"{quote}(?!\w)|\n") for quote in "'\""}
+_TEXT_MEMBERS = ("remedy", "detail", "text")
+_LIST_MEMBERS = ("mistakes", "notes")
 
 
-def of_the_api(text: str) -> str:
-    return "".join(_told(text)) if "./admit" in text or "(--" in text else text
+def replace_commands(text: str) -> str:
+    return "".join(_replace_parts(text)) if "./admit" in text or "(--" in text else text
 
 
-def _told(text: str) -> Iterator[str]:
+def _replace_parts(text: str) -> Iterator[str]:
     """In parts. However many quotations begin and do not end, nothing is looked through twice: where the next one ends
     is kept until it is passed."""
     at = 0
-    ends = dict.fromkeys(_ENDS, -1)
-    while found := _TOLD.search(text, at):
+    ends = dict.fromkeys(_QUOTE_ENDS, -1)
+    while found := _REPLACED_PATTERN.search(text, at):
         yield text[at : found.start()]
         at = found.end()
         if quote := found["quote"]:
             if ends[quote] < at:
-                end = _ENDS[quote].search(text, at)
+                end = _QUOTE_ENDS[quote].search(text, at)
                 ends[quote] = end.start() if end else len(text)
             if text.startswith(quote, ends[quote]):
                 at = ends[quote] + 1
             yield text[found.start() : at]
         elif name := found["name"]:
-            yield OPERATIONS[name]
+            yield COMMAND_OPERATIONS[name]
     yield text[at:]
 
 
-def told_by_the_api(problem: Mapping[str, Any]) -> dict[str, Any]:
+def replace_problem_commands(problem: Mapping[str, Any]) -> dict[str, Any]:
     """A problem (RFC 9457), or a report of an import, with all its mistakes and notes."""
-    told: dict[str, Any] = {name: of_the_api(value) if name in _TELLING else value for name, value in problem.items()}
-    for name in _LISTS:
+    told: dict[str, Any] = {
+        name: replace_commands(value) if name in _TEXT_MEMBERS else value for name, value in problem.items()
+    }
+    for name in _LIST_MEMBERS:
         if name in told:
-            told[name] = [told_by_the_api(each) if isinstance(each, Mapping) else each for each in told[name]]
+            told[name] = [replace_problem_commands(each) if isinstance(each, Mapping) else each for each in told[name]]
     return told

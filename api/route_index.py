@@ -13,18 +13,18 @@ from starlette.types import Receive, Scope, Send
 
 
 @dataclass(slots=True)
-class _Node:
+class _PathNode:
     """Where paths part, segment by segment."""
 
-    named: dict[str, "_Node"] = field(default_factory=dict)
-    any: "_Node | None" = None
+    named: dict[str, "_PathNode"] = field(default_factory=dict)
+    any: "_PathNode | None" = None
     routes: list[Route] = field(default_factory=list)
 
-    def below(self, segment: str) -> "_Node":
+    def below(self, segment: str) -> "_PathNode":
         found = self.any if segment.startswith("{") else self.named.get(segment)
         if found is not None:
             return found
-        made = _Node()
+        made = _PathNode()
         if segment.startswith("{"):
             self.any = made
         else:
@@ -44,9 +44,9 @@ class _Node:
 
 class RouteIndex(BaseRoute):
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
-        self._root = _Node()
+        self._root = _PathNode()
         for route in routes:
-            if isinstance(route, Route) and (segments := _plain_segments(route.path)):
+            if isinstance(route, Route) and (segments := _split_plain_path(route.path)):
                 node = self._root
                 for segment in segments:
                     node = node.below(segment)
@@ -72,10 +72,10 @@ class RouteIndex(BaseRoute):
 
 
 # A word, or one parameter of any text without a slash.
-_PLAIN = re.compile(r"[^{}:/]*|\{[^{}:/]+\}")
+_PLAIN_SEGMENT = re.compile(r"[^{}:/]*|\{[^{}:/]+\}")
 
 
-def _plain_segments(path: str) -> list[str]:
+def _split_plain_path(path: str) -> list[str]:
     """None where a parameter may hold a slash, or is a part of a segment."""
     segments = path.split("/")
-    return segments if all(map(_PLAIN.fullmatch, segments)) else []
+    return segments if all(map(_PLAIN_SEGMENT.fullmatch, segments)) else []

@@ -15,11 +15,11 @@ def add_routes(app: FastAPI, routes: Iterable[BaseRoute]) -> None:
     app.router.routes.extend(routes)
 
 
-def routes_below(prefix: str, *routers: APIRouter) -> list[BaseRoute]:
-    return [_below(prefix, route) for router in routers for route in router.routes]
+def prefix_routes(prefix: str, *routers: APIRouter) -> list[BaseRoute]:
+    return [_prefix_route(prefix, route) for router in routers for route in router.routes]
 
 
-def _below(prefix: str, route: BaseRoute) -> BaseRoute:
+def _prefix_route(prefix: str, route: BaseRoute) -> BaseRoute:
     assert isinstance(route, Route), "only what has a path can be placed below another"
     assert "{" not in prefix, "what the path tells was decided when the route was made"
     placed = copy(route)

@@ -12,9 +12,9 @@ from typing import Final
 from nac.errors import AdmitError
 from nac.ids import TenantId
 
-_OF_TENANT_MOST: Final = 2
-_IN_ALL_MOST: Final = 4
-_running: Counter[TenantId] = Counter()
+_MAX_PER_TENANT: Final = 2
+_MAX_TOTAL: Final = 4
+_running_tests: Counter[TenantId] = Counter()
 _lock = Lock()
 
 
@@ -26,16 +26,16 @@ class TooManyTests(AdmitError):
 
 
 @contextmanager
-def server_test(tenant_id: TenantId) -> Iterator[None]:
+def limit_server_tests(tenant_id: TenantId) -> Iterator[None]:
     """Raises TooManyTests."""
     with _lock:
-        if _running[tenant_id] >= _OF_TENANT_MOST or _running.total() >= _IN_ALL_MOST:
+        if _running_tests[tenant_id] >= _MAX_PER_TENANT or _running_tests.total() >= _MAX_TOTAL:
             raise TooManyTests(remedy="Wait for the end of those that run, and try again.")
-        _running[tenant_id] += 1
+        _running_tests[tenant_id] += 1
     try:
         yield
     finally:
         with _lock:
-            _running[tenant_id] -= 1
-            if not _running[tenant_id]:
-                del _running[tenant_id]
+            _running_tests[tenant_id] -= 1
+            if not _running_tests[tenant_id]:
+                del _running_tests[tenant_id]

@@ -161,11 +161,11 @@ def _permissions(layout: Layout) -> Iterator[Diagnosis]:
 
 def _enrolment_certificate(settings: Settings) -> Iterator[Diagnosis]:
     # Here, because it loads the cryptographic libraries.
-    from api.enrolment.certificate import RENEWED_BEFORE, ends_at
+    from api.enrolment.server_certificate import RENEWAL_LEAD, read_expiry
 
     file = settings.enrolment_certificate_file
     try:
-        end = ends_at(file)
+        end = read_expiry(file)
     except (OSError, ValueError) as exc:
         remedy = "./admit up makes it, unless ADMIT_ENROLMENT_CERTIFICATE_FILE names another."
         yield Diagnosis("fail", "certificate", f"that of the enrolment port cannot be read: {exc}", remedy)
@@ -174,7 +174,7 @@ def _enrolment_certificate(settings: Settings) -> Iterator[Diagnosis]:
     remedy = f"Put a newer one into {file}; why Admit did not renew its own is in: ./admit logs enrolment"
     if end <= utc_now():
         yield Diagnosis("fail", "certificate", what, remedy)
-    elif end <= utc_now() + RENEWED_BEFORE - timedelta(days=1):
+    elif end <= utc_now() + RENEWAL_LEAD - timedelta(days=1):
         yield Diagnosis("warn", "certificate", what, remedy)
     else:
         yield Diagnosis("ok", "certificate", what)

@@ -61,7 +61,7 @@ def ensure_master_key(layout: Layout) -> None:
 
 
 def ensure_enrolment_certificate(layout: Layout, settings: Settings) -> None:
-    from api.enrolment.certificate import ensure_certificate
+    from api.enrolment.server_certificate import ensure_certificate
 
     ensure_certificate(settings.enrolment_dir, settings, owner=layout.account("enrolment"))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from api.description import describe
+from api.openapi_document import install_openapi
 from api.routes import add_routes
 from api.v1.routers import ROUTES
 
@@ -20,7 +20,7 @@ def description() -> dict[str, Any]:
 def application() -> FastAPI:
     app = FastAPI(title="Admit")
     add_routes(app, ROUTES)
-    describe(app)
+    install_openapi(app)
     return app
 
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from api.access import Requires
-from api.described import routes
+from api.access import RequiresPermission
+from api.described import described_routes
 from cli.openapi import application
 from nac.accounts.effects import Declared, Effect, Pair, pairs, reach
 from nac.accounts.permissions import Level, Permission, permissions_at
@@ -15,7 +15,7 @@ from nac.accounts.roles import ROLES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "permissions.md"
 REMEDY = ".venv/bin/python -m cli.permissions --write"
-_WORDS = Path(routes.__file__).with_name("permissions.toml")
+_WORDS = Path(described_routes.__file__).with_name("permissions.toml")
 _LEVELS = {Level.TENANT: "a tenant", Level.MSP: "an MSP", Level.PLATFORM: "the platform"}
 _OF_TENANTS = permissions_at(Level.TENANT)
 _HEAD = """\
@@ -86,8 +86,8 @@ def _lines() -> Iterator[str]:
 
 def _asked() -> dict[Permission, set[str]]:
     asked: dict[Permission, set[str]] = defaultdict(set)
-    for told in routes.routes_of(application()).values():
-        if isinstance(told.asks, Requires):
+    for told in described_routes.collect_routes(application()).values():
+        if isinstance(told.asks, RequiresPermission):
             asked[told.asks.permission].add(told.operation_id)
     return asked
 
@@ -96,8 +96,8 @@ def declared() -> list[Declared]:
     """What each route that names a permission says that it can lead to."""
     return [
         Declared(told.operation_id, told.asks.always, told.asks.also, told.asks.leads_to)
-        for told in routes.routes_of(application()).values()
-        if isinstance(told.asks, Requires)
+        for told in described_routes.collect_routes(application()).values()
+        if isinstance(told.asks, RequiresPermission)
     ]
 
 

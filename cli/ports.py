@@ -39,7 +39,7 @@ def first_taken(address: str, ports: Iterable[int], kind: socket.SocketKind) -> 
     for port in ports:
         for each in bound_addresses(address):
             try:
-                # As api/listening.py does: connections that linger in TIME_WAIT take nothing.
+                # As api/tcp_listeners.py does: connections that linger in TIME_WAIT take nothing.
                 bind_socket(each, port, kind, reuses=kind == socket.SOCK_STREAM).close()
             except OSError as exc:
                 if exc.errno == errno.EADDRINUSE:

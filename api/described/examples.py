@@ -10,21 +10,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-_JSON = "application/json"
-_HERE = Path(__file__).parent
-_REFERENCE = "#/components/schemas/"
-_DEEPEST = 8
-_FORMATS: Final[dict[str, Any]] = {
+_JSON_MEDIA_TYPE = "application/json"
+_FOLDER = Path(__file__).parent
+_SCHEMA_PREFIX = "#/components/schemas/"
+_MAX_DEPTH = 8
+_FORMAT_EXAMPLES: Final[dict[str, Any]] = {
     "uuid": "0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10",
     "date-time": "2027-01-31T18:00:00Z",
     "date": "2027-01-31",
 }
-_NULL = object()
+_MISSING = object()
 
 
-def tell_examples(document: dict[str, Any]) -> None:
+def add_examples(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
-    maker = _Maker(schemas)
+    maker = _ExampleBuilder(schemas)
     for schema in schemas.values():
         for field, field_schema in schema.get("properties", {}).items():
             if "examples" not in field_schema and "$ref" not in field_schema and "example" not in field_schema:
@@ -33,15 +33,15 @@ def tell_examples(document: dict[str, Any]) -> None:
                     field_schema["examples"] = [value]
     for path in document["paths"].values():
         for operation in path.values():
-            _tell(operation, maker)
+            _add_operation_examples(operation, maker)
 
 
-def _tell(operation: dict[str, Any], maker: "_Maker") -> None:
-    content = operation.get("requestBody", {}).get("content", {}).get(_JSON)
+def _add_operation_examples(operation: dict[str, Any], maker: "_ExampleBuilder") -> None:
+    content = operation.get("requestBody", {}).get("content", {}).get(_JSON_MEDIA_TYPE)
     if content is not None and "example" not in content:
-        content |= _of_request(content["schema"], maker)
+        content |= _build_request_examples(content["schema"], maker)
     for status, answer in operation["responses"].items():
-        media = answer.get("content", {}).get(_JSON)
+        media = answer.get("content", {}).get(_JSON_MEDIA_TYPE)
         if status < "4" and media is not None and media.get("schema"):
             media["example"] = maker.of(media["schema"])
     for parameter in operation.get("parameters", ()):
@@ -49,20 +49,20 @@ def _tell(operation: dict[str, Any], maker: "_Maker") -> None:
             parameter["example"] = maker.of(parameter["schema"], parameter["name"], "parameter")
 
 
-def _of_request(schema: Mapping[str, Any], maker: "_Maker") -> dict[str, Any]:
+def _build_request_examples(schema: Mapping[str, Any], maker: "_ExampleBuilder") -> dict[str, Any]:
     """Return `example`, or `examples` by name if there are several."""
     examples: dict[str, dict[str, Any]] = {}
     ways = [way for way in (*schema.get("oneOf", ()), *schema.get("anyOf", ()), schema) if "$ref" in way]
     for way in ways:
-        name = way["$ref"].removeprefix(_REFERENCE)
-        named = _read("bodies").get(name, {"value": maker.of(way)})
+        name = way["$ref"].removeprefix(_SCHEMA_PREFIX)
+        named = _load_examples("bodies").get(name, {"value": maker.of(way)})
         examples |= {name: named} if "value" in named else named
     if len(examples) > 1:
         return {"examples": examples}
     return {"example": next(iter(examples.values()))["value"] if examples else maker.of(schema)}
 
 
-class _Maker:
+class _ExampleBuilder:
     def __init__(self, schemas: Mapping[str, Any]) -> None:
         self._schemas = schemas
 
@@ -70,11 +70,11 @@ class _Maker:
         """Return an example; None for null or for deep recursion."""
         if "$ref" in schema:
             name_of = schema["$ref"].rpartition("/")[2]
-            if depth > _DEEPEST:
+            if depth > _MAX_DEPTH:
                 return None
             return self.of(self._schemas[name_of], name, name_of, depth + 1)
         example = self._given(schema, name, owner)
-        if example is not _NULL:
+        if example is not _MISSING:
             return example
         for choices in ("anyOf", "oneOf"):
             ways = [way for way in schema.get(choices, ()) if way.get("type") != "null"]
@@ -91,11 +91,11 @@ class _Maker:
             return schema["const"]
         if schema.get("enum"):
             return next((value for value in schema["enum"] if value != ""), "")
-        words = _read("examples")
-        for value in (words.get(owner, {}).get(name, _NULL), words["any"].get(name, _NULL)):
-            if value is not _NULL and _fits(schema, value):
+        words = _load_examples("examples")
+        for value in (words.get(owner, {}).get(name, _MISSING), words["any"].get(name, _MISSING)):
+            if value is not _MISSING and _matches_schema(schema, value):
                 return value
-        return _NULL
+        return _MISSING
 
     def _made(self, schema: Mapping[str, Any], name: str, owner: str, depth: int) -> Any:  # noqa: ANN401 -- JSON
         kind = schema.get("type")
@@ -109,24 +109,24 @@ class _Maker:
             item = self.of(schema.get("items", {}), name, owner, depth + 1)
             return [] if item is None else [item] * max(1, schema.get("minItems", 1))
         if kind == "string":
-            return _FORMATS.get(schema.get("format", ""), "text")
+            return _FORMAT_EXAMPLES.get(schema.get("format", ""), "text")
         if kind in ("integer", "number"):
-            return _number(schema)
+            return _build_number(schema)
         return {"boolean": False}.get(str(kind))
 
 
-def _number(schema: Mapping[str, Any]) -> float:
+def _build_number(schema: Mapping[str, Any]) -> float:
     whole = schema["type"] == "integer"
     least: float = schema.get("minimum", schema.get("exclusiveMinimum", 0))
     most: float = schema.get("maximum", 1_000_000)
     return min(max(least, 1 if whole else 0.5), most)
 
 
-def _fits(schema: Mapping[str, Any], value: object) -> bool:
+def _matches_schema(schema: Mapping[str, Any], value: object) -> bool:
     """Check type and pattern; a test validates the whole schema."""
     ways = schema.get("anyOf") or schema.get("oneOf")
     if ways:
-        return any(_fits(way, value) for way in ways)
+        return any(_matches_schema(way, value) for way in ways)
     kinds = {"string": str, "boolean": bool, "array": list, "object": dict, "number": int | float, "integer": int}
     kind = kinds.get(schema.get("type", ""))
     if kind is None or schema.keys() & {"format", "enum", "const"} or isinstance(value, bool) != (kind is bool):
@@ -134,12 +134,12 @@ def _fits(schema: Mapping[str, Any], value: object) -> bool:
     if "properties" in schema or "$ref" in schema or "$ref" in schema.get("items", {}):
         return False
     if isinstance(value, list) and value:
-        return _fits(schema.get("items", {}), value[0])
+        return _matches_schema(schema.get("items", {}), value[0])
     if isinstance(value, dict) and value and isinstance(schema.get("additionalProperties"), dict):
-        return _fits(schema["additionalProperties"], next(iter(value.values())))
+        return _matches_schema(schema["additionalProperties"], next(iter(value.values())))
     return isinstance(value, kind) and (kind is not str or re.search(schema.get("pattern", ""), str(value)) is not None)
 
 
 @cache
-def _read(name: str) -> Mapping[str, Any]:
-    return tomllib.loads((_HERE / f"{name}.toml").read_text(encoding="utf-8"))
+def _load_examples(name: str) -> Mapping[str, Any]:
+    return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))

@@ -5,28 +5,28 @@ from http import HTTPStatus
 from typing import Any
 
 from api.access import ChangesTenant
-from api.described.routes import Told
+from api.described.described_routes import DescribedRoute
 
-_TEXT, _NUMBER = {"type": "string"}, {"type": "integer", "minimum": 0}
+_TEXT_SCHEMA, _NUMBER_SCHEMA = {"type": "string"}, {"type": "integer", "minimum": 0}
 # By name: schema, example and description.
 _HEADERS: dict[str, tuple[dict[str, Any], Any, str]] = {
-    "X-Request-Id": (_TEXT, "5f3a9c0e1b7d2468", "Id of this request, in the audit log and in logs."),
+    "X-Request-Id": (_TEXT_SCHEMA, "5f3a9c0e1b7d2468", "Id of this request, in the audit log and in logs."),
     "RateLimit-Policy": (
-        _TEXT,
+        _TEXT_SCHEMA,
         '"credential";q=1200;w=60',
         "Limit: `q` requests per `w` seconds.",
     ),
     "RateLimit": (
-        _TEXT,
+        _TEXT_SCHEMA,
         '"credential";r=1199;t=1',
         "Remaining requests (`r`), and seconds until all are available again (`t`).",
     ),
     "ETag": (
-        _TEXT,
+        _TEXT_SCHEMA,
         '"4c1f0d9be2a34c5f8b7a6d5e4f3c2b1a"',
         "State of the object, for If-Match and If-None-Match.",
     ),
-    "Admit-Position": (_TEXT, "100247", "Transaction of the change."),
+    "Admit-Position": (_TEXT_SCHEMA, "100247", "Transaction of the change."),
     "Admit-Live": (
         {"type": "string", "enum": ["true", "false"]},
         "true",
@@ -38,31 +38,31 @@ _HEADERS: dict[str, tuple[dict[str, Any], Any, str]] = {
         "The request was done before: this is the original response.",
     ),
     "Location": (
-        _TEXT,
+        _TEXT_SCHEMA,
         "/v1/tenants/hill-school/jobs/0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10",
         "Path of the created object, or of the job.",
     ),
-    "Retry-After": (_NUMBER, 30, "Seconds to wait before a retry."),
-    "Allow": (_TEXT, "GET, POST", "Supported methods of this path."),
-    "WWW-Authenticate": (_TEXT, 'Bearer realm="admit"', "Authentication scheme (RFC 6750)."),
+    "Retry-After": (_NUMBER_SCHEMA, 30, "Seconds to wait before a retry."),
+    "Allow": (_TEXT_SCHEMA, "GET, POST", "Supported methods of this path."),
+    "WWW-Authenticate": (_TEXT_SCHEMA, 'Bearer realm="admit"', "Authentication scheme (RFC 6750)."),
 }
-_EVERY = ("X-Request-Id", "RateLimit-Policy", "RateLimit")
-_OF_REFUSALS = {
+_COMMON_HEADERS = ("X-Request-Id", "RateLimit-Policy", "RateLimit")
+_ERROR_HEADERS = {
     HTTPStatus.UNAUTHORIZED: "WWW-Authenticate",
     HTTPStatus.METHOD_NOT_ALLOWED: "Allow",
     HTTPStatus.TOO_MANY_REQUESTS: "Retry-After",
     HTTPStatus.SERVICE_UNAVAILABLE: "Retry-After",
 }
-_MAKES_TENANT = {"createTenant", "createTenantOfMsp"}
-_JOB = "#/components/schemas/Job'"
-_IF_MATCH = {
+_TENANT_CREATING_OPERATIONS = {"createTenant", "createTenantOfMsp"}
+_JOB_REFERENCE = "#/components/schemas/Job'"
+_IF_MATCH_PARAMETER = {
     "name": "If-Match",
     "in": "header",
     "required": False,
     "schema": {"type": "string", "minLength": 1},
     "description": "ETag of the state to change, or *. The request fails with 412 if the state has changed.",
 }
-_IF_NONE_MATCH = {
+_IF_NONE_MATCH_PARAMETER = {
     "name": "If-None-Match",
     "in": "header",
     "required": False,
@@ -71,54 +71,56 @@ _IF_NONE_MATCH = {
 }
 
 
-def components() -> dict[str, Any]:
+def build_header_components() -> dict[str, Any]:
     return {
         name: {"description": description, "schema": schema, "example": example}
         for name, (schema, example, description) in _HEADERS.items()
     }
 
 
-def tell_headers(operation: dict[str, Any], route: Told) -> None:
+def add_response_headers(operation: dict[str, Any], route: DescribedRoute) -> None:
     for status, answer in operation["responses"].items():
         if "$ref" not in answer:
-            names = [*_EVERY, *_own(int(status), operation, route)]
-            answer["headers"] = {name: _reference(name) for name in names}
+            names = [*_COMMON_HEADERS, *_list_own_headers(int(status), operation, route)]
+            answer["headers"] = {name: _build_reference(name) for name in names}
 
 
-def of_refusal(status: int) -> dict[str, Any]:
-    names = [*_EVERY, _OF_REFUSALS[HTTPStatus(status)]] if status in _OF_REFUSALS else _EVERY
-    return {name: _reference(name) for name in names}
+def build_error_headers(status: int) -> dict[str, Any]:
+    names = [*_COMMON_HEADERS, _ERROR_HEADERS[HTTPStatus(status)]] if status in _ERROR_HEADERS else _COMMON_HEADERS
+    return {name: _build_reference(name) for name in names}
 
 
-def tell_if_none_match(operation: dict[str, Any], route: Told) -> None:
-    if _shows(operation, route):
-        operation.setdefault("parameters", []).append(_IF_NONE_MATCH)
+def add_if_none_match(operation: dict[str, Any], route: DescribedRoute) -> None:
+    if _returns_etag(operation, route):
+        operation.setdefault("parameters", []).append(_IF_NONE_MATCH_PARAMETER)
         operation["responses"]["304"] = {"description": "Not modified. The response has no body."}
 
 
-def tell_if_match(operation: dict[str, Any], route: Told) -> None:
+def add_if_match(operation: dict[str, Any], route: DescribedRoute) -> None:
     if "require_match" in route.uses:
-        operation.setdefault("parameters", []).append(_IF_MATCH)
+        operation.setdefault("parameters", []).append(_IF_MATCH_PARAMETER)
 
 
-def _reference(name: str) -> dict[str, str]:
+def _build_reference(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/headers/{name}"}
 
 
-def _shows(operation: dict[str, Any], route: Told) -> bool:
+def _returns_etag(operation: dict[str, Any], route: DescribedRoute) -> bool:
     parameters = {each["name"].lower() for each in operation.get("parameters", ())}
     return "shown" in route.uses and not parameters & {"after", "idempotency-key"}
 
 
-def _own(status: int, operation: dict[str, Any], route: Told) -> Iterator[str]:
+def _list_own_headers(status: int, operation: dict[str, Any], route: DescribedRoute) -> Iterator[str]:
     parameters = {each["name"].lower() for each in operation.get("parameters", ())}
     changes = "idempotency-key" in parameters
-    if _shows(operation, route) or (changes and "answer" in route.uses and status != HTTPStatus.NO_CONTENT):
+    if _returns_etag(operation, route) or (changes and "answer" in route.uses and status != HTTPStatus.NO_CONTENT):
         yield "ETag"
     if changes:
         yield "Idempotency-Replayed"
-    if isinstance(route.asks, ChangesTenant) or route.operation_id in _MAKES_TENANT:
+    if isinstance(route.asks, ChangesTenant) or route.operation_id in _TENANT_CREATING_OPERATIONS:
         yield from ("Admit-Position", "Admit-Live")
-    is_job = status == HTTPStatus.ACCEPTED and (_JOB in str(operation["responses"]) or "located" in route.uses)
+    is_job = status == HTTPStatus.ACCEPTED and (
+        _JOB_REFERENCE in str(operation["responses"]) or "located" in route.uses
+    )
     if is_job or status in (HTTPStatus.CREATED, HTTPStatus.SEE_OTHER):
         yield "Location"

@@ -4,10 +4,10 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-from api.cookies import CSRF_HEADER, SESSION
-from api.described.permissions import BEARER, COOKIE, CSRF
+from api.cookies import CSRF_HEADER, SESSION_COOKIE
+from api.described.permissions import BEARER_SCHEME, COOKIE_SCHEME, CSRF_SCHEME
 
-_TAGS = Path(__file__).with_name("tags.toml")
+_TAGS_FILE = Path(__file__).with_name("tags.toml")
 SUMMARY: Final = "Network access control for many tenants: devices, policies, certificates, sessions, logs."
 DESCRIPTION: Final = """\
 Admit decides which devices can access the networks of many tenants, and with which restrictions.
@@ -22,30 +22,30 @@ Admit decides which devices can access the networks of many tenants, and with wh
 """
 
 
-def tell_info(document: dict[str, Any]) -> None:
+def add_info(document: dict[str, Any]) -> None:
     document["info"] |= {
         "summary": SUMMARY,
         "description": DESCRIPTION,
         "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
     }
     document["servers"] = [{"url": "/", "description": "This installation."}]
-    words: dict[str, str] = tomllib.loads(_TAGS.read_text(encoding="utf-8"))
+    words: dict[str, str] = tomllib.loads(_TAGS_FILE.read_text(encoding="utf-8"))
     used = {tag for path in document["paths"].values() for operation in path.values() for tag in operation["tags"]}
     document["tags"] = [
         {"name": name, "description": description} for name, description in words.items() if name in used
     ]
 
 
-def tell_security(document: dict[str, Any]) -> None:
+def add_security_schemes(document: dict[str, Any]) -> None:
     document["components"]["securitySchemes"] = {
-        BEARER: {"type": "http", "scheme": "bearer", "description": "API token: admit_<id>_<secret>."},
-        COOKIE: {
+        BEARER_SCHEME: {"type": "http", "scheme": "bearer", "description": "API token: admit_<id>_<secret>."},
+        COOKIE_SCHEME: {
             "type": "apiKey",
             "in": "cookie",
-            "name": f"__Host-{SESSION}",
-            "description": f"Sign-in cookie of a person, set by signIn. Over plain HTTP its name is `{SESSION}`.",
+            "name": f"__Host-{SESSION_COOKIE}",
+            "description": f"Sign-in cookie of a person, set by signIn. Over plain HTTP it is `{SESSION_COOKIE}`.",
         },
-        CSRF: {
+        CSRF_SCHEME: {
             "type": "apiKey",
             "in": "header",
             "name": CSRF_HEADER,

@@ -9,20 +9,20 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.config import STARTUP_FAILURE
 
-from api.enrolment.certificate import Caretaker
-from api.enrolment.listening import Listener
-from api.enrolment.main import REQUIRED, create_app
-from api.enrolment.tls import ContextKeeper, PeerCertificateProtocol, ServerFiles, make_context
-from api.limits import TokenBuckets
-from api.listening import open_listeners
-from api.places import Place, Places
+from api.concurrency_limit import ConcurrencyLimit, ConcurrencySlot
+from api.enrolment.main import REQUIRED_SETTINGS, create_app
+from api.enrolment.server_certificate import CertificateMaintainer
+from api.enrolment.tls import PeerCertificateProtocol, ServerFiles, TlsContextUpdater, create_tls_context
+from api.enrolment.tls_listener import TlsListener
+from api.source_rate_limit import SourceTokenBuckets
+from api.tcp_listeners import open_listeners
 from nac.request_sources import NetworkSet
 from nac.settings import Settings, load_settings
 
 # Each holds a thread while it signs; more wait no longer than a device does, and are told 503.
-_MOST_CONNECTIONS = 500
+_MAX_CONNECTIONS = 500
 # Those of the handshake included: beyond that nobody is told anything.
-_MOST_ACCEPTED = 2 * _MOST_CONNECTIONS
+_MAX_ACCEPTED = 2 * _MAX_CONNECTIONS
 
 
 class EnrolmentServer(uvicorn.Server):
@@ -31,7 +31,7 @@ class EnrolmentServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, context: ssl.SSLContext, settings: Settings) -> None:
         super().__init__(config)
         self._context = context
-        self._places = Places(settings.connections_per_source, what="connections", most_in_all=_MOST_ACCEPTED)
+        self._places = ConcurrencyLimit(settings.connections_per_source, what="connections", most_in_all=_MAX_ACCEPTED)
         self._proxies = NetworkSet(settings.enrolment_proxies)
         self._per_second = settings.public_requests_per_second
 
@@ -47,18 +47,18 @@ class EnrolmentServer(uvicorn.Server):
         for each in listeners:
             each.listen(self.config.backlog)
             each.setblocking(False)
-        listener = Listener(
+        listener = TlsListener(
             listeners,
             context=self._context,
             make_protocol=self._make_protocol,
             places=self._places,
             proxies=self._proxies,
-            buckets=TokenBuckets(self._per_second) if self._per_second else None,
+            buckets=SourceTokenBuckets(self._per_second) if self._per_second else None,
         )
         self.servers = [listener]  # type: ignore[list-item]
         self.started = True
 
-    def _make_protocol(self, client: tuple[str, int], place: Place) -> PeerCertificateProtocol:
+    def _make_protocol(self, client: tuple[str, int], place: ConcurrencySlot) -> PeerCertificateProtocol:
         return PeerCertificateProtocol(
             config=self.config,
             server_state=self.server_state,
@@ -69,7 +69,7 @@ class EnrolmentServer(uvicorn.Server):
         )
 
 
-def make_server(app: FastAPI, settings: Settings, context: ssl.SSLContext) -> EnrolmentServer:
+def create_server(app: FastAPI, settings: Settings, context: ssl.SSLContext) -> EnrolmentServer:
     config = uvicorn.Config(
         app,
         host=settings.listen_address,
@@ -79,20 +79,20 @@ def make_server(app: FastAPI, settings: Settings, context: ssl.SSLContext) -> En
         server_header=False,
         # No proxy ends TLS in front of it, or the peer's certificate would be lost: a forwarded address is a claim.
         proxy_headers=False,
-        limit_concurrency=_MOST_CONNECTIONS,
+        limit_concurrency=_MAX_CONNECTIONS,
     )
     return EnrolmentServer(config, context, settings)
 
 
 def main() -> None:
-    settings = load_settings(required=REQUIRED)
+    settings = load_settings(required=REQUIRED_SETTINGS)
     app = create_app(settings)
     files = ServerFiles(settings.enrolment_certificate_file, settings.enrolment_key_file)
-    context = make_context(files)
-    keeper = ContextKeeper(context, files, settings.database_url, look_after=Caretaker(settings).look)
+    context = create_tls_context(files)
+    keeper = TlsContextUpdater(context, files, settings.database_url, look_after=CertificateMaintainer(settings).look)
     keeper.start()
     try:
-        make_server(app, settings, context).run()
+        create_server(app, settings, context).run()
     finally:
         keeper.stop()
 

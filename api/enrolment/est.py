@@ -10,10 +10,10 @@ from typing import Annotated
 from cryptography import x509
 from fastapi import APIRouter, Depends, Request, Response
 
-from api.bodies import bounded_body
-from api.enrolment.tls import peer_certificate
-from api.redeeming import holding, renewing, source, tenant_by_slug
-from api.state import signing_of
+from api.application_state import get_signing
+from api.bodies import require_bounded_body
+from api.enrolment.tls import get_peer_certificate
+from api.enrolment_transactions import client_address, hold_secret, open_renewal, require_tenant_by_slug
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.profiles import require_profile
@@ -25,86 +25,86 @@ from pki.est import MAX_BODY_OCTETS, certificates_only, encode_key_attributes, r
 from pki.signing_requests import SigningRequest, read_signing_request
 
 router = APIRouter(tags=["est"])
-_PREFIX = "/.well-known/est/{slug}"
+_LABEL_PREFIX = "/.well-known/est/{slug}"
 # For clients that know no CA label and put the well-known path behind whatever address they are given, as strongSwan's
 # does. That cannot read base64 in lines (RFC 2045 6.8) either, and `openssl base64 -d` reads no other: there, one line.
-_PREFIX_WITHOUT_LABEL = "/{slug}/.well-known/est"
+_STRONGSWAN_PREFIX = "/{slug}/.well-known/est"
 
-_MOST_CREDENTIAL_OCTETS = 1024
-_CERTIFICATES = "application/pkcs7-mime"
-_CERTIFICATE = "application/pkcs7-mime; smime-type=certs-only"
-_ATTRIBUTES = "application/csrattrs"
+_MAX_CREDENTIAL_OCTETS = 1024
+_CERTIFICATES_MEDIA_TYPE = "application/pkcs7-mime"
+_CERTIFICATE_MEDIA_TYPE = "application/pkcs7-mime; smime-type=certs-only"
+_ATTRIBUTES_MEDIA_TYPE = "application/csrattrs"
 # Whose key kind is asked for before anybody has said what the certificate is for.
-_USUAL_PROFILE = "eap-client-device"
+_DEFAULT_PROFILE = "eap-client-device"
 
-Body = Annotated[bytes, Depends(bounded_body(MAX_BODY_OCTETS))]
+EstBody = Annotated[bytes, Depends(require_bounded_body(MAX_BODY_OCTETS))]
 
 
-@router.get(_PREFIX + "/cacerts")
-@router.get(_PREFIX_WITHOUT_LABEL + "/cacerts")
-def ca_certificates(slug: str, request: Request) -> Response:
+@router.get(_LABEL_PREFIX + "/cacerts")
+@router.get(_STRONGSWAN_PREFIX + "/cacerts")
+def get_ca_certificates(slug: str, request: Request) -> Response:
     """The tenant's authorities, roots first (4.1); during a rollover the old ones as well."""
-    tenant_id = tenant_by_slug(slug)
+    tenant_id = require_tenant_by_slug(slug)
     with session_scope(TenantScope(tenant_id)) as session:
         found = certificates.own_authorities(session, tenant_id=tenant_id)
-    return _encoded(request, certificates_only(found), _CERTIFICATES)
+    return _build_response(request, certificates_only(found), _CERTIFICATES_MEDIA_TYPE)
 
 
-@router.get(_PREFIX + "/csrattrs")
-@router.get(_PREFIX_WITHOUT_LABEL + "/csrattrs")
-def csr_attributes(slug: str, request: Request) -> Response:
+@router.get(_LABEL_PREFIX + "/csrattrs")
+@router.get(_STRONGSWAN_PREFIX + "/csrattrs")
+def get_csr_attributes(slug: str, request: Request) -> Response:
     """Which key a request should hold (4.5)."""
-    tenant_id = tenant_by_slug(slug)
+    tenant_id = require_tenant_by_slug(slug)
     with session_scope(TenantScope(tenant_id)) as session:
-        kind = require_profile(session, tenant_id, _USUAL_PROFILE).key
-    return _encoded(request, encode_key_attributes(kind), _ATTRIBUTES)
+        kind = require_profile(session, tenant_id, _DEFAULT_PROFILE).key
+    return _build_response(request, encode_key_attributes(kind), _ATTRIBUTES_MEDIA_TYPE)
 
 
-@router.post(_PREFIX + "/simpleenroll")
-@router.post(_PREFIX_WITHOUT_LABEL + "/simpleenroll")
-def enrol(slug: str, request: Request, body: Body) -> Response:
+@router.post(_LABEL_PREFIX + "/simpleenroll")
+@router.post(_STRONGSWAN_PREFIX + "/simpleenroll")
+def enrol(slug: str, request: Request, body: EstBody) -> Response:
     """A certificate for whoever shows a one-time secret (4.2.1). A client certificate alone is not enough."""
-    tenant_id = tenant_by_slug(slug)
-    name, secret = credentials(request)
+    tenant_id = require_tenant_by_slug(slug)
+    name, secret = read_credentials(request)
     now = utc_now()
-    with holding(request, tenant_id=tenant_id, kind="est", name=name, secret=secret) as (session, held):
-        asked = _read(body)
+    with hold_secret(request, tenant_id=tenant_id, kind="est", name=name, secret=secret) as (session, held):
+        asked = _read_signing_request(body)
         issued = enrolling.enrolled_before(session, secret=held.row, request=asked, now=now) or enrolling.enrol(
             session,
-            actor=f"est:{source(request)}",
+            actor=f"est:{client_address(request)}",
             secret=held.take(now),
             request=asked,
-            signing=signing_of(request),
+            signing=get_signing(request),
             now=now,
         )
-    return _encoded(request, certificates_only([issued.certificate]), _CERTIFICATE)
+    return _build_response(request, certificates_only([issued.certificate]), _CERTIFICATE_MEDIA_TYPE)
 
 
-@router.post(_PREFIX + "/simplereenroll")
-@router.post(_PREFIX_WITHOUT_LABEL + "/simplereenroll")
-def renew(slug: str, request: Request, body: Body) -> Response:
+@router.post(_LABEL_PREFIX + "/simplereenroll")
+@router.post(_STRONGSWAN_PREFIX + "/simplereenroll")
+def renew(slug: str, request: Request, body: EstBody) -> Response:
     """A new certificate for whoever holds the key of one that is good still (4.2.2)."""
-    tenant_id = tenant_by_slug(slug)
-    pem = peer_certificate(request.scope)
+    tenant_id = require_tenant_by_slug(slug)
+    pem = get_peer_certificate(request.scope)
     if pem is None:
         raise RenewalRefused(
             "A renewal shows the certificate that it renews.", place="certificate", remedy="Give it to the TLS client."
         )
     shown = x509.load_pem_x509_certificate(pem.encode())
-    now, actor = utc_now(), f"est:{source(request)}"
-    with renewing(request, tenant_id=tenant_id, actor=actor, shown=shown) as session:
+    now, actor = utc_now(), f"est:{client_address(request)}"
+    with open_renewal(request, tenant_id=tenant_id, actor=actor, shown=shown) as session:
         old = enrolling.require_renewable(session, tenant_id=tenant_id, shown=shown, now=now)
-        asked = _read(body)
+        asked = _read_signing_request(body)
         issued = enrolling.renewed_before(session, old=old, request=asked, now=now) or enrolling.renew(
-            session, actor=actor, old=old, request=asked, signing=signing_of(request), now=now
+            session, actor=actor, old=old, request=asked, signing=get_signing(request), now=now
         )
-    return _encoded(request, certificates_only([issued.certificate]), _CERTIFICATE)
+    return _build_response(request, certificates_only([issued.certificate]), _CERTIFICATE_MEDIA_TYPE)
 
 
-def credentials(request: Request) -> tuple[str, str]:
+def read_credentials(request: Request) -> tuple[str, str]:
     """(name, secret) of HTTP basic authentication (RFC 7617). Raises SecretNeeded."""
     scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "basic" or len(encoded) > _MOST_CREDENTIAL_OCTETS:
+    if scheme.lower() != "basic" or len(encoded) > _MAX_CREDENTIAL_OCTETS:
         raise SecretNeeded
     try:
         name, colon, secret = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
@@ -115,12 +115,12 @@ def credentials(request: Request) -> tuple[str, str]:
     return name, secret
 
 
-def _read(body: bytes) -> SigningRequest:
+def _read_signing_request(body: bytes) -> SigningRequest:
     with refusals():
         return read_signing_request(read_body(body))
 
 
-def _encoded(request: Request, der: bytes, media_type: str) -> Response:
+def _build_response(request: Request, der: bytes, media_type: str) -> Response:
     in_lines = request.url.path.startswith("/.well-known/")
     body = base64.encodebytes(der) if in_lines else base64.b64encode(der)
     headers = {"Content-Transfer-Encoding": "base64", "Cache-Control": "no-store"}

@@ -5,43 +5,43 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse
 
-from api.application import make_application
-from api.devices import serve_devices
+from api.application import create_application
+from api.application_state import prepare_signing
+from api.device_routes import add_device_routes
 from api.enrolment import est
-from api.errors import retry_headers, told
-from api.head import HeadAsGet
-from api.limits import RateLimit
-from api.links.serving import serve_links, show_refusals
-from api.state import prepare_enrolling
+from api.errors import build_retry_headers, redact_error
+from api.head_requests import HeadAsGet
+from api.links.link_application import add_browser_errors, add_link_routes
+from api.source_rate_limit import SourceRateLimit
 from nac.errors import AdmitError, InvalidInput
 from nac.settings import Settings, load_settings
 from pki.est import MAX_BODY_OCTETS
 
-REQUIRED = ("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE")
+REQUIRED_SETTINGS = ("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE")
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
-    settings = settings or load_settings(required=REQUIRED)
-    app = make_application(settings, title="Admit, enrolment", name="admit-enrolment", for_strangers=True)
-    serve_devices(app, est.router, most_octets=MAX_BODY_OCTETS)
-    prepare_enrolling(app, settings)
+    settings = settings or load_settings(required=REQUIRED_SETTINGS)
+    app = create_application(settings, title="Admit, enrolment", name="admit-enrolment", for_strangers=True)
+    add_device_routes(app, est.router, most_octets=MAX_BODY_OCTETS)
+    prepare_signing(app, settings)
     if settings.link_url == settings.enrolment_url:
-        serve_links(app)
-    app.add_exception_handler(AdmitError, _in_words)
+        add_link_routes(app)
+    app.add_exception_handler(AdmitError, _render_plain_text_error)
     app.add_middleware(
-        RateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source
+        SourceRateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source
     )
-    show_refusals(app)
+    add_browser_errors(app)
     app.add_middleware(HeadAsGet)
     return app
 
 
-async def _in_words(request: Request, exc: Exception) -> PlainTextResponse:
+async def _render_plain_text_error(request: Request, exc: Exception) -> PlainTextResponse:
     """EST clients show what they are told as it is (RFC 7030 4.2.3)."""
     assert isinstance(exc, AdmitError)
-    exc = told(request, exc)
-    headers = retry_headers(exc)
+    exc = redact_error(request, exc)
+    headers = build_retry_headers(exc)
     if exc.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Basic realm="enrolment", charset="UTF-8"'
     # What HTTP calls a bad request is what EST clients know.

@@ -19,8 +19,8 @@ from uuid import UUID
 
 from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
 
+from api.concurrency_limit import ConcurrencySlot
 from api.connections import BoundedHttp
-from api.places import Place
 from nac.db import PlatformScope, make_engine, session_scope
 from nac.enrolment.service import authorities_beyond
 from nac.errors import AdmitError
@@ -29,8 +29,8 @@ _log = logging.getLogger("admit.enrolment")
 # X509_V_FLAG_NO_CHECK_TIME (openssl/x509_vfy.h), which Python has no name for.
 _NO_CHECK_TIME = 0x200000
 _STATEMENT_SECONDS = 5.0
-_EXTENSION = "tls"
-_CHAIN = "client_cert_chain"
+_TLS_EXTENSION = "tls"
+_CLIENT_CHAIN = "client_cert_chain"
 
 
 class ServerFiles(NamedTuple):
@@ -40,7 +40,7 @@ class ServerFiles(NamedTuple):
     key: Path
 
 
-def make_context(files: ServerFiles) -> ssl.SSLContext:
+def create_tls_context(files: ServerFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(*files)
@@ -54,7 +54,7 @@ def make_context(files: ServerFiles) -> ssl.SSLContext:
     return context
 
 
-class ContextKeeper:
+class TlsContextUpdater:
     """Keeps a live context current: tenants' authorities as they come, the server's certificate as its file changes."""
 
     def __init__(
@@ -101,9 +101,9 @@ class ContextKeeper:
         """Raises errors of the database, and OSError (ssl.SSLError) where the server's files do not fit each other."""
         self._look_after()
         self._reload_certificate()
-        self._follow_authorities()
+        self._add_new_authorities()
 
-    def _follow_authorities(self) -> None:
+    def _add_new_authorities(self) -> None:
         with session_scope(PlatformScope(), engine=self._engine) as session:
             fresh = authorities_beyond(session, self._known)
         for authority_id, certificate_der in fresh:
@@ -124,7 +124,7 @@ class ContextKeeper:
 class PeerCertificateProtocol(BoundedHttp):
     """uvicorn's HTTP/1.1, with the peer's certificate in the scope as the ASGI TLS extension names it."""
 
-    def __init__(self, *arguments: Any, client: tuple[str, int], place: Place, **named: Any) -> None:  # noqa: ANN401
+    def __init__(self, *arguments: Any, client: tuple[str, int], place: ConcurrencySlot, **named: Any) -> None:  # noqa: ANN401
         """`client` is who connects, `place` what that one holds until the connection is lost."""
         super().__init__(*arguments, **named)
         self._connects = client
@@ -138,19 +138,19 @@ class PeerCertificateProtocol(BoundedHttp):
         session = transport.get_extra_info("ssl_object")
         shown = session.getpeercert(binary_form=True) if session is not None else None
         if shown is not None:
-            self.app = _with_peer(cast(ASGI3Application, self.app), ssl.DER_cert_to_PEM_cert(shown))
+            self.app = _add_peer_certificate(cast(ASGI3Application, self.app), ssl.DER_cert_to_PEM_cert(shown))
 
 
-def _with_peer(app: ASGI3Application, pem: str) -> Callable[..., Any]:
+def _add_peer_certificate(app: ASGI3Application, pem: str) -> Callable[..., Any]:
     async def application(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         extensions = cast("dict[str, Any]", scope).setdefault("extensions", {})
-        extensions[_EXTENSION] = {_CHAIN: [pem]}
+        extensions[_TLS_EXTENSION] = {_CLIENT_CHAIN: [pem]}
         await app(scope, receive, send)
 
     return application
 
 
-def peer_certificate(scope: Any) -> str | None:  # noqa: ANN401 -- starlette's scope is a bare mapping
+def get_peer_certificate(scope: Any) -> str | None:  # noqa: ANN401 -- starlette's scope is a bare mapping
     """PEM of the certificate whose key the peer holds; None where it showed none."""
-    chain = scope.get("extensions", {}).get(_EXTENSION, {}).get(_CHAIN, [])
+    chain = scope.get("extensions", {}).get(_TLS_EXTENSION, {}).get(_CLIENT_CHAIN, [])
     return chain[0] if chain else None

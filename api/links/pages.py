@@ -45,18 +45,18 @@ input:focus, select:focus, button:focus, a:focus { outline: 3px solid var(--focu
 @media (max-width: 30rem) { main { margin: 0 auto; padding: 1rem; border-radius: 0; } }
 """
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-_POLICY = (
+_CONTENT_SECURITY_POLICY = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-HEADERS = {
+PAGE_HEADERS = {
     "Cache-Control": "no-store",
     # Or browsers do not say where a form comes from; addresses with a token go to no other site.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Robots-Tag": "noindex",
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
 }
-_PAGE = """\
+_PAGE_TEMPLATE = """\
 <!doctype html>
 <html lang="en">
 <head>
@@ -74,7 +74,7 @@ _PAGE = """\
 {script}</body>
 </html>
 """
-_OFFER = """\
+_OFFER_FORM = """\
 <p>For <strong>{name}</strong> at {organisation}. This works {times}, until {until} UTC.</p>
 {wrong}
 <section>
@@ -107,7 +107,7 @@ _OFFER = """\
 </form>
 </section>
 """
-_HANDED = """\
+_PKCS12_DOWNLOAD = """\
 <p>1. Save the file:</p>
 <p><a class="button" download="{file_name}" href="data:application/x-pkcs12;base64,{content}">{file_name}</a></p>
 <p>2. Note its password, which is shown this once:</p>
@@ -116,9 +116,11 @@ _HANDED = """\
 """
 
 
-def offer(secret: EnrolmentSecret, *, organisation: str, wrong: str = "", status: int = HTTPStatus.OK) -> Response:
+def render_offer(
+    secret: EnrolmentSecret, *, organisation: str, wrong: str = "", status: int = HTTPStatus.OK
+) -> Response:
     left = secret.most_uses - secret.uses
-    body = _OFFER.format(
+    body = _OFFER_FORM.format(
         name=escape(secret.common_name or ""),
         organisation=escape(organisation),
         times="once" if left == 1 else f"{left} times",
@@ -126,29 +128,35 @@ def offer(secret: EnrolmentSecret, *, organisation: str, wrong: str = "", status
         network=f" for the network {escape(secret.ssid)}" if secret.ssid else "",
         wrong=f'<p class="wrong">{escape(wrong)} The link is as good as before.</p>' if wrong else "",
     )
-    return page("Your certificate", body, status)
+    return render_page("Your certificate", body, status)
 
 
-def handed(content: bytes, *, file_name: str, password: str) -> Response:
-    body = _HANDED.format(
+def render_pkcs12_download(content: bytes, *, file_name: str, password: str) -> Response:
+    body = _PKCS12_DOWNLOAD.format(
         file_name=escape(file_name), content=base64.b64encode(content).decode(), password=escape(password)
     )
-    return page("Your certificate", body, HTTPStatus.OK)
+    return render_page("Your certificate", body, HTTPStatus.OK)
 
 
-def refused(status: int, sentence: str, *, headers: Mapping[str, str] | None = None) -> Response:
-    return page("This link does not work", f"<p>{escape(sentence)}</p>", status, headers)
+def render_link_error(status: int, sentence: str, *, headers: Mapping[str, str] | None = None) -> Response:
+    return render_page("This link does not work", f"<p>{escape(sentence)}</p>", status, headers)
 
 
-def attached(content: bytes, *, media_type: str, file_name: str) -> Response:
+def build_download(content: bytes, *, media_type: str, file_name: str) -> Response:
     disposition = f'attachment; filename="{file_name}"'
-    return Response(content, media_type=media_type, headers=HEADERS | {"Content-Disposition": disposition})
+    return Response(content, media_type=media_type, headers=PAGE_HEADERS | {"Content-Disposition": disposition})
 
 
-def page(title: str, body: str, status: int, headers: Mapping[str, str] | None = None, *, script: str = "") -> Response:
+def render_page(
+    title: str, body: str, status: int, headers: Mapping[str, str] | None = None, *, script: str = ""
+) -> Response:
     """`title` is text, which may be of anybody's choice; `body` is HTML. `script` is the path of one of ours, which may
     ask this origin."""
     behind = f'<script src="{escape(script)}"></script>\n' if script else ""
-    may = HEADERS | ({"Content-Security-Policy": f"{_POLICY}; script-src 'self'; connect-src 'self'"} if script else {})
-    content = _PAGE.format(title=escape(title), style=_STYLE, body=body, script=behind)
+    may = PAGE_HEADERS | (
+        {"Content-Security-Policy": f"{_CONTENT_SECURITY_POLICY}; script-src 'self'; connect-src 'self'"}
+        if script
+        else {}
+    )
+    content = _PAGE_TEMPLATE.format(title=escape(title), style=_STYLE, body=body, script=behind)
     return HTMLResponse(content, status, may | dict(headers or {}))

@@ -5,11 +5,11 @@ from http import HTTPStatus
 
 from fastapi import Response
 
-from api.form_pages import wrong_sentence
-from api.links.pages import page
+from api.form_pages import render_alert
+from api.links.pages import render_page
 from nac.people.service import MINIMUM_PASSWORD_CHARACTERS
 
-_ASK = """\
+_ASK_FORM = """\
 <p>We send a link to your e-mail address, with which you choose a new one.</p>
 {wrong}
 <form method="post" action="/new-password">
@@ -19,7 +19,7 @@ _ASK = """\
 </form>
 <p><a href="/sign-in">Back to signing in</a></p>
 """
-_CHOOSE = """\
+_CHOOSE_FORM = """\
 {wrong}
 <form method="post">
 <label class="field">Password
@@ -31,24 +31,24 @@ _CHOOSE = """\
 </form>
 <p><span class="hint">Wherever you were signed in, you are signed out. A second factor stays as it is.</span></p>
 """
-_SET = """\
+_DONE_PAGE = """\
 <p>The password is set. Wherever you were signed in, you are signed out.</p>
 <p><a class="button" href="/">Sign in</a></p>
 """
 
 
-def ask(*, email: str = "", wrong: str = "", status: int = HTTPStatus.OK) -> Response:
-    return page("A new password", _ASK.format(wrong=wrong_sentence(wrong), email=escape(email)), status)
+def render_email_form(*, email: str = "", wrong: str = "", status: int = HTTPStatus.OK) -> Response:
+    return render_page("A new password", _ASK_FORM.format(wrong=render_alert(wrong), email=escape(email)), status)
 
 
-def asked(sentence: str) -> Response:
-    return page("Look into your mail", f"<p>{escape(sentence)}</p>", HTTPStatus.ACCEPTED)
+def render_link_sent(sentence: str) -> Response:
+    return render_page("Look into your mail", f"<p>{escape(sentence)}</p>", HTTPStatus.ACCEPTED)
 
 
-def choose(*, wrong: str = "", status: int = HTTPStatus.OK) -> Response:
-    body = _CHOOSE.format(wrong=wrong_sentence(wrong), least=MINIMUM_PASSWORD_CHARACTERS)
-    return page("Choose a password", body, status)
+def render_password_form(*, wrong: str = "", status: int = HTTPStatus.OK) -> Response:
+    body = _CHOOSE_FORM.format(wrong=render_alert(wrong), least=MINIMUM_PASSWORD_CHARACTERS)
+    return render_page("Choose a password", body, status)
 
 
-def is_set() -> Response:
-    return page("The password is set", _SET, HTTPStatus.OK)
+def render_password_set() -> Response:
+    return render_page("The password is set", _DONE_PAGE, HTTPStatus.OK)

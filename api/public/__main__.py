@@ -3,36 +3,36 @@
 import uvicorn
 from fastapi import FastAPI
 
+from api.concurrency_limit import ConcurrencyLimit
 from api.connections import BoundedHttp
-from api.listening import open_listeners
-from api.places import Places
-from api.public.main import REQUIRED, create_app
+from api.public.main import REQUIRED_SETTINGS, create_app
+from api.tcp_listeners import open_listeners
 from nac.request_sources import NetworkSet
 from nac.settings import Settings, load_settings
 
 # Who comes when so many are there gets 503.
-_MOST_CONNECTIONS = 1000
+_MAX_CONNECTIONS = 1000
 
 
-def make_server(app: FastAPI, settings: Settings) -> uvicorn.Server:
-    places = Places(settings.connections_per_source, what="connections")
+def create_server(app: FastAPI, settings: Settings) -> uvicorn.Server:
+    places = ConcurrencyLimit(settings.connections_per_source, what="connections")
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=BoundedHttp.sharing(places, proxies=NetworkSet(settings.trusted_proxies)),
+            http=BoundedHttp.with_limit(places, proxies=NetworkSet(settings.trusted_proxies)),
             access_log=False,
             server_header=False,
             proxy_headers=True,
             forwarded_allow_ips=settings.trusted_proxies,
-            limit_concurrency=_MOST_CONNECTIONS,
+            limit_concurrency=_MAX_CONNECTIONS,
         )
     )
 
 
 def main() -> None:
-    settings = load_settings(required=REQUIRED)
+    settings = load_settings(required=REQUIRED_SETTINGS)
     listeners = open_listeners(settings.listen_address, settings.public_port)
-    make_server(create_app(settings), settings).run(sockets=listeners)
+    create_server(create_app(settings), settings).run(sockets=listeners)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ _MEDIA_TYPE = "application/pkix-cert"
 
 
 @router.get("/ca/{authority_id}.cer")
-def certificate(authority_id: UUID) -> Response:
+def get_authority_certificate(authority_id: UUID) -> Response:
     """DER. 404 for an authority that is not here."""
     with session_scope(AuthorityScope(authority_id)) as session:
         der = authority_certificate(session, authority_id=authority_id)

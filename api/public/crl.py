@@ -18,32 +18,32 @@ _CACHE_CONTROL = "public, max-age=300, must-revalidate"
 
 
 @router.get("/crl/{authority_id}.crl")
-def crl(authority_id: UUID, request: Request) -> Response:
+def get_crl(authority_id: UUID, request: Request) -> Response:
     """DER. 404 for an authority that is not here, or that has just been made and publishes within seconds."""
     with session_scope(AuthorityScope(authority_id)) as session:
         published = published_list(session, authority_id=authority_id)
-        if _is_known(request, _etag(published), published.this_update):
-            return Response(status_code=304, headers=_headers(published))
+        if _is_not_modified(request, _build_etag(published), published.this_update):
+            return Response(status_code=304, headers=_build_headers(published))
         # It may be the next one meanwhile.
         published, der = revocation_list(session, authority_id=authority_id)
-    return Response(der, media_type=_MEDIA_TYPE, headers=_headers(published))
+    return Response(der, media_type=_MEDIA_TYPE, headers=_build_headers(published))
 
 
-def _etag(published: PublishedList) -> str:
+def _build_etag(published: PublishedList) -> str:
     """Of one authority, no two lists share a number."""
     return f'"{published.number}"'
 
 
-def _headers(published: PublishedList) -> dict[str, str]:
+def _build_headers(published: PublishedList) -> dict[str, str]:
     return {
         "Cache-Control": _CACHE_CONTROL,
-        "ETag": _etag(published),
+        "ETag": _build_etag(published),
         "Last-Modified": format_datetime(published.this_update.astimezone(UTC), usegmt=True),
         "Expires": format_datetime(published.next_update.astimezone(UTC), usegmt=True),
     }
 
 
-def _is_known(request: Request, etag: str, modified: datetime) -> bool:
+def _is_not_modified(request: Request, etag: str, modified: datetime) -> bool:
     """Whether the client has it already; the tag goes before the date (RFC 9110 13.2.2)."""
     tags = request.headers.get("if-none-match")
     if tags is not None:

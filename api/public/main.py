@@ -2,35 +2,35 @@
 
 from fastapi import FastAPI
 
-from api.application import make_application
-from api.devices import serve_devices
-from api.head import HeadAsGet
-from api.limits import RateLimit
-from api.links.serving import serve_links, show_refusals
-from api.public import authorities, crl, scep
+from api.application import create_application
+from api.application_state import prepare_signing
+from api.device_routes import add_device_routes
+from api.head_requests import HeadAsGet
+from api.links.link_application import add_browser_errors, add_link_routes
+from api.public import authorities, crl, scep_routes
 from api.public.ocsp import OcspEndpoint
-from api.state import prepare_enrolling
+from api.source_rate_limit import SourceRateLimit
 from nac.certificates.responder import Responder
 from nac.settings import Settings, load_settings
 from pki.cms import MAX_MESSAGE_BYTES
 
-REQUIRED = ("DATABASE_URL", "REDIS_URL")
+REQUIRED_SETTINGS = ("DATABASE_URL", "REDIS_URL")
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
-    settings = settings or load_settings(required=REQUIRED)
-    app = make_application(settings, title="Admit, public", name="admit-public", for_strangers=True)
-    serve_devices(app, authorities.router, crl.router, scep.router, most_octets=MAX_MESSAGE_BYTES)
-    signing = prepare_enrolling(app, settings)
+    settings = settings or load_settings(required=REQUIRED_SETTINGS)
+    app = create_application(settings, title="Admit, public", name="admit-public", for_strangers=True)
+    add_device_routes(app, authorities.router, crl.router, scep_routes.router, most_octets=MAX_MESSAGE_BYTES)
+    signing = prepare_signing(app, settings)
     responder = Responder(app.state.engine, signing.sealer)
     app.state.beside.append((responder.start, responder.stop))
     app.mount("/ocsp", OcspEndpoint(responder, wait_seconds=app.state.wait_seconds))
     app.add_middleware(
-        RateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source
+        SourceRateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source
     )
-    show_refusals(app)
+    add_browser_errors(app)
     app.add_middleware(HeadAsGet)
     if settings.link_url == settings.public_url:
-        serve_links(app)
+        add_link_routes(app)
     return app

@@ -17,7 +17,7 @@ from anyio import CapacityLimiter, fail_after, to_thread
 from starlette.types import Receive, Scope, Send
 
 from api.bodies import BodyTooLarge, BodyTooSlow, read_body
-from api.errors import problem
+from api.errors import build_problem
 from nac.certificates.responder import Answer, Responder, refused
 from nac.clock import utc_now
 from nac.db import wait_budget
@@ -27,20 +27,20 @@ from pki.ocsp import MAX_REQUEST_BYTES
 _log = logging.getLogger("admit.ocsp")
 
 _MEDIA_TYPE = (b"content-type", b"application/ocsp-response")
-_CLOSE = (b"connection", b"close")
-_NOT_KEPT = ((b"cache-control", b"no-store"),)
+_CONNECTION_CLOSE = (b"connection", b"close")
+_NO_STORE = ((b"cache-control", b"no-store"),)
 # RFC 5019 6.2. Not until the answer ends: a cache on the way would hide a revocation for so long.
-_KEPT = (b"cache-control", b"max-age=300, public, no-transform, must-revalidate")
+_CACHE_CONTROL = (b"cache-control", b"max-age=300, public, no-transform, must-revalidate")
 # Longer ones are not even remembered as wrong.
 _ID_CHARACTERS = len(str(UUID(int=0)))
-_PATH_CHARACTERS_MOST = 2 * MAX_REQUEST_BYTES
-_BODY_SECONDS = 5.0
+_MAX_PATH_CHARACTERS = 2 * MAX_REQUEST_BYTES
+_BODY_TIMEOUT_SECONDS = 5.0
 # Each holds a connection to PostgreSQL.
-_READERS = 6
+_READER_THREADS = 6
 # Who asks when so many wait already is told to come again, instead of waiting too.
-_WAITING_MOST = 200
+_MAX_WAITING = 200
 # Until a reader begins.
-_WAITING_SECONDS_MOST = 5.0
+_MAX_WAITING_SECONDS = 5.0
 
 
 class OcspEndpoint:
@@ -50,31 +50,31 @@ class OcspEndpoint:
         """`wait_seconds` is how long an answer may wait for PostgreSQL."""
         self._responder = responder
         self._wait_seconds = wait_seconds
-        self._readers = CapacityLimiter(_READERS)
+        self._readers = CapacityLimiter(_READER_THREADS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # "/ocsp/<authority>" and, for GET, "/<base64>"
         _, _, name, *rest = scope["path"].split("/", 3)
         method = scope["method"]
-        authority_id = _authority(name) if len(name) == _ID_CHARACTERS else None
+        authority_id = _parse_authority_id(name) if len(name) == _ID_CHARACTERS else None
         if authority_id is None:
-            await _not_found(scope, receive, send)
+            await _send_not_found(scope, receive, send)
         elif method == "POST" and not rest:
             await self._post(authority_id, scope, receive, send)
         elif method in ("GET", "HEAD"):
-            request = _decoded(rest[0]) if rest else None
+            request = _decode_request(rest[0]) if rest else None
             answer = refused("malformedRequest") if request is None else await self._answer(authority_id, request)
-            await _send(answer, scope, send)
+            await _send_response(answer, scope, send)
         else:
-            await _not_allowed(scope, receive, send)
+            await _send_method_not_allowed(scope, receive, send)
 
     async def _post(self, authority_id: UUID, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            request = await read_body(scope, receive, most_octets=MAX_REQUEST_BYTES, seconds=_BODY_SECONDS)
+            request = await read_body(scope, receive, most_octets=MAX_REQUEST_BYTES, seconds=_BODY_TIMEOUT_SECONDS)
         except (BodyTooLarge, BodyTooSlow) as exc:
-            await _send(refused("malformedRequest"), scope, send, status=exc.status, more=(_CLOSE,))
+            await _send_response(refused("malformedRequest"), scope, send, status=exc.status, more=(_CONNECTION_CLOSE,))
             return
-        await _send(await self._answer(authority_id, request), scope, send)
+        await _send_response(await self._answer(authority_id, request), scope, send)
 
     async def _answer(self, authority_id: UUID, request: bytes) -> Answer:
         now = utc_now()
@@ -82,9 +82,9 @@ class OcspEndpoint:
             answer = self._responder.recall(authority_id, request, now=now)
             if answer is not None:
                 return answer
-            if self._readers.statistics().tasks_waiting >= _WAITING_MOST:
+            if self._readers.statistics().tasks_waiting >= _MAX_WAITING:
                 return refused("tryLater")
-            with fail_after(_WAITING_SECONDS_MOST):
+            with fail_after(_MAX_WAITING_SECONDS):
                 return await to_thread.run_sync(
                     self._read, authority_id, request, now, monotonic(), limiter=self._readers
                 )
@@ -103,16 +103,16 @@ class OcspEndpoint:
 
 
 @lru_cache(maxsize=1024)
-def _authority(text: str) -> UUID | None:
+def _parse_authority_id(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:
         return None
 
 
-def _decoded(text: str) -> bytes | None:
+def _decode_request(text: str) -> bytes | None:
     """The request; the server has undone the percent signs already (RFC 6960 A.1)."""
-    if len(text) > _PATH_CHARACTERS_MOST:
+    if len(text) > _MAX_PATH_CHARACTERS:
         return None
     try:
         # Some clients leave the padding out.
@@ -122,11 +122,11 @@ def _decoded(text: str) -> bytes | None:
 
 
 @lru_cache(maxsize=1024)
-def _date(moment: datetime) -> bytes:
+def _format_date(moment: datetime) -> bytes:
     return format_datetime(moment.astimezone(UTC), usegmt=True).encode()
 
 
-async def _send(
+async def _send_response(
     answer: Answer,
     scope: Scope,
     send: Send,
@@ -136,14 +136,14 @@ async def _send(
 ) -> None:
     headers = [_MEDIA_TYPE, (b"content-length", str(len(answer.der)).encode()), *more]
     if answer.this_update is None or answer.next_update is None:
-        headers += _NOT_KEPT
+        headers += _NO_STORE
     else:
         etag = f'"{answer.etag}"'.encode()
         headers += [
-            _KEPT,
+            _CACHE_CONTROL,
             (b"etag", etag),
-            (b"last-modified", _date(answer.this_update)),
-            (b"expires", _date(answer.next_update)),
+            (b"last-modified", _format_date(answer.this_update)),
+            (b"expires", _format_date(answer.next_update)),
         ]
         if scope["method"] != "POST" and any(
             name == b"if-none-match" and etag in value for name, value in scope["headers"]
@@ -155,13 +155,15 @@ async def _send(
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.der})
 
 
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    reply = problem(status=404, code="not-found", title="Not Found", detail="An authority's id is missing in the path.")
+async def _send_not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    reply = build_problem(
+        status=404, code="not-found", title="Not Found", detail="An authority's id is missing in the path."
+    )
     await reply(scope, receive, send)
 
 
-async def _not_allowed(scope: Scope, receive: Receive, send: Send) -> None:
-    reply = problem(
+async def _send_method_not_allowed(scope: Scope, receive: Receive, send: Send) -> None:
+    reply = build_problem(
         status=405,
         code="method-not-allowed",
         title="Method Not Allowed",

@@ -6,11 +6,11 @@ from http import HTTPStatus
 
 from fastapi import Response
 
-from api.form_pages import wrong_sentence
-from api.links.pages import page
+from api.form_pages import render_alert
+from api.links.pages import render_page
 from nac.people.service import MINIMUM_PASSWORD_CHARACTERS
 
-_ASK = """\
+_SIGN_UP_FORM = """\
 <p>A tenant of your own, ready for your switches and access points: {days} days, up to {endpoints} devices, at no
 cost.</p>
 {wrong}
@@ -24,7 +24,7 @@ cost.</p>
 <p><span class="hint">We send one mail, with a link that works for a day. Nothing is made before you open it.</span></p>
 <p>An account already? <a href="/sign-in">Sign in</a></p>
 """
-_CONFIRM = """\
+_CONFIRMATION_FORM = """\
 <p>For <strong>{organisation}</strong>. Choose the password of your account; your tenant is made then.</p>
 {wrong}
 <form method="post">
@@ -38,35 +38,37 @@ _CONFIRM = """\
 <button>Make my tenant</button>
 </form>
 """
-_LATER = "Your account is there. The tenant takes a little longer: we write to you as soon as it is ready."
+_DELAY_SENTENCE = "Your account is there. The tenant takes a little longer: we write to you as soon as it is ready."
 
 
-def ask(
+def render_sign_up_form(
     *, days: int, endpoints: int, given: Mapping[str, str], wrong: str = "", status: int = HTTPStatus.OK
 ) -> Response:
-    body = _ASK.format(
+    body = _SIGN_UP_FORM.format(
         days=days,
         endpoints=endpoints,
-        wrong=wrong_sentence(wrong),
+        wrong=render_alert(wrong),
         email=escape(given.get("email", "")),
         organisation=escape(given.get("organisation", "")),
     )
-    return page("Try Admit", body, status)
+    return render_page("Try Admit", body, status)
 
 
-def asked(sentence: str) -> Response:
-    return page("Look into your mail", f"<p>{escape(sentence)}</p>", HTTPStatus.ACCEPTED)
+def render_link_sent(sentence: str) -> Response:
+    return render_page("Look into your mail", f"<p>{escape(sentence)}</p>", HTTPStatus.ACCEPTED)
 
 
-def confirm(*, organisation: str, name: str = "", wrong: str = "", status: int = HTTPStatus.OK) -> Response:
-    body = _CONFIRM.format(
+def render_confirmation_form(
+    *, organisation: str, name: str = "", wrong: str = "", status: int = HTTPStatus.OK
+) -> Response:
+    body = _CONFIRMATION_FORM.format(
         organisation=escape(organisation),
         name=escape(name),
-        wrong=wrong_sentence(wrong),
+        wrong=render_alert(wrong),
         least=MINIMUM_PASSWORD_CHARACTERS,
     )
-    return page("Start your trial", body, status)
+    return render_page("Start your trial", body, status)
 
 
-def later() -> Response:
-    return page("Your tenant is being made", f"<p>{_LATER}</p>", HTTPStatus.CREATED)
+def render_tenant_delayed() -> Response:
+    return render_page("Your tenant is being made", f"<p>{_DELAY_SENTENCE}</p>", HTTPStatus.CREATED)

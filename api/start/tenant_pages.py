@@ -8,9 +8,9 @@ from http import HTTPStatus
 
 from fastapi import Response
 
-from api.form_pages import wrong_sentence
-from api.links.pages import page
-from api.remedies import of_the_api
+from api.form_pages import render_alert
+from api.links.pages import render_page
+from api.remedies import replace_commands
 from api.v1.radius_secret import RadiusServer
 from api.v1.self_tests import SelfTest
 from nac.accounts.permissions import Permission
@@ -19,9 +19,9 @@ from nac.mac import display_mac
 from nac.models import Trial
 from nac.snippets.catalogue import SnippetTemplate
 
-_SECONDS_UNTIL_NEXT_LOOK = "3"
+_REFRESH_SECONDS = "3"
 
-_TENANT = """\
+_TENANT_PAGE = """\
 {trial}
 <section>
 <h2>Switches and access points</h2>
@@ -44,7 +44,7 @@ port <strong>{acct_port}</strong>.</p>
 <form method="post" action="/sign-out">{csrf}<button>Sign out</button></form>
 </section>
 """
-_ENDED = """\
+_TRIAL_ENDED = """\
 <section class="wrong" role="alert">
 <h2>This trial has ended</h2>
 <p>It ended on <strong>{ended}</strong>. No device of it is admitted any more; everything that you have made is still
@@ -53,21 +53,21 @@ there, and is kept until <strong>{kept_until}</strong>. Then it is deleted.</p>
 secret, devices and rules stay as they are. They do so by <code>./admit trial convert {slug}</code>.</p>
 </section>
 """
-_SUSPENDED = """\
+_TENANT_SUSPENDED = """\
 <section class="wrong" role="alert">
 <h2>This tenant is {status}</h2>
 <p>No device of it is admitted until it is resumed.</p>
 </section>
 """
-_RUNNING = "<section><p>This is a trial until <strong>{ended}</strong>.</p></section>\n"
-_REVEAL = """\
+_TRIAL_RUNNING = "<section><p>This is a trial until <strong>{ended}</strong>.</p></section>\n"
+_REVEAL_FORM = """\
 <form method="post" action="/start/{slug}/secret">{csrf}
 <label class="field">For which device
 <select name="snippet"><option value="">The shared secret alone</option>{options}</select></label>
 <button>Show the secret and the configuration</button>
 <span class="hint">That you were shown it is written down.</span></form>
 """
-_DEVICE = """\
+_DEVICE_FORM = """\
 <section id="device">
 <h2>Let a device in</h2>
 {told}
@@ -79,30 +79,30 @@ _DEVICE = """\
 <button>Let it in</button></form>
 </section>
 """
-_SHELL = """\
+_SHELL_SECTION = """\
 <section>
 <h2>From a shell or a program</h2>
 {told}
 </section>
 """
-_ASK_FOR_ONE = """\
+_PROGRAM_FORM = """\
 <p>All of this, and the rest, is in the <a href="/openapi.json">API</a>.</p>
 <form method="post" action="/start/{slug}/token">{csrf}<button>Make a token</button>
 <span class="hint">It is good for a day, and may what you may here.</span></form>
 """
-_FROM_A_SHELL = """\
+_SHELL_COMMANDS = """\
 <p>The token is shown this once, and is good for a day:</p>
 <pre>export ADMIT_API_URL={url} ADMIT_API_TOKEN={token}
 ./admit api list-endpoints {slug}
 curl -H "Authorization: Bearer $ADMIT_API_TOKEN" $ADMIT_API_URL/v1/tenants/{slug}/endpoints</pre>
 """
-_TEST = """\
+_SELF_TEST_FORM = """\
 <form method="post" action="/start/{slug}/self-test">{csrf}<button>Test again</button></form>
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TenantPageInput:
     """What a page shows beside what it always does: what was asked for, done or typed."""
 
     # With the secret, once somebody has asked for that.
@@ -116,8 +116,8 @@ class Shown:
     wrong: str = ""
 
 
-def tenant(
-    shown: Shown,
+def render_tenant(
+    shown: TenantPageInput,
     *,
     slug: str,
     name: str,
@@ -136,72 +136,73 @@ def tenant(
     given = {"slug": escape(slug), "csrf": f'<input type="hidden" name="csrf_token" value="{escape(csrf_token)}">'}
     runs = test is not None and test.passed is None and not test.error
     # Only a page that could be asked for again as it is: nothing that is shown once, nothing typed, no form to type in.
-    refreshes = runs and shown == Shown(server=shown.server) and not shown.server.secret
-    body = _TENANT.format(
-        trial=_state(state, trial, given),
+    refreshes = runs and shown == TenantPageInput(server=shown.server) and not shown.server.secret
+    body = _TENANT_PAGE.format(
+        trial=_render_state(state, trial, given),
         address=escape(shown.server.address),
         auth_port=shown.server.auth_port,
         acct_port=shown.server.acct_port,
-        secret=_secret(shown.server, snippets, given) if Permission.SECRET_REVEAL in held else "",
-        device=_device(shown, given)
+        secret=_render_secret(shown.server, snippets, given) if Permission.SECRET_REVEAL in held else "",
+        device=_render_device_form(shown, given)
         if Permission.ENDPOINT_MANAGE in held and state == "active" and not refreshes
         else "",
-        asked=_asked(asked, slug, may_enter=Permission.ENDPOINT_MANAGE in held and state == "active"),
-        board=_board(test) + ("" if runs or Permission.POLICY_PUBLISH not in held else _TEST.format(**given)),
-        token=_token(shown.token, api_url, given) if Permission.TOKEN_MANAGE in held else "",
+        asked=_render_decisions(asked, slug, may_enter=Permission.ENDPOINT_MANAGE in held and state == "active"),
+        board=_render_self_test(test)
+        + ("" if runs or Permission.POLICY_PUBLISH not in held else _SELF_TEST_FORM.format(**given)),
+        token=_render_token_section(shown.token, api_url, given) if Permission.TOKEN_MANAGE in held else "",
         **given,
     )
-    again = {"Refresh": _SECONDS_UNTIL_NEXT_LOOK} if refreshes else {}
-    return page(name, body, status or HTTPStatus.OK, again)
+    again = {"Refresh": _REFRESH_SECONDS} if refreshes else {}
+    return render_page(name, body, status or HTTPStatus.OK, again)
 
 
-def _state(state: str, trial: Trial | None, given: dict[str, str]) -> str:
-    found = _trial(trial, given) if trial else ""
+def _render_state(state: str, trial: Trial | None, given: dict[str, str]) -> str:
+    found = _render_trial(trial, given) if trial else ""
     if state == "active" or (trial and trial.state == "ended"):
         return found
-    return _SUSPENDED.format(status="being deleted" if state == "deleting" else state) + found
+    return _TENANT_SUSPENDED.format(status="being deleted" if state == "deleting" else state) + found
 
 
-def _trial(trial: Trial, given: dict[str, str]) -> str:
-    told = {"ended": _ENDED, "running": _RUNNING}.get(trial.state, "")
+def _render_trial(trial: Trial, given: dict[str, str]) -> str:
+    told = {"ended": _TRIAL_ENDED, "running": _TRIAL_RUNNING}.get(trial.state, "")
     return told.format(ended=f"{trial.ends_at:%Y-%m-%d}", kept_until=f"{trial.purged_at:%Y-%m-%d}", **given)
 
 
-def _secret(server: RadiusServer, snippets: Sequence[SnippetTemplate], given: dict[str, str]) -> str:
+def _render_secret(server: RadiusServer, snippets: Sequence[SnippetTemplate], given: dict[str, str]) -> str:
     if not server.secret:
         options = "".join(f'<option value="{escape(each.id)}">{escape(each.title)}</option>' for each in snippets)
-        return _REVEAL.format(options=options, **given)
+        return _REVEAL_FORM.format(options=options, **given)
     text = f"<pre>{escape(server.text)}</pre>" if server.text else ""
     return f"<p>The shared secret: <code>{escape(server.secret)}</code></p>{text}"
 
 
-def _device(shown: Shown, given: dict[str, str]) -> str:
-    told = wrong_sentence(shown.wrong)
+def _render_device_form(shown: TenantPageInput, given: dict[str, str]) -> str:
+    told = render_alert(shown.wrong)
     if shown.entered:
         how = "comes in from now on" if shown.live else "is entered, and comes in as soon as the cell has heard of it"
         told = f'<p class="good" role="status">{escape(shown.entered)} {how}.</p>'
-    return _DEVICE.format(told=told, mac=escape(shown.mac), name=escape(shown.name), **given)
+    return _DEVICE_FORM.format(told=told, mac=escape(shown.mac), name=escape(shown.name), **given)
 
 
-def _token(token: str, url: str, given: dict[str, str]) -> str:
+def _render_token_section(token: str, url: str, given: dict[str, str]) -> str:
     made = (
-        _FROM_A_SHELL.format(url=escape(url), token=escape(token), **given) if token else _ASK_FOR_ONE.format(**given)
+        _SHELL_COMMANDS.format(url=escape(url), token=escape(token), **given) if token else _PROGRAM_FORM.format(**given)
     )
-    return _SHELL.format(told=made)
+    return _SHELL_SECTION.format(told=made)
 
 
-def _asked(found: Sequence[LoggedDecision] | None, slug: str, *, may_enter: bool) -> str:
+def _render_decisions(found: Sequence[LoggedDecision] | None, slug: str, *, may_enter: bool) -> str:
     if found is None:
         return "<p>You may not see it.</p>"
     link = f"/start/{escape(slug)}"
     again = f'<p><a href="{link}">Look again</a></p>'
     if not found:
         return f"<p>No device yet. A switch that is set up shows here at its first request.</p>{again}"
-    rows = "".join(_decision(each, link if may_enter else "") for each in found)
+    rows = "".join(_render_decision(each, link if may_enter else "") for each in found)
     return f"<table>{rows}</table>{again}"
 
 
-def _decision(logged: LoggedDecision, link: str) -> str:
+def _render_decision(logged: LoggedDecision, link: str) -> str:
     log = logged.log
     mac = display_mac(log.mac) if log.mac else ""
     kind, word, remedy = "good", "admitted", ""
@@ -209,7 +210,7 @@ def _decision(logged: LoggedDecision, link: str) -> str:
         kind, word, remedy = (
             "wrong",
             "rejected",
-            f'<span class="hint">{escape(of_the_api(logged.reason.advice))}</span>',
+            f'<span class="hint">{escape(replace_commands(logged.reason.advice))}</span>',
         )
     if link and mac and log.reason == "unknown-mac":
         remedy = f'<span class="hint"><a href="{link}?mac={mac}#device">Let it in</a>, if it is yours.</span>'
@@ -220,7 +221,7 @@ def _decision(logged: LoggedDecision, link: str) -> str:
     )
 
 
-def _board(test: SelfTest | None) -> str:
+def _render_self_test(test: SelfTest | None) -> str:
     if test is None:
         return "<p>None has run yet.</p>"
     if test.error:

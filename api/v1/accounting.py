@@ -8,11 +8,11 @@ from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
-from api.state import kept_usage_of
-from api.v1.keys import Mac, SiteSlug, User
-from api.v1.log_pages import LogPage, Since, Until, log_page, looked
-from api.v1.moments import PastMoment
-from api.v1.paging import MOST, SortedPaging, sorted_by_time
+from api.application_state import get_usage_cache
+from api.v1.list_parameters import Mac, SiteSlug, User
+from api.v1.log_pages import LogPage, Since, Until, build_log_page, build_log_range
+from api.v1.paging import MAX_ROWS, SortedPaging, require_time_paging
+from api.v1.timestamps import PastMoment
 from nac.accounting import service as accounting
 from nac.accounting.service import LoggedAccounting
 from nac.accounts.permissions import Permission
@@ -68,7 +68,7 @@ class UsageReport(BaseModel):
 @router.get("/accounting", operation_id="listAccounting")
 def list_accounting(
     access: Reads,
-    paging: Annotated[SortedPaging, Depends(sorted_by_time("at"))],
+    paging: Annotated[SortedPaging, Depends(require_time_paging("at"))],
     mac: Mac = "",
     user: User = "",
     nas: Annotated[str, Query(max_length=253, description="Name or address of the NAS.")] = "",
@@ -84,7 +84,7 @@ def list_accounting(
 
     Filters search page by page: a page can be short and still have a `next`.
     """
-    stretch = looked(paging, since, until)
+    stretch = build_log_range(paging, since, until)
     with access.read() as session:
         logs = accounting.search_accounting(
             session,
@@ -97,14 +97,14 @@ def list_accounting(
             status_type=status_type,
             **stretch,
         )
-        return log_page(paging, logs, lambda logged: AccountingRecord(**_shown(logged)))
+        return build_log_page(paging, logs, lambda logged: AccountingRecord(**_describe_record(logged)))
 
 
 @router.get("/accounting/{record}", operation_id="getAccountingRecord")
 def get_accounting_record(access: Reads, record: Annotated[str, Path(max_length=40)]) -> AccountingRecordDetail:
     with access.read() as session:
         logged = accounting.require_accounting(session, tenant_id=access.tenant_id, reference=record)
-    return AccountingRecordDetail(**_shown(logged), attributes=logged.log.attributes)
+    return AccountingRecordDetail(**_describe_record(logged), attributes=logged.log.attributes)
 
 
 @router.get("/usage", operation_id="listUsage")
@@ -115,7 +115,7 @@ def list_used(
         PastMoment | None, Query(description="Start of the period, rounded down to the hour. Default: one day ago.")
     ] = None,
     until: Annotated[PastMoment | None, Query(description="End of the period, rounded up to the hour.")] = None,
-    limit: Annotated[int, Query(ge=1, le=MOST, description="Maximum number of totals.")] = MOST,
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="Maximum number of totals.")] = MAX_ROWS,
 ) -> UsageReport:
     """List usage totals by hour, device, NAS or site.
 
@@ -124,23 +124,23 @@ def list_used(
     `as_of` is the time of the totals. Totals that take longer than 0.1 s are cached for a hundred times as long, 10
     minutes at most.
     """
-    first = _hour_of(since or utc_now() - timedelta(days=1))
+    first = _round_down_to_hour(since or utc_now() - timedelta(days=1))
     # Rounded up to the hour, so that all moments of an hour share one cached result.
-    last = until and _hour_of(until - timedelta(microseconds=1)) + timedelta(hours=1)
+    last = until and _round_down_to_hour(until - timedelta(microseconds=1)) + timedelta(hours=1)
 
     def add_up() -> Sequence[UsageRow]:
         with access.read() as session:
             return list_usage(session, tenant_id=access.tenant_id, by=by, since=first, until=last, limit=limit)
 
-    totals = kept_usage_of(access.asked.request).get((access.tenant_id, by, first, last, limit), add_up)
-    return UsageReport(items=[_used(use, by) for use in totals.value], as_of=totals.as_of)
+    totals = get_usage_cache(access.asked.request).get((access.tenant_id, by, first, last, limit), add_up)
+    return UsageReport(items=[_build_usage(use, by) for use in totals.value], as_of=totals.as_of)
 
 
-def _hour_of(moment: datetime) -> datetime:
+def _round_down_to_hour(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
-def _used(use: UsageRow, by: UsageDimension) -> Usage:
+def _build_usage(use: UsageRow, by: UsageDimension) -> Usage:
     return Usage(
         what=display_mac(use.what) if by == "endpoint" and use.what else use.what,
         sessions=use.sessions,
@@ -150,7 +150,7 @@ def _used(use: UsageRow, by: UsageDimension) -> Usage:
     )
 
 
-def _shown(logged: LoggedAccounting) -> dict[str, Any]:
+def _describe_record(logged: LoggedAccounting) -> dict[str, Any]:
     log = logged.log
     return {
         "id": logged.reference,

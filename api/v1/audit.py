@@ -8,10 +8,10 @@ from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from api.access import Access, Requires
-from api.v1.moments import PastMoment
-from api.v1.owners import of_every_owner
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.access import Access, RequiresPermission
+from api.v1.owner_routes import list_owner_routes
+from api.v1.paging import OrderedPaging, Page, require_paging
+from api.v1.timestamps import PastMoment
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.audit import exporting
@@ -24,8 +24,8 @@ from nac.validation import require_address
 
 router = APIRouter(tags=["audit"])
 
-_LINES = "application/jsonl"
-_LARGEST = 2**63 - 1
+_JSON_LINES = "application/jsonl"
+_MAX_BIGINT = 2**63 - 1
 
 
 class AuditDifference(BaseModel):
@@ -100,13 +100,13 @@ class AuditFilter:
         )
 
 
-def _routes(prefix: str, noun: str, reads: Requires) -> None:
+def _add_routes(prefix: str, noun: str, reads: RequiresPermission) -> None:
     read = Depends(reads)
 
     @router.get(f"{prefix}/audit", operation_id=f"list{noun}Audit")
     def list_audit(
         access: Annotated[Access, read],
-        paging: Annotated[OrderedPaging, Depends(sorted_by(audit.ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(require_paging(audit.ORDERS))],
         filters: Annotated[AuditFilter, Depends()],
     ) -> Page[AuditEntry]:
         """List audit entries.
@@ -116,7 +116,7 @@ def _routes(prefix: str, noun: str, reads: Requires) -> None:
         with access.read() as session:
             rows, searched = audit.search(session, owner=access.owner, wanted=filters.filter, span=paging.span)
             seals = audit.seals(session, rows)
-            return paging.ordered(rows, lambda row: _entry(row, seals.get(row.id)), searched=searched)
+            return paging.ordered(rows, lambda row: _build_entry(row, seals.get(row.id)), searched=searched)
 
     @router.get(f"{prefix}/audit/head", operation_id=f"get{noun}AuditHead")
     def get_head(access: Annotated[Access, read]) -> AuditHead:
@@ -130,31 +130,33 @@ def _routes(prefix: str, noun: str, reads: Requires) -> None:
         operation_id=f"export{noun}Audit",
         response_class=StreamingResponse,
         responses={
-            200: {"content": {_LINES: {"schema": {"type": "string"}}}, "description": "One JSON object per line."}
+            200: {"content": {_JSON_LINES: {"schema": {"type": "string"}}}, "description": "One JSON object per line."}
         },
     )
     def export_audit(
         access: Annotated[Access, read],
-        after: Annotated[int, Query(ge=0, le=_LARGEST, description="Position after which the export starts.")] = 0,
+        after: Annotated[int, Query(ge=0, le=_MAX_BIGINT, description="Position after which the export starts.")] = 0,
     ) -> StreamingResponse:
         """Export the audit chain.
 
         Anyone can verify it with `./admit audit verify`, or as docs/how-to/audit.md describes.
         """
-        return StreamingResponse(exporting.export(access.read, owner=access.owner, behind=after), media_type=_LINES)
+        return StreamingResponse(
+            exporting.export(access.read, owner=access.owner, behind=after), media_type=_JSON_LINES
+        )
 
     @router.get(f"{prefix}/audit/{{entry_id}}", operation_id=f"get{noun}AuditEntry")
-    def get_entry(access: Annotated[Access, read], entry_id: Annotated[int, Path(ge=1, le=_LARGEST)]) -> AuditEntry:
+    def get_entry(access: Annotated[Access, read], entry_id: Annotated[int, Path(ge=1, le=_MAX_BIGINT)]) -> AuditEntry:
         with access.read() as session:
             row = audit.require(session, owner=access.owner, entry_id=entry_id)
-            return _entry(row, audit.seals(session, [row]).get(row.id))
+            return _build_entry(row, audit.seals(session, [row]).get(row.id))
 
 
-for each in of_every_owner(Permission.AUDIT_READ, Permission.AUDIT_READ, Effect.RECORDS):
-    _routes(each.prefix, each.noun, each.reads)
+for each in list_owner_routes(Permission.AUDIT_READ, Permission.AUDIT_READ, Effect.RECORDS):
+    _add_routes(each.prefix, each.noun, each.reads)
 
 
-def _entry(row: AuditEntryRow, seal: AuditSealRow | None) -> AuditEntry:
+def _build_entry(row: AuditEntryRow, seal: AuditSealRow | None) -> AuditEntry:
     return AuditEntry(
         id=row.id,
         at=row.at,

@@ -12,11 +12,11 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Change, Observed
+from api.change import Change, ObservedModel
 from api.v1.certificates import PEM, RevocationResult
 from api.v1.inputs import Input
-from api.v1.moments import Moment
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
+from api.v1.timestamps import Moment
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates import external, offline, profiles, refreshing, revoking, rollover
@@ -31,7 +31,7 @@ from pki.bundles import certificates_pem
 
 router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["authorities"])
 
-Which = Annotated[
+AuthorityKey = Annotated[
     str,
     Path(
         description="Id of the authority, or `root` or `issuing` for the newest active one of that kind.",
@@ -93,12 +93,12 @@ class Authority(BaseModel):
     )
 
 
-class AuthorityDetail(Authority, Observed):
+class AuthorityDetail(Authority, ObservedModel):
     ocsp: OcspState | None = Field(
         description="OCSP status of certificates that devices presented; null unless the authority is external."
     )
 
-    def observed(self) -> dict[str, Any]:
+    def observed_fields(self) -> dict[str, Any]:
         """Return the fields that the worker updates; people set only the URLs."""
         return {"ocsp": True, "sources": set(StatusSources.model_fields) - {"crl_url", "ocsp_url"}}
 
@@ -143,7 +143,7 @@ class AuthorityRevocation(Input):
 @router.get("", operation_id="listAuthorities")
 def list_authorities(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(AUTHORITIES))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(AUTHORITIES))],
     text: Annotated[str, Query(max_length=200, description="Part of the name or subject.")] = "",
     kind: _Kind | None = None,
     status: _Status | None = None,
@@ -154,7 +154,7 @@ def list_authorities(
         rows = certificates.list_authority_page(
             session, tenant_id=access.tenant_id, span=paging.span, text=text, kind=kind or "", status=status or ""
         )
-        return paging.ordered(rows, lambda row: shown(access, row, sources.get(row.id)))
+        return paging.ordered(rows, lambda row: build_authority(access, row, sources.get(row.id)))
 
 
 @router.post("/rollover", operation_id="rollOverAuthorities")
@@ -179,7 +179,7 @@ def roll_over(access: Manages, body: Rollover) -> RolloverResult:
         done = rollover.carry_out(change.session, plan, actor=access.actor, signing=access.signing, now=utc_now())
         return change.answer(
             RolloverResult(
-                issuing=shown(access, done.issuing, None),
+                issuing=build_authority(access, done.issuing, None),
                 root=done.root.id,
                 retired=[row.id for row in done.retired],
                 server_certificate=done.server.serial.hex() if done.server else "",
@@ -233,7 +233,9 @@ def forget_root_key(access: Manages) -> Authority:
     with access.change() as change:
         _require_match(change, access, "root")
         root = offline.forget_root_key(change.session, actor=access.actor, tenant_id=access.tenant_id)
-        return change.answer(shown(access, root, None), state=in_full(change.session, access, root))
+        return change.answer(
+            build_authority(access, root, None), state=build_authority_detail(change.session, access, root)
+        )
 
 
 @router.post("/root/import-key", operation_id="importRootKey")
@@ -249,18 +251,20 @@ def import_root_key(access: Manages, body: RootKey) -> Authority:
             passphrase=body.passphrase,
             signing=access.signing,
         )
-        return change.answer(shown(access, root, None), state=in_full(change.session, access, root))
+        return change.answer(
+            build_authority(access, root, None), state=build_authority_detail(change.session, access, root)
+        )
 
 
 @router.get("/{authority}", operation_id="getAuthority")
-def get_authority(access: Reads, authority: Which) -> AuthorityDetail:
+def get_authority(access: Reads, authority: AuthorityKey) -> AuthorityDetail:
     with access.read() as session:
         row = certificates.require_authority(session, tenant_id=access.tenant_id, which=authority)
-        return access.shown(in_full(session, access, row))
+        return access.shown(build_authority_detail(session, access, row))
 
 
 @router.get("/{authority}/download", operation_id="downloadAuthority", response_class=Response)
-def download(access: Reads, authority: Which, form: Literal["pem", "chain"] = "pem") -> Response:
+def download(access: Reads, authority: AuthorityKey, form: Literal["pem", "chain"] = "pem") -> Response:
     """Download the certificate of an authority.
 
     `pem` is its certificate. `chain` includes the authorities above it, up to the root. Devices must trust the root.
@@ -276,7 +280,7 @@ def download(access: Reads, authority: Which, form: Literal["pem", "chain"] = "p
 
 
 @router.post("/{authority}/revoke", operation_id="revokeAuthority")
-def revoke_authority(access: Manages, authority: Which, body: AuthorityRevocation) -> RevocationResult:
+def revoke_authority(access: Manages, authority: AuthorityKey, body: AuthorityRevocation) -> RevocationResult:
     """Revoke an authority permanently, with everything below it.
 
     This revokes the authorities below it and all certificates that they issued.
@@ -295,25 +299,27 @@ def revoke_authority(access: Manages, authority: Which, body: AuthorityRevocatio
             reason=body.reason,
         )
         row = certificates.require_authority(change.session, tenant_id=access.tenant_id, which=str(seen.id))
-        return change.answer(RevocationResult(**asdict(done)), state=in_full(change.session, access, row))
+        return change.answer(
+            RevocationResult(**asdict(done)), state=build_authority_detail(change.session, access, row)
+        )
 
 
 def _require_match(change: Change, access: Access, which: str) -> CertificateAuthority:
     row = certificates.require_authority(change.session, tenant_id=access.tenant_id, which=which, lock=True)
-    change.require_match(in_full(change.session, access, row))
+    change.require_match(build_authority_detail(change.session, access, row))
     return row
 
 
-def in_full(session: Session, access: Access, row: CertificateAuthority) -> AuthorityDetail:
+def build_authority_detail(session: Session, access: Access, row: CertificateAuthority) -> AuthorityDetail:
     source = external.get_source(session, tenant_id=access.tenant_id, authority_id=row.id)
     state = None
     if source is not None:
         known = refreshing.ocsp_state(session, tenant_id=access.tenant_id, authority_id=row.id)
         state = OcspState(**asdict(known))
-    return AuthorityDetail(**shown(access, row, source).model_dump(), ocsp=state)
+    return AuthorityDetail(**build_authority(access, row, source).model_dump(), ocsp=state)
 
 
-def shown(access: Access, row: CertificateAuthority, source: StatusSource | None) -> Authority:
+def build_authority(access: Access, row: CertificateAuthority, source: StatusSource | None) -> Authority:
     own = None if row.kind == "external" else locations(access.signing.public_url, row.id)
     certificate = x509.load_der_x509_certificate(row.certificate_der)
     return Authority(
@@ -334,11 +340,11 @@ def shown(access: Access, row: CertificateAuthority, source: StatusSource | None
         certificate_url=own.certificate if own else None,
         ocsp_url=own.ocsp if own else None,
         crl_url=own.crl if own else None,
-        sources=None if source is None else _sources(source),
+        sources=None if source is None else _build_sources(source),
     )
 
 
-def _sources(source: StatusSource) -> StatusSources:
+def _build_sources(source: StatusSource) -> StatusSources:
     return StatusSources(
         crl_url=source.crl_url,
         ocsp_url=source.ocsp_url,

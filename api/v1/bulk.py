@@ -7,11 +7,11 @@ from fastapi import APIRouter, Body, Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
-from api.json_input import takes
+from api.json_input import accept_body
 from api.v1.inputs import BoundedMistakes, GroupNames, Input, body_references
-from api.v1.jobs import Job, accepted
-from api.v1.moments import Moment
+from api.v1.jobs import Job, respond_accepted
 from api.v1.nases import NasInput
+from api.v1.timestamps import Moment
 from nac.accounts.effects import OF_ENDPOINTS, OF_NASES, OF_USERS
 from nac.accounts.permissions import Permission
 from nac.bulk_rows import OnExisting
@@ -19,8 +19,8 @@ from nac.imports import jobs
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["bulk"])
 
-MOST = 10_000
-_Macs = Annotated[list[Annotated[str, Field(max_length=40)]], Field(min_length=1, max_length=MOST)]
+MAX_ROWS = 10_000
+_Macs = Annotated[list[Annotated[str, Field(max_length=40)]], Field(min_length=1, max_length=MAX_ROWS)]
 ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
 ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE, *OF_USERS))]
 ChangesNases = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE, *OF_NASES))]
@@ -56,7 +56,9 @@ class PutEndpoints(Input):
     """Endpoints to approve or block. `existing` decides about those that exist."""
 
     operation: Literal["put"] = Field(description="Operation.")
-    items: Annotated[list[BulkEndpoint], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="Items.")
+    items: Annotated[list[BulkEndpoint], BoundedMistakes] = Field(
+        min_length=1, max_length=MAX_ROWS, description="Items."
+    )
     existing: OnExisting = Field(
         "refuse",
         description="Handling of existing items: report an error (refuse), update them (update), or leave "
@@ -99,7 +101,7 @@ class BulkUser(Input):
 
 class PutUsers(Input):
     operation: Literal["put"] = Field(description="Operation.")
-    items: Annotated[list[BulkUser], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="Items.")
+    items: Annotated[list[BulkUser], BoundedMistakes] = Field(min_length=1, max_length=MAX_ROWS, description="Items.")
     existing: OnExisting = Field(
         "refuse",
         description="Handling of existing items: report an error (refuse), update them (update), or leave "
@@ -114,7 +116,7 @@ class PutNases(Input):
     """NASes. An existing one is matched by identifier, then by address."""
 
     operation: Literal["put"] = Field(description="Operation.")
-    items: Annotated[list[NasInput], BoundedMistakes] = Field(min_length=1, max_length=MOST, description="Items.")
+    items: Annotated[list[NasInput], BoundedMistakes] = Field(min_length=1, max_length=MAX_ROWS, description="Items.")
     existing: OnExisting = Field(
         "refuse",
         description="Handling of existing items: report an error (refuse), update them (update), or leave "
@@ -123,45 +125,45 @@ class PutNases(Input):
 
 
 # 10,000 endpoints with all fields are about 5 MB.
-_LARGE = takes(most_bytes=16 * 1024 * 1024)
-_OfEndpoints = Annotated[PutEndpoints | ChangeEndpoints | GroupEndpoints, Body(discriminator="operation")]
+_BULK_BODY = accept_body(most_bytes=16 * 1024 * 1024)
+_EndpointChanges = Annotated[PutEndpoints | ChangeEndpoints | GroupEndpoints, Body(discriminator="operation")]
 
 
-@router.post("/endpoints/bulk", operation_id="updateEndpointsInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
-def update_endpoints(access: ChangesEndpoints, body: _OfEndpoints) -> BulkResult | Job:
+@router.post("/endpoints/bulk", operation_id="updateEndpointsInBulk", responses=_ACCEPTED, openapi_extra=_BULK_BODY)
+def update_endpoints(access: ChangesEndpoints, body: _EndpointChanges) -> BulkResult | Job:
     """Create, change or delete up to 10,000 endpoints.
 
     If a row is invalid, nothing is stored, and the response lists each error with its place.
     """
     if isinstance(body, PutEndpoints):
-        rows = _given(body)
-        return _run(access, "endpoints.put", rows, len(body.items), groups=jobs.count_groups(rows["items"]))
-    return _run(access, f"endpoints.{body.operation}", _given(body), len(body.macs))
+        rows = _dump_given_fields(body)
+        return _run_or_queue(access, "endpoints.put", rows, len(body.items), groups=jobs.count_groups(rows["items"]))
+    return _run_or_queue(access, f"endpoints.{body.operation}", _dump_given_fields(body), len(body.macs))
 
 
-@router.post("/users/bulk", operation_id="updateUsersInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
+@router.post("/users/bulk", operation_id="updateUsersInBulk", responses=_ACCEPTED, openapi_extra=_BULK_BODY)
 def update_users(access: ChangesUsers, body: PutUsers) -> BulkResult | Job:
     """Create or change up to 10,000 users: all or none.
 
     Hashing a password takes about 20 ms, so more than 50 users become a job.
     """
-    rows = _given(body)
+    rows = _dump_given_fields(body)
     # A group costs far less time than a password.
     groups = jobs.count_groups(rows["items"]) // (jobs.MAX_INLINE_ROWS // jobs.MAX_INLINE_USERS)
-    return _run(access, "users.put", rows, len(body.items), groups=groups, at_once=jobs.MAX_INLINE_USERS)
+    return _run_or_queue(access, "users.put", rows, len(body.items), groups=groups, at_once=jobs.MAX_INLINE_USERS)
 
 
-@router.post("/nases/bulk", operation_id="updateNasesInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
+@router.post("/nases/bulk", operation_id="updateNasesInBulk", responses=_ACCEPTED, openapi_extra=_BULK_BODY)
 def update_nases(access: ChangesNases, body: PutNases) -> BulkResult | Job:
-    return _run(access, "nases.put", _given(body), len(body.items))
+    return _run_or_queue(access, "nases.put", _dump_given_fields(body), len(body.items))
 
 
-def _given(body: BaseModel) -> dict[str, Any]:
+def _dump_given_fields(body: BaseModel) -> dict[str, Any]:
     """Return the fields that the request sets. A row keeps the others."""
     return body.model_dump(mode="json", exclude_unset=True)
 
 
-def _run(
+def _run_or_queue(
     access: Access,
     operation: str,
     given: Mapping[str, Any],
@@ -174,5 +176,5 @@ def _run(
     with access.change() as change, body_references():
         if rows + groups > at_once:
             row = jobs.start_bulk(change.session, **who, operation=operation, given=given, rows=rows)
-            return change.answer(accepted(access, change.response, row))
+            return change.answer(respond_accepted(access, change.response, row))
         return change.answer(BulkResult(**jobs.run_bulk(change.session, **who, operation=operation, given=given)))

@@ -7,9 +7,9 @@ from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
-from api.change import Observed
+from api.change import ObservedModel
 from api.v1.inputs import Input, Omittable, Slug
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.cells import operating
@@ -29,7 +29,7 @@ class Slots(BaseModel):
     retired: int = Field(description="Number of slots that wait for a new secret.")
 
 
-class Cell(Observed):
+class Cell(ObservedModel):
     name: str = Field(description="Name.")
     status: str = Field(description="Status. A `draining` cell takes no new tenants.")
     labels: list[str] = Field(description="Labels for the placement of new tenants, such as frankfurt.")
@@ -43,7 +43,7 @@ class Cell(Observed):
     radiusd_version: str = Field(description='Version of radiusd; "" if unknown.')
     alarms: list[dict[str, Any]] = Field(description="Alarms from its agent.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         return set(Cell.model_fields) - {"name", "status", "labels", "address"}
 
 
@@ -64,17 +64,19 @@ class CellUpdate(Input):
 
 
 @router.get("", operation_id="listCells")
-def list_cells(access: Reads, paging: Annotated[OrderedPaging, Depends(sorted_by(operating.ORDERS))]) -> Page[Cell]:
+def list_cells(
+    access: Reads, paging: Annotated[OrderedPaging, Depends(require_paging(operating.ORDERS))]
+) -> Page[Cell]:
     """List cells."""
     with access.read() as session:
         states = operating.list_states(session, span=paging.span)
-        return paging.ordered(states, _cell, entity=lambda state: state.cell)
+        return paging.ordered(states, _build_cell, entity=lambda state: state.cell)
 
 
 @router.get("/{cell}", operation_id="getCell")
 def get_cell(access: Reads, cell: _Name) -> Cell:
     with access.read() as session:
-        return access.shown(_cell(operating.require_state(session, name=cell)))
+        return access.shown(_build_cell(operating.require_state(session, name=cell)))
 
 
 @router.patch("/{cell}", operation_id="updateCell")
@@ -84,12 +86,12 @@ def update_cell(access: Manages, cell: _Name, body: CellUpdate) -> Cell:
     A draining cell takes no new tenants. Its tenants stay until you move them.
     """
     with access.change() as change:
-        change.require_match(_cell(operating.require_state(change.session, name=cell, lock=True)))
+        change.require_match(_build_cell(operating.require_state(change.session, name=cell, lock=True)))
         changes = body.model_dump(exclude_none=True)
-        return change.answer(_cell(operating.set_cell(change.session, actor=access.actor, name=cell, **changes)))
+        return change.answer(_build_cell(operating.set_cell(change.session, actor=access.actor, name=cell, **changes)))
 
 
-def _cell(state: CellState) -> Cell:
+def _build_cell(state: CellState) -> Cell:
     row, counted = state.cell, state.slots
     first, last = state.ports or (None, None)
     return Cell(

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
-from api.v1.certificate_shapes import CertificateDetail, in_full
+from api.v1.certificate_models import CertificateDetail, build_certificate_detail
 from api.v1.certificates import Reads, Serial
 from api.v1.inputs import Input
-from api.v1.moments import Moment
-from api.v1.paging import Page, SortedPaging, sorted_by_time
+from api.v1.paging import Page, SortedPaging, require_time_paging
+from api.v1.timestamps import Moment
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates import expiry, profiles, renewal
@@ -79,13 +79,13 @@ class PresentedCertificate(BaseModel):
 def list_profiles(access: Reads) -> CertificateProfiles:
     with access.read() as session:
         rows = profiles.list_profiles(session, tenant_id=access.tenant_id)
-        return CertificateProfiles(items=[_profile(row) for row in rows])
+        return CertificateProfiles(items=[_build_profile(row) for row in rows])
 
 
 @router.get("/certificate-profiles/{name}", operation_id="getCertificateProfile")
 def get_profile(access: Reads, name: _ProfileName) -> CertificateProfile:
     with access.read() as session:
-        return access.shown(_profile(profiles.require_profile(session, access.tenant_id, name)))
+        return access.shown(_build_profile(profiles.require_profile(session, access.tenant_id, name)))
 
 
 @router.put("/certificate-profiles/{name}", operation_id="updateCertificateProfile")
@@ -95,7 +95,9 @@ def update_profile(access: Manages, name: _ProfileName, body: CertificateProfile
     Omitted fields return to the built-in values. Issued certificates do not change.
     """
     with access.change() as change:
-        change.require_match(_profile(profiles.require_profile(change.session, access.tenant_id, name, lock=True)))
+        change.require_match(
+            _build_profile(profiles.require_profile(change.session, access.tenant_id, name, lock=True))
+        )
         chosen = profiles.set_profile(
             change.session,
             actor=access.actor,
@@ -103,18 +105,18 @@ def update_profile(access: Manages, name: _ProfileName, body: CertificateProfile
             name=name,
             choice=body.model_dump(exclude_none=True),
         )
-        return change.answer(_profile(chosen))
+        return change.answer(_build_profile(chosen))
 
 
 @router.get("/expiring-certificates", operation_id="listExpiringCertificates")
 def list_expiring(
     access: Reads,
-    paging: Annotated[SortedPaging, Depends(sorted_by_time("not_after", newest_first=False))],
+    paging: Annotated[SortedPaging, Depends(require_time_paging("not_after", newest_first=False))],
     days: Annotated[int, Query(ge=1, le=36_525, description="Days within which they expire.")] = 60,
     kind: Annotated[list[expiry.Kind] | None, Query()] = None,
 ) -> Page[ExpiringCertificate]:
     """List authorities and certificates that expire soon and have no successor."""
-    after = _place(paging.after())
+    after = _parse_place(paging.after())
     with access.read() as session:
         rows = expiry.list_expiring(
             session,
@@ -126,7 +128,7 @@ def list_expiring(
             limit=paging.limit + 1,
             last_first=paging.goes_down,
         )
-        return paging.page(rows, lambda row: f"{row.not_after.isoformat()} {row.id}", _expiring)
+        return paging.page(rows, lambda row: f"{row.not_after.isoformat()} {row.id}", _build_expiring)
 
 
 @router.post("/server-certificates", status_code=201, operation_id="issueServerCertificate")
@@ -147,7 +149,9 @@ def issue_server(access: Manages, body: ServerCertificateInput) -> PresentedCert
             present_from=body.present_from,
         )
         change.located(row.serial.hex(), at="certificates")
-        return change.answer(_shown(in_full(change.session, row), renewal.names_gone(before, row)))
+        return change.answer(
+            _build_presented_certificate(build_certificate_detail(change.session, row), renewal.names_gone(before, row))
+        )
 
 
 @router.post("/server-certificates/{serial}/present", operation_id="presentServerCertificate")
@@ -156,7 +160,7 @@ def present(access: Manages, serial: Serial) -> PresentedCertificate:
     with access.change() as change:
         number = certificates.parse_serial(serial)
         row = renewal.lock_server(change.session, tenant_id=access.tenant_id, serial=number)
-        change.require_match(in_full(change.session, row))
+        change.require_match(build_certificate_detail(change.session, row))
         before = renewal.shown_last(change.session, tenant_id=access.tenant_id)
         row = renewal.present_now(
             change.session,
@@ -165,17 +169,17 @@ def present(access: Manages, serial: Serial) -> PresentedCertificate:
             serial=number,
             now=utc_now(),
         )
-        detail = in_full(change.session, row)
-        return change.answer(_shown(detail, renewal.names_gone(before, row)), state=detail)
+        detail = build_certificate_detail(change.session, row)
+        return change.answer(_build_presented_certificate(detail, renewal.names_gone(before, row)), state=detail)
 
 
-def _shown(certificate: CertificateDetail, gone: NamesGone | None) -> PresentedCertificate:
+def _build_presented_certificate(certificate: CertificateDetail, gone: NamesGone | None) -> PresentedCertificate:
     return PresentedCertificate(
         certificate=certificate, names_gone=list(gone.names) if gone else [], before=gone.before if gone else None
     )
 
 
-def _profile(rules: ProfileRules) -> CertificateProfile:
+def _build_profile(rules: ProfileRules) -> CertificateProfile:
     return CertificateProfile(
         name=rules.name,
         validity_days=rules.validity.days,
@@ -185,13 +189,13 @@ def _profile(rules: ProfileRules) -> CertificateProfile:
     )
 
 
-def _expiring(row: expiry.Expiring) -> ExpiringCertificate:
+def _build_expiring(row: expiry.Expiring) -> ExpiringCertificate:
     return ExpiringCertificate(
         kind=row.kind, id=row.id, serial=row.serial, profile=row.profile, name=row.name, not_after=row.not_after
     )
 
 
-def _place(key: str) -> expiry.Expiring | None:
+def _parse_place(key: str) -> expiry.Expiring | None:
     """Parse a cursor. Raises InvalidInput if it is invalid."""
     if not key:
         return None

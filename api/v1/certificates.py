@@ -10,21 +10,21 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
-from api.v1.certificate_shapes import (
+from api.v1.certificate_models import (
     Certificate,
     CertificateDetail,
     CertificateInput,
     CertificateRenewal,
     IssuedCertificate,
     Status,
-    alternative_names,
-    handed_out,
-    in_full,
-    in_short,
-    signing_request,
+    build_certificate,
+    build_certificate_detail,
+    build_issued_certificate,
+    parse_alternative_names,
+    parse_signing_request,
 )
 from api.v1.inputs import Input, body_references
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates import revoking
@@ -97,7 +97,7 @@ class RevocationResult(BaseModel):
 @router.get("", operation_id="listCertificates")
 def list_certificates(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     status: Status | None = None,
     profile: Annotated[str, Query(max_length=100, description="Certificate profile, such as eap-client-device.")] = "",
     name: Annotated[str, Query(max_length=200, description="Beginning of the common name.")] = "",
@@ -123,7 +123,7 @@ def list_certificates(
             which=which,
             span=paging.span,
         )
-        return paging.ordered(page.rows, in_short, searched=page.searched)
+        return paging.ordered(page.rows, build_certificate, searched=page.searched)
 
 
 @router.post("", status_code=201, operation_id="issueCertificate")
@@ -135,8 +135,8 @@ def issue_certificate(access: Issues, body: CertificateInput) -> IssuedCertifica
     `radsec-server` requires `authority.manage` too, like other server certificates. No profile accepts a name of the
     tenant's RADIUS servers.
     """
-    request = _request(body)
-    names = alternative_names(body.names)
+    request = _parse_request(body)
+    names = parse_alternative_names(body.names)
     if body.profile == "radsec-server":
         access.require(Permission.AUTHORITY_MANAGE)
         names = with_dns_name(body.name, names)
@@ -157,7 +157,7 @@ def issue_certificate(access: Issues, body: CertificateInput) -> IssuedCertifica
             endpoint_id=holder.endpoint_id,
             user_id=holder.user_id,
         )
-        return _hand_out(change, access, issued, body)
+        return _respond_with_certificate(change, access, issued, body)
 
 
 @router.post("/revoke-all", operation_id="revokeCertificatesOfHolder")
@@ -202,7 +202,7 @@ def reinstate_all(access: Revokes, body: CertificateHolder) -> RevocationResult:
 def get_certificate(access: Reads, serial: Serial) -> CertificateDetail:
     with access.read() as session:
         row = certificates.require_by_serial(session, tenant_id=access.tenant_id, serial=serial)
-        return access.shown(in_full(session, row))
+        return access.shown(build_certificate_detail(session, row))
 
 
 @router.get("/{serial}/download", operation_id="downloadCertificate", response_class=Response)
@@ -226,13 +226,13 @@ def renew_certificate(access: Renews, serial: Serial, body: CertificateRenewal) 
 
     The new certificate has the same profile, names and holder. The old one stays valid.
     """
-    request = _request(body)
+    request = _parse_request(body)
     with access.change() as change:
         old = require_held(change.session, tenant_id=access.tenant_id, serial=certificates.parse_serial(serial))
         issued = renew(
             change.session, actor=access.actor, old=old, request=request, signing=access.signing, now=utc_now()
         )
-        return _hand_out(change, access, issued, body)
+        return _respond_with_certificate(change, access, issued, body)
 
 
 @router.post("/{serial}/revoke", operation_id="revokeCertificate")
@@ -253,7 +253,7 @@ def revoke(access: Revokes, serial: Serial, body: Revocation) -> CertificateDeta
             now=utc_now(),
             reason=body.reason,
         )
-        return change.answer(in_full(change.session, row))
+        return change.answer(build_certificate_detail(change.session, row))
 
 
 @router.post("/{serial}/suspend", operation_id="suspendCertificate")
@@ -267,7 +267,7 @@ def suspend(access: Revokes, serial: Serial) -> CertificateDetail:
         row = certificates.suspend(
             change.session, actor=access.actor, tenant_id=access.tenant_id, serial=serial, now=utc_now()
         )
-        return change.answer(in_full(change.session, row))
+        return change.answer(build_certificate_detail(change.session, row))
 
 
 @router.post("/{serial}/reinstate", operation_id="reinstateCertificate")
@@ -279,21 +279,23 @@ def reinstate(access: Revokes, serial: Serial) -> CertificateDetail:
     with access.change() as change:
         _require_match(change, access, serial)
         row = certificates.reinstate(change.session, actor=access.actor, tenant_id=access.tenant_id, serial=serial)
-        return change.answer(in_full(change.session, row))
+        return change.answer(build_certificate_detail(change.session, row))
 
 
 def _require_match(change: Change, access: Access, serial: str) -> None:
     row = certificates.require_by_serial(change.session, tenant_id=access.tenant_id, serial=serial, lock=True)
-    change.require_match(in_full(change.session, row))
+    change.require_match(build_certificate_detail(change.session, row))
 
 
-def _request(body: CertificateRenewal) -> SigningRequest | None:
+def _parse_request(body: CertificateRenewal) -> SigningRequest | None:
     if body.csr is not None and body.pkcs12 is not None:
         raise InvalidInput("`pkcs12` requires a generated key: it cannot be used with `csr`.", place="pkcs12")
-    return signing_request(body.csr)
+    return parse_signing_request(body.csr)
 
 
-def _hand_out(change: Change, access: Access, issued: JustIssued, body: CertificateRenewal) -> IssuedCertificate:
+def _respond_with_certificate(
+    change: Change, access: Access, issued: JustIssued, body: CertificateRenewal
+) -> IssuedCertificate:
     row = certificates.require_by_serial(change.session, tenant_id=access.tenant_id, serial=issued.serial.hex())
     change.located(row.serial.hex(), at="certificates")
-    return change.answer(handed_out(change.session, row, issued, body.pkcs12))
+    return change.answer(build_issued_certificate(change.session, row, issued, body.pkcs12))

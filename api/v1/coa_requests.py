@@ -6,10 +6,10 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.v1.coa_rows import CoaRequest, CreatedCoaRequests, shown_request
+from api.v1.coa_models import CoaRequest, CreatedCoaRequests, build_coa_request
 from api.v1.inputs import Input, body_references
-from api.v1.keys import Mac, RowId, RowNumber, User
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.list_parameters import Mac, RowId, RowNumber, User
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.coa_requests import service as coa_requests
@@ -19,7 +19,7 @@ from nac.models.coa_request import CoaKind, CoaReason, CoaState
 router = APIRouter(prefix="/tenants/{tenant}/coa-requests", tags=["CoA requests"])
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SESSION_READ))]
-Asks = Annotated[
+SendsCoa = Annotated[
     Access,
     Depends(
         ChangesTenant(
@@ -63,7 +63,7 @@ Withdraws = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNEC
 @router.get("", operation_id="listCoaRequests")
 def list_coa_requests(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     state: Annotated[list[CoaState] | None, Query()] = None,
     session: Annotated[RowNumber | None, Query(description="Id of the session.")] = None,
     mac: Mac = "",
@@ -87,17 +87,17 @@ def list_coa_requests(
             redecision=redecision,
             span=paging.span,
         )
-        return paging.ordered(page.rows, shown_request, searched=page.searched)
+        return paging.ordered(page.rows, build_coa_request, searched=page.searched)
 
 
 @router.post("", status_code=202, operation_id="createCoaRequests")
-def create_coa_requests(access: Asks, body: CoaRequestsInput) -> CreatedCoaRequests:
+def create_coa_requests(access: SendsCoa, body: CoaRequestsInput) -> CreatedCoaRequests:
     """Send requests to NASes about live sessions.
 
     A request disconnects the session, reauthenticates its device, bounces its port, or changes its attributes until the
     next authentication. A change requires `policy.publish` too.
     """
-    _require_kind(access, body.kind)
+    _require_kind_permission(access, body.kind)
     fields: dict[str, Any] = body.model_dump(exclude={"session", "attributes"})
     attributes = [each.model_dump(exclude_none=True) for each in body.attributes]
     with access.change() as change, body_references():
@@ -109,27 +109,27 @@ def create_coa_requests(access: Asks, body: CoaRequestsInput) -> CreatedCoaReque
             attributes=attributes,
             **fields,
         )
-        return change.answer(CreatedCoaRequests(items=[shown_request(row) for row in rows]))
+        return change.answer(CreatedCoaRequests(items=[build_coa_request(row) for row in rows]))
 
 
 @router.get("/{request}", operation_id="getCoaRequest")
 def get_coa_request(access: Reads, request: RowId) -> CoaRequest:
     with access.read() as session:
-        return shown_request(coa_requests.require(session, tenant_id=access.tenant_id, request_id=request))
+        return build_coa_request(coa_requests.require(session, tenant_id=access.tenant_id, request_id=request))
 
 
 @router.post("/{request}/retry", status_code=202, operation_id="retryCoaRequest")
-def retry_coa_request(access: Asks, request: RowId) -> CoaRequest:
+def retry_coa_request(access: SendsCoa, request: RowId) -> CoaRequest:
     """Retry a failed request.
 
     The response is the new request.
     """
     with access.change() as change:
         row = coa_requests.require(change.session, tenant_id=access.tenant_id, request_id=request)
-        _require_kind(access, row.kind)
+        _require_kind_permission(access, row.kind)
         row = coa_requests.retry(change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request)
         change.located(row.id, at="coa-requests")
-        return change.answer(shown_request(row))
+        return change.answer(build_coa_request(row))
 
 
 @router.post("/{request}/withdraw", operation_id="cancelCoaRequest")
@@ -137,10 +137,10 @@ def withdraw_coa_request(access: Withdraws, request: RowId) -> CoaRequest:
     """Cancel a request, so that nothing more is sent."""
     with access.change() as change:
         row = coa_requests.withdraw(change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request)
-        return change.answer(shown_request(row))
+        return change.answer(build_coa_request(row))
 
 
-def _require_kind(access: Access, kind: str) -> None:
+def _require_kind_permission(access: Access, kind: str) -> None:
     """Require `policy.publish` for a change, because usually rules set these attributes."""
     if kind == "change":
         access.require(Permission.POLICY_PUBLISH)

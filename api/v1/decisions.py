@@ -7,10 +7,10 @@ from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
-from api.remedies import of_the_api
-from api.v1.keys import Mac, SiteSlug
-from api.v1.log_pages import LogPage, Since, Until, log_page, looked
-from api.v1.paging import SortedPaging, sorted_by_time
+from api.remedies import replace_commands
+from api.v1.list_parameters import Mac, SiteSlug
+from api.v1.log_pages import LogPage, Since, Until, build_log_page, build_log_range
+from api.v1.paging import SortedPaging, require_time_paging
 from nac.accounts.permissions import Permission
 from nac.decisions import service as decisions
 from nac.decisions.service import LoggedDecision
@@ -94,7 +94,7 @@ class DecisionDetail(Decision):
 @router.get("", operation_id="listDecisions")
 def list_decisions(
     access: Reads,
-    paging: Annotated[SortedPaging, Depends(sorted_by_time("at"))],
+    paging: Annotated[SortedPaging, Depends(require_time_paging("at"))],
     mac: Mac = "",
     user: Annotated[str, Query(max_length=253, description="User name, certificate name or serial number.")] = "",
     nas: Annotated[str, Query(max_length=253, description="Name, NAS-Identifier or address of the NAS.")] = "",
@@ -112,7 +112,7 @@ def list_decisions(
     `mac` uses an index over the whole log. Other filters search page by page: a page can be short and still have a
     `next`.
     """
-    stretch = looked(paging, since, until)
+    stretch = build_log_range(paging, since, until)
     with access.read() as session:
         logs = decisions.search_decisions(
             session,
@@ -128,7 +128,7 @@ def list_decisions(
             monitored=monitored,
             **stretch,
         )
-        return log_page(paging, logs, lambda logged: Decision(**_shown(logged)))
+        return build_log_page(paging, logs, lambda logged: Decision(**_describe_decision(logged)))
 
 
 @router.get("/{decision}", operation_id="getDecision")
@@ -138,7 +138,7 @@ def get_decision(access: Reads, decision: Annotated[str, Path(max_length=40)]) -
         logged = decisions.require_decision(session, tenant_id=access.tenant_id, reference=decision)
     log = logged.log
     return DecisionDetail(
-        **_shown(logged),
+        **_describe_decision(logged),
         rule_id=log.rule_id,
         policy=str(log.policy_id) if log.policy_id else None,
         nas_address=log.nas_address,
@@ -150,7 +150,7 @@ def get_decision(access: Reads, decision: Annotated[str, Path(max_length=40)]) -
     )
 
 
-def _shown(logged: LoggedDecision) -> dict[str, Any]:
+def _describe_decision(logged: LoggedDecision) -> dict[str, Any]:
     log, reason = logged.log, logged.reason
     return {
         "id": logged.reference,
@@ -168,7 +168,7 @@ def _shown(logged: LoggedDecision) -> dict[str, Any]:
         "reason": log.reason,
         "title": reason.title,
         "detail": log.detail,
-        "remedy": of_the_api(reason.advice) if logged.verdict == "deny" else "",
+        "remedy": replace_commands(reason.advice) if logged.verdict == "deny" else "",
         "rule": log.rule_name,
         "policy_version": log.policy_version,
         "vlan": log.vlan,

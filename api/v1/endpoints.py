@@ -9,10 +9,10 @@ from pydantic import Field, PrivateAttr
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Change, Observed
+from api.change import Change, ObservedModel
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
-from api.v1.moments import Moment, PastMoment
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
+from api.v1.timestamps import Moment, PastMoment
 from nac.accounts.effects import OF_ENDPOINTS, Effect
 from nac.accounts.permissions import Permission
 from nac.endpoints import service as endpoints
@@ -33,7 +33,7 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *O
 Unblocks = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_UNBLOCK, Effect.CREDENTIALS))]
 
 
-class Endpoint(Observed):
+class Endpoint(ObservedModel):
     mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
     name: str = Field(description="Name.")
     status: Status = Field(description="Status. `discovered` means seen, but not yet classified.")
@@ -61,7 +61,7 @@ class Endpoint(Observed):
         self._by_rule = groups
         return self
 
-    def observed(self) -> dict[str, Any]:
+    def observed_fields(self) -> dict[str, Any]:
         seen = {"vendor", "os", "model", "first_seen_at", "last_seen_at", "updated_at"}
         if not self.profile_set:
             seen |= {"profile", "profile_confidence"}
@@ -122,7 +122,7 @@ class EndpointFilter:
 @router.get("", operation_id="listEndpoints")
 def list_endpoints(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     filters: Annotated[EndpointFilter, Depends()],
     status: Annotated[list[Status] | None, Query()] = None,
     group: Annotated[str, Query(max_length=200)] = "",
@@ -139,7 +139,7 @@ def list_endpoints(
         groups = ENDPOINT_GROUPS.names_of(session, tenant_id=access.tenant_id, member_ids=[row.id for row in rows])
         return paging.ordered(
             rows,
-            lambda row: _endpoint(row, groups.get(row.id, ())),
+            lambda row: _build_endpoint(row, groups.get(row.id, ())),
             entity=lambda row: (row,),
             searched=searched,
         )
@@ -153,13 +153,13 @@ def create_endpoint(access: Changes, body: EndpointInput) -> Endpoint:
             change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump()
         )
         change.located(display_mac(row.mac))
-        return change.answer(read_endpoint(change.session, access, row.mac))
+        return change.answer(get_endpoint_model(change.session, access, row.mac))
 
 
 @router.get("/{mac}", operation_id="getEndpoint")
 def get_endpoint(access: Reads, mac: _Mac) -> Endpoint:
     with access.read() as session:
-        return access.shown(read_endpoint(session, access, require_mac(mac)))
+        return access.shown(get_endpoint_model(session, access, require_mac(mac)))
 
 
 @router.patch("/{mac}", operation_id="updateEndpoint")
@@ -174,7 +174,7 @@ def update_endpoint(access: Changes, mac: _Mac, body: EndpointUpdate) -> Endpoin
         who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
         with body_references():
             row = endpoints.set_endpoint(change.session, **who, mac=mac, **changes)
-        return change.answer(read_endpoint(change.session, access, row.mac))
+        return change.answer(get_endpoint_model(change.session, access, row.mac))
 
 
 @router.delete("/{mac}", status_code=204, operation_id="deleteEndpoint")
@@ -182,7 +182,7 @@ def delete_endpoint(access: Changes, mac: _Mac) -> None:
     with access.change() as change:
         _require_match(change, access, mac)
         endpoints.remove_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
 @router.post("/{mac}/block", operation_id="blockEndpoint")
@@ -194,7 +194,7 @@ def block_endpoint(access: Changes, mac: _Mac) -> Endpoint:
     with access.change() as change:
         _require_match(change, access, mac)
         row = endpoints.block_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
-        return change.answer(read_endpoint(change.session, access, row.mac))
+        return change.answer(get_endpoint_model(change.session, access, row.mac))
 
 
 @router.post("/{mac}/unblock", operation_id="unblockEndpoint")
@@ -202,22 +202,22 @@ def unblock_endpoint(access: Unblocks, mac: _Mac) -> Endpoint:
     with access.change() as change:
         _require_match(change, access, mac)
         row = endpoints.unblock_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
-        return change.answer(read_endpoint(change.session, access, row.mac))
+        return change.answer(get_endpoint_model(change.session, access, row.mac))
 
 
 def _require_match(change: Change, access: Access, mac: str) -> None:
     row = endpoints.require_by_mac(change.session, tenant_id=access.tenant_id, mac=mac, lock=True)
-    change.require_match(read_endpoint(change.session, access, row.mac))
+    change.require_match(get_endpoint_model(change.session, access, row.mac))
 
 
-def read_endpoint(session: Session, access: Access, mac: str) -> Endpoint:
+def get_endpoint_model(session: Session, access: Access, mac: str) -> Endpoint:
     row = endpoints.require_shown(session, tenant_id=access.tenant_id, mac=mac)
     groups = ENDPOINT_GROUPS.list_for_member(session, tenant_id=access.tenant_id, member_id=row.id)
-    shown = _endpoint(row, [group.name for group in groups])
+    shown = _build_endpoint(row, [group.name for group in groups])
     return shown.ruled(frozenset(group.name for group in groups if is_by_rule(group)))
 
 
-def _endpoint(row: Shown, groups: Sequence[str]) -> Endpoint:
+def _build_endpoint(row: Shown, groups: Sequence[str]) -> Endpoint:
     return Endpoint(
         mac=display_mac(row.mac),
         name=row.name,

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Observed
+from api.change import ObservedModel
+from api.v1.certificate_models import Sans
 from api.v1.certificate_settings import Manages
-from api.v1.certificate_shapes import Sans
 from api.v1.inputs import Input, Text, body_references
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.certificates.issuing import ClientProfile
@@ -31,10 +31,10 @@ router = APIRouter(prefix="/tenants/{tenant}", tags=["enrolment"])
 SecretName = Annotated[str, Path(description="Id or name of the secret.", max_length=64)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
 Issues = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_ISSUE, Effect.CREDENTIALS))]
-_LIFE = Field(7 * 86_400, ge=1, le=365 * 86_400, description="Lifetime in seconds.")
+_LIFETIME_FIELD = Field(7 * 86_400, ge=1, le=365 * 86_400, description="Lifetime in seconds.")
 
 
-class EnrolmentSecret(Observed):
+class EnrolmentSecret(ObservedModel):
     """An enrolment secret or link, without the secret itself."""
 
     id: str = Field(description="Permanent id.")
@@ -54,7 +54,7 @@ class EnrolmentSecret(Observed):
     last_used_at: datetime | None = Field(description="Time of the last use; null if never used.")
     created_by: str = Field(description="Actor who created it.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         used = {"uses", "last_used_at"}
         return used if self.status == "revoked" else used | {"status"}
 
@@ -86,7 +86,7 @@ class _EnrolmentInput(Input):
     endpoint_mac: str | None = Field(None, max_length=40, description="MAC address of the device.")
     user_name: str | None = Field(None, max_length=256, description="Name of the user.")
     owner: Text = Field("", description='Owner, as text; "" if none.')
-    life_seconds: int = _LIFE
+    life_seconds: int = _LIFETIME_FIELD
 
 
 class EnrolmentLinkInput(_EnrolmentInput):
@@ -118,17 +118,19 @@ class DeviceSetUp(BaseModel):
 
 
 @router.get("/enrolment-secrets", operation_id="listEnrolmentSecrets")
-def list_secrets(access: Reads, paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))]) -> Page[EnrolmentSecret]:
+def list_secrets(
+    access: Reads, paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))]
+) -> Page[EnrolmentSecret]:
     """List enrolment secrets and links."""
     with access.read() as session:
         rows = enrolment.list_secrets(session, tenant_id=access.tenant_id, span=paging.span)
-        return paging.ordered(rows, _secret)
+        return paging.ordered(rows, _build_secret)
 
 
 @router.get("/enrolment-secrets/{secret}", operation_id="getEnrolmentSecret")
 def get_secret(access: Reads, secret: SecretName) -> EnrolmentSecret:
     with access.read() as session:
-        return access.shown(_secret(enrolment.require_secret(session, tenant_id=access.tenant_id, name=secret)))
+        return access.shown(_build_secret(enrolment.require_secret(session, tenant_id=access.tenant_id, name=secret)))
 
 
 @router.post("/enrolment-links", status_code=201, operation_id="createEnrolmentLink")
@@ -140,11 +142,16 @@ def create_link(access: Issues, body: EnrolmentLinkInput) -> CreatedEnrolmentLin
     """
     with access.change() as change, body_references(mac="endpoint_mac", name="user_name"):
         made = enrolment.create_secret(
-            change.session, actor=access.actor, tenant_id=access.tenant_id, kind="link", now=utc_now(), **_given(body)
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            kind="link",
+            now=utc_now(),
+            **_dump_fields(body),
         )
         url = f"{access.asked.request.app.state.settings.link_url}/enrol/{made.token.reveal()}"
         change.located(made.row.public_id, at="enrolment-secrets")
-        return change.answer(CreatedEnrolmentLink(**_secret(made.row).model_dump(), url=url))
+        return change.answer(CreatedEnrolmentLink(**_build_secret(made.row).model_dump(), url=url))
 
 
 @router.post("/enrolment-secrets", status_code=201, operation_id="createEnrolmentSecret")
@@ -159,10 +166,10 @@ def create_secret(access: Issues, body: EnrolmentSecretInput) -> CreatedEnrolmen
     settings = access.asked.request.app.state.settings
     with access.change() as change, body_references(mac="endpoint_mac", name="user_name"):
         made = enrolment.create_secret(
-            change.session, actor=access.actor, tenant_id=access.tenant_id, now=utc_now(), **_given(body)
+            change.session, actor=access.actor, tenant_id=access.tenant_id, now=utc_now(), **_dump_fields(body)
         )
         slug = tenants.require_tenant(change.session, tenant_id=access.tenant_id).slug
-        fields = _secret(made.row).model_dump()
+        fields = _build_secret(made.row).model_dump()
         change.located(made.row.public_id)
         if body.kind == "scep":
             url = build_scep_url(settings.public_url, slug)
@@ -179,9 +186,9 @@ def revoke_secret(access: Issues, secret: SecretName) -> EnrolmentSecret:
     """
     with access.change() as change:
         now = enrolment.require_secret(change.session, tenant_id=access.tenant_id, name=secret, lock=True)
-        change.require_match(_secret(now))
+        change.require_match(_build_secret(now))
         row = enrolment.revoke_secret(change.session, actor=access.actor, tenant_id=access.tenant_id, name=secret)
-        return change.answer(_secret(row))
+        return change.answer(_build_secret(row))
 
 
 @router.get("/renewal-settings", operation_id="getRenewalSettings")
@@ -233,12 +240,12 @@ def get_set_up(
     )
 
 
-def _given(body: _EnrolmentInput) -> dict[str, Any]:
+def _dump_fields(body: _EnrolmentInput) -> dict[str, Any]:
     fields = body.model_dump()
     return fields | {"life": timedelta(seconds=fields.pop("life_seconds"))}
 
 
-def _secret(row: EnrolmentSecretRow) -> EnrolmentSecret:
+def _build_secret(row: EnrolmentSecretRow) -> EnrolmentSecret:
     return EnrolmentSecret(
         id=row.public_id,
         kind=cast(EnrolmentKind, row.kind),

@@ -9,11 +9,11 @@ from fastapi.responses import FileResponse
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Change, Observed
+from api.change import Change, ObservedModel
 from api.v1.inputs import Input
-from api.v1.keys import RowId
-from api.v1.moments import PastMoment
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.list_parameters import RowId
+from api.v1.paging import OrderedPaging, Page, require_paging
+from api.v1.timestamps import PastMoment
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
@@ -50,7 +50,7 @@ class ExportFile(BaseModel):
     sha256: str = Field(description="SHA-256, in hex.")
 
 
-class Export(Observed):
+class Export(ObservedModel):
     id: int = Field(description="Permanent id.")
     log: str = Field(description="Name of the log.")
     format: ExportFormat = Field(description="File format.")
@@ -73,7 +73,7 @@ class Export(Observed):
         description="For an export before deletion, time since when its files are the only copy."
     )
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         """Return the fields that the worker updates until it ends."""
         brought = {"state", "percent", "rows", "bytes", "files", "sha256", "error", "failures", "started_at"}
         return brought if self.state in ("queued", "running") else set()
@@ -89,7 +89,7 @@ class ExportInput(Input):
 @router.get("", operation_id="listExports")
 def list_exports(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     state: Annotated[list[ExportState] | None, Query()] = None,
 ) -> Page[Export]:
     """List exports, on request and before deletion."""
@@ -100,7 +100,7 @@ def list_exports(
             states=tuple(state or ()),
             span=paging.span,
         )
-        return paging.ordered(rows, _export)
+        return paging.ordered(rows, _build_export)
 
 
 @router.post("", status_code=202, operation_id="startExport")
@@ -121,13 +121,13 @@ def start_export(request: Request, access: Starts, body: ExportInput) -> Export:
             most_bytes=request.app.state.settings.export_tenant_max_bytes,
         )
         change.located(job.id)
-        return change.answer(_export(job))
+        return change.answer(_build_export(job))
 
 
 @router.get("/{export}", operation_id="getExport")
 def get_export(access: Reads, export: RowId) -> Export:
     with access.read() as session:
-        return access.shown(_export(exports.get_job(session, tenant_id=access.tenant_id, job_id=export)))
+        return access.shown(_build_export(exports.get_job(session, tenant_id=access.tenant_id, job_id=export)))
 
 
 @router.get(
@@ -147,7 +147,7 @@ def download_export_file(request: Request, access: Downloads, export: RowId, fil
     with access.read() as session:
         job = exports.get_job(session, tenant_id=access.tenant_id, job_id=export)
         access.require(_READ_BY[job.log])
-        path = _path(request, job, file)
+        path = _require_file_path(request, job, file)
     return FileResponse(path, media_type="application/octet-stream", filename=file, stat_result=path.stat())
 
 
@@ -157,7 +157,7 @@ def cancel_export(access: Changes, export: RowId) -> Export:
     with access.change() as change:
         _require_match(change, access, export)
         job = exports.cancel(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
-        return change.answer(_export(job))
+        return change.answer(_build_export(job))
 
 
 @router.post("/{export}/retry", status_code=202, operation_id="retryExport")
@@ -166,7 +166,7 @@ def retry_export(access: Changes, export: RowId) -> Export:
     with access.change() as change:
         _require_match(change, access, export)
         job = exports.retry(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
-        return change.answer(_export(job))
+        return change.answer(_build_export(job))
 
 
 @router.delete("/{export}", operation_id="deleteExport")
@@ -178,15 +178,15 @@ def delete_export(access: Changes, export: RowId) -> Export:
     with access.change() as change:
         _require_match(change, access, export)
         job = exports.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
-        return change.answer(_export(job))
+        return change.answer(_build_export(job))
 
 
 def _require_match(change: Change, access: Access, job_id: int) -> None:
     job = exports.get_job(change.session, tenant_id=access.tenant_id, job_id=job_id, lock=True)
-    change.require_match(_export(job))
+    change.require_match(_build_export(job))
 
 
-def _path(request: Request, job: ExportJob, file: str) -> FilePath:
+def _require_file_path(request: Request, job: ExportJob, file: str) -> FilePath:
     """Return the path of a file that the job wrote. Raises ExportFileNotFound for any other `file`."""
     if job.state == "done" and file in (MANIFEST, *(part["file"] for part in job.parts)):
         path = Folder(request.app.state.settings.export_dir).of_job(job.tenant_id, job.id) / file
@@ -199,7 +199,7 @@ def _path(request: Request, job: ExportJob, file: str) -> FilePath:
     )
 
 
-def _export(job: ExportJob) -> Export:
+def _build_export(job: ExportJob) -> Export:
     whole = (job.until - job.since).total_seconds()
     return Export.model_validate(
         {

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
-from api.v1.authorities import Authority, AuthorityDetail, in_full, shown
+from api.v1.authorities import Authority, AuthorityDetail, build_authority, build_authority_detail
 from api.v1.inputs import Input, Omittable
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -24,11 +24,11 @@ Connects = Annotated[
     Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE, Effect.TRUST, Effect.REJECTION, Effect.CONNECTION))
 ]
 
-_FILES_MOST = 20
+_MAX_FILES = 20
 Url = Annotated[str, Field(max_length=1_000, examples=["http://crl.acme.example/root.crl"])]
 
 
-_External = Annotated[
+_ExternalId = Annotated[
     str, Path(description="Id of the authority.", max_length=40, examples=["0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10"])
 ]
 
@@ -52,7 +52,7 @@ class CertificateFile(Input):
 class AuthorityUpload(Input):
     files: list[CertificateFile] = Field(
         min_length=1,
-        max_length=_FILES_MOST,
+        max_length=_MAX_FILES,
         description="All authorities that issue device certificates, and those above them up to the root.",
     )
     crl_url: Url = Field("", description='URL of the CRL; "" for the URL in each certificate.')
@@ -104,7 +104,7 @@ def import_authorities(access: Connects, body: AuthorityUpload) -> UploadedAutho
             ocsp_url=body.ocsp_url,
         )
         sources = external.sources_of(change.session, tenant_id=access.tenant_id)
-        items = [shown(access, row, sources.get(row.id)) for row in imported.authorities]
+        items = [build_authority(access, row, sources.get(row.id)) for row in imported.authorities]
         # Several authorities share only the path of the list.
         change.located(*[each.id for each in items] if len(items) == 1 else ())
         return change.answer(UploadedAuthorities(items=items, needs_exchange=imported.needs_exchange))
@@ -116,45 +116,45 @@ def refresh_all(access: Connects) -> AuthorityStatusRefreshes:
 
     The worker downloads it within a minute. Each authority shows the result.
     """
-    return _refresh(access, None)
+    return _refresh_status(access, None)
 
 
 @router.post("/{authority}/refresh", status_code=202, operation_id="refreshAuthority")
-def refresh(access: Connects, authority: _External) -> AuthorityStatusRefreshes:
+def refresh(access: Connects, authority: _ExternalId) -> AuthorityStatusRefreshes:
     """Refresh the certificate status of one external authority."""
-    return _refresh(access, authority)
+    return _refresh_status(access, authority)
 
 
 @router.patch("/{authority}", operation_id="updateAuthoritySources")
-def update_sources(access: Connects, authority: _External, body: AuthoritySourcesUpdate) -> AuthorityDetail:
+def update_sources(access: Connects, authority: _ExternalId, body: AuthoritySourcesUpdate) -> AuthorityDetail:
     """Update the status URLs of an external authority."""
     with access.change() as change:
         row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority, lock=True)
-        change.require_match(in_full(change.session, access, row))
+        change.require_match(build_authority_detail(change.session, access, row))
         row = external.set_sources(
             change.session, actor=access.actor, tenant_id=access.tenant_id, which=authority, **body.model_dump()
         )
         source = external.get_source(change.session, tenant_id=access.tenant_id, authority_id=row.id)
         change.session.refresh(source)
-        return change.answer(in_full(change.session, access, row))
+        return change.answer(build_authority_detail(change.session, access, row))
 
 
 @router.delete("/{authority}", operation_id="deleteAuthority")
-def delete_authority(access: Connects, authority: _External) -> RemovedAuthorities:
+def delete_authority(access: Connects, authority: _ExternalId) -> RemovedAuthorities:
     """Delete an external authority.
 
     Authorities below it are deleted too, unless another one certifies them.
     """
     with access.change() as change:
         row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority, lock=True)
-        change.require_match(in_full(change.session, access, row))
+        change.require_match(build_authority_detail(change.session, access, row))
         gone = external.remove_authority(
             change.session, actor=access.actor, tenant_id=access.tenant_id, which=authority
         )
         return change.answer(RemovedAuthorities(removed=[row.id for row in gone]))
 
 
-def _refresh(access: Connects, which: str | None) -> AuthorityStatusRefreshes:
+def _refresh_status(access: Connects, which: str | None) -> AuthorityStatusRefreshes:
     with access.change() as change:
         refresh = refreshing.ask_again(change.session, tenant_id=access.tenant_id, which=which, now=utc_now())
         items = [

@@ -92,6 +92,6 @@ class FeedSettingsUpdate(_FeedSettings):
     )
 
 
-def given_settings(settings: BaseModel) -> dict[str, Any]:
+def dump_given_settings(settings: BaseModel) -> dict[str, Any]:
     """Return the settings of the request, with null only for settings to reset."""
     return settings.model_dump(exclude_unset=True, exclude_none=not isinstance(settings, FeedSettingsUpdate))

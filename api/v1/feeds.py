@@ -8,13 +8,13 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Change, Observed
-from api.server_tests import server_test
-from api.state import settings_of, signing_of
-from api.v1.feed_settings import FeedSettingsUpdate, SyslogFeedSettings, WebhookFeedSettings, given_settings
+from api.application_state import get_settings, get_signing
+from api.change import Change, ObservedModel
+from api.server_tests import limit_server_tests
+from api.v1.feed_settings import FeedSettingsUpdate, SyslogFeedSettings, WebhookFeedSettings, dump_given_settings
 from api.v1.inputs import Input, Slug
-from api.v1.moments import PastMoment
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
+from api.v1.timestamps import PastMoment
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.clock import utc_now
@@ -31,21 +31,21 @@ router = APIRouter(prefix="/tenants/{tenant}/feeds", tags=["feeds"])
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.FEED_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.FEED_MANAGE, Effect.RECORDS))]
-Leads = Annotated[
+Redirects = Annotated[
     Access,
     Depends(
         ChangesTenant(Permission.FEED_MANAGE, Effect.DISCLOSURE, Effect.CONNECTION, also=frozenset(READ_BY.values()))
     ),
 ]
-Tries = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE, Effect.CONNECTION))]
+Tests = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE, Effect.CONNECTION))]
 _Name = Annotated[str, Path(max_length=63)]
 _Pem = Annotated[str, Field(max_length=100_000)]
 _PEM = ("ca_certificate", "client_certificate")
 # Settings. All other fields are observed.
-_CHOSEN = {"name", "kind", "destination", "paused_because", "former_secret_until", "settings"}
+_CONFIGURED_FIELDS = {"name", "kind", "destination", "paused_because", "former_secret_until", "settings"}
 
 
-class Feed(Observed):
+class Feed(ObservedModel):
     name: str = Field(description="Name.")
     kind: Literal["syslog", "webhook"] = Field(description="Transport of events.")
     destination: str = Field(description="Host and port, or the URL without the part after the host.")
@@ -57,9 +57,9 @@ class Feed(Observed):
     delivered: int = Field(description="Number of delivered events.")
     lost: int = Field(description="Number of events that expired before delivery.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         # A person pauses a feed. All other states are observed.
-        chosen = _CHOSEN | {"state"} if self.state == "paused" else _CHOSEN
+        chosen = _CONFIGURED_FIELDS | {"state"} if self.state == "paused" else _CONFIGURED_FIELDS
         return set(type(self).model_fields) - chosen
 
 
@@ -125,7 +125,7 @@ class FeedTestResult(BaseModel):
 @router.get("", operation_id="listFeeds")
 def list_feeds(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
     kind: Literal["syslog", "webhook"] | None = None,
 ) -> Page[Feed]:
@@ -135,18 +135,20 @@ def list_feeds(
     """
     with access.read() as session:
         rows = feeds.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text, kind=kind or "")
-        return paging.ordered(rows, lambda row: Feed(**_short(session, row)))
+        return paging.ordered(rows, lambda row: Feed(**_describe_feed(session, row)))
 
 
 @router.post("", status_code=201, operation_id="createFeed")
 def create_feed(
-    request: Request, access: Leads, body: Annotated[WebhookFeedInput | SyslogFeedInput, Field(discriminator="kind")]
+    request: Request,
+    access: Redirects,
+    body: Annotated[WebhookFeedInput | SyslogFeedInput, Field(discriminator="kind")],
 ) -> CreatedFeed:
     """Create a feed, which sends events from now on.
 
     Requires the permissions to read its events too.
     """
-    fields = given_settings(body.settings)
+    fields = dump_given_settings(body.settings)
     settings = WebhookSettings(**fields) if body.kind == "webhook" else SyslogSettings(**fields)
     with access.change() as change:
         added = feeds.add(
@@ -156,13 +158,13 @@ def create_feed(
             slug=body.name,
             settings=settings,
             client_key=body.client_key if body.kind == "syslog" else "",
-            sealer=signing_of(request).sealer,
-            reach=settings_of(request).outbound_reach,
+            sealer=get_signing(request).sealer,
+            reach=get_settings(request).outbound_reach,
         )
-        _require_to_read(access, added.feed)
+        _require_read_permissions(access, added.feed)
         change.session.refresh(added.feed)
         change.located(added.feed.slug)
-        return change.answer(CreatedFeed(**_whole(change.session, added.feed), secret=added.secret))
+        return change.answer(CreatedFeed(**_describe_feed_detail(change.session, added.feed), secret=added.secret))
 
 
 @router.get("/{feed}", operation_id="getFeed")
@@ -170,11 +172,11 @@ def get_feed(access: Reads, feed: _Name) -> FeedDetail:
     """Get a feed, with its settings, delivery state and last error."""
     with access.read() as session:
         row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
-        return access.shown(FeedDetail(**_whole(session, row)))
+        return access.shown(FeedDetail(**_describe_feed_detail(session, row)))
 
 
 @router.patch("/{feed}", operation_id="updateFeed")
-def update_feed(request: Request, access: Leads, feed: _Name, body: FeedSettingsUpdate) -> FeedDetail:
+def update_feed(request: Request, access: Redirects, feed: _Name, body: FeedSettingsUpdate) -> FeedDetail:
     """Update a feed.
 
     Omitted settings stay unchanged; null resets a setting to its default. Waiting events are sent at once with the new
@@ -182,7 +184,7 @@ def update_feed(request: Request, access: Leads, feed: _Name, body: FeedSettings
 
     Changes other than the name require the permissions to read its events too.
     """
-    fields = given_settings(body)
+    fields = dump_given_settings(body)
     name = fields.pop("name", None)
     reset = [name for name, value in fields.items() if value is None]
     with access.change() as change:
@@ -197,12 +199,12 @@ def update_feed(request: Request, access: Leads, feed: _Name, body: FeedSettings
                 slug=feed,
                 changes={name: value for name, value in fields.items() if value is not None},
                 reset=reset,
-                sealer=signing_of(request).sealer,
-                reach=settings_of(request).outbound_reach,
+                sealer=get_signing(request).sealer,
+                reach=get_settings(request).outbound_reach,
                 now=utc_now(),
             )
-            _require_to_read(access, row)
-        return _answer(change, feeds.require(change.session, tenant_id=access.tenant_id, slug=feed))
+            _require_read_permissions(access, row)
+        return _respond_with_feed(change, feeds.require(change.session, tenant_id=access.tenant_id, slug=feed))
 
 
 @router.delete("/{feed}", status_code=204, operation_id="deleteFeed")
@@ -214,11 +216,11 @@ def delete_feed(access: Changes, feed: _Name) -> None:
     with access.change() as change:
         _require_match(change, access, feed)
         feeds.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
 @router.post("/{feed}/test", operation_id="testFeed")
-def test_feed(request: Request, access: Tries, feed: _Name) -> FeedTestResult:
+def test_feed(request: Request, access: Tests, feed: _Name) -> FeedTestResult:
     """Send a test event now.
 
     A paused feed can be tested too. A failed delivery is a result, not an error. A few tests can run at a time (429).
@@ -227,12 +229,12 @@ def test_feed(request: Request, access: Tries, feed: _Name) -> FeedTestResult:
         row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
         slug = tenants.require_tenant(session, tenant_id=access.tenant_id).slug
     try:
-        with server_test(access.tenant_id):
+        with limit_server_tests(access.tenant_id):
             sent = feeds.send_test(
                 row,
                 tenant_slug=slug,
-                reach=settings_of(request).outbound_reach,
-                sealer=signing_of(request).sealer,
+                reach=get_settings(request).outbound_reach,
+                sealer=get_signing(request).sealer,
                 now=utc_now(),
             )
     except FeedUnreachable as exc:
@@ -251,7 +253,7 @@ def pause_feed(access: Changes, feed: _Name, body: FeedPause) -> FeedDetail:
         row = feeds.pause(
             change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed, because=body.because
         )
-        return _answer(change, row)
+        return _respond_with_feed(change, row)
 
 
 @router.post("/{feed}/resume", operation_id="resumeFeed")
@@ -263,7 +265,7 @@ def resume_feed(access: Changes, feed: _Name) -> FeedDetail:
     with access.change() as change:
         _require_match(change, access, feed)
         row = feeds.resume(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed, now=utc_now())
-        return _answer(change, row)
+        return _respond_with_feed(change, row)
 
 
 @router.post("/{feed}/replay", status_code=202, operation_id="replayFeed")
@@ -281,7 +283,7 @@ def replay_feed(access: Changes, feed: _Name, body: FeedReplay) -> FeedDetail:
             until=body.until or now,
             now=now,
         )
-        return _answer(change, row)
+        return _respond_with_feed(change, row)
 
 
 @router.post("/{feed}/rotate-secret", operation_id="rotateFeedSecret")
@@ -290,7 +292,7 @@ def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Fee
     if bool(body.client_certificate) != bool(body.client_key):
         raise InvalidFeed("`client_certificate` and `client_key` require each other.", place="client_certificate")
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": feed}
-    who["sealer"] = signing_of(request).sealer
+    who["sealer"] = get_signing(request).sealer
     with access.change() as change:
         _require_match(change, access, feed)
         if body.client_certificate:
@@ -301,28 +303,28 @@ def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Fee
         else:
             keep = timedelta(seconds=body.keep_seconds)
             secret = feeds.rotate_secret(change.session, **who, keep=keep, now=utc_now())
-        return change.answer(RotatedFeedSecret(secret=secret), state=_locked(change, access, feed))
+        return change.answer(RotatedFeedSecret(secret=secret), state=_lock_feed(change, access, feed))
 
 
-def _require_to_read(access: Access, row: FeedRow) -> None:
+def _require_read_permissions(access: Access, row: FeedRow) -> None:
     access.require(*{READ_BY[kind] for kind in stored(row.kind, sealed.shown(row)).kinds})
 
 
 def _require_match(change: Change, access: Access, feed: str) -> None:
-    change.require_match(_locked(change, access, feed))
+    change.require_match(_lock_feed(change, access, feed))
 
 
-def _locked(change: Change, access: Access, feed: str) -> FeedDetail:
+def _lock_feed(change: Change, access: Access, feed: str) -> FeedDetail:
     row = feeds.require(change.session, tenant_id=access.tenant_id, slug=feed, lock=True)
-    return FeedDetail(**_whole(change.session, row))
+    return FeedDetail(**_describe_feed_detail(change.session, row))
 
 
-def _answer(change: Change, row: FeedRow) -> FeedDetail:
+def _respond_with_feed(change: Change, row: FeedRow) -> FeedDetail:
     change.session.refresh(row)
-    return change.answer(FeedDetail(**_whole(change.session, row)))
+    return change.answer(FeedDetail(**_describe_feed_detail(change.session, row)))
 
 
-def _short(session: Session, row: FeedRow) -> dict[str, Any]:
+def _describe_feed(session: Session, row: FeedRow) -> dict[str, Any]:
     waiting = feeds.backlog(session, row)
     settings = stored(row.kind, sealed.shown(row))
     return {
@@ -337,10 +339,10 @@ def _short(session: Session, row: FeedRow) -> dict[str, Any]:
     }
 
 
-def _whole(session: Session, row: FeedRow) -> dict[str, Any]:
+def _describe_feed_detail(session: Session, row: FeedRow) -> dict[str, Any]:
     settings = sealed.shown(row)
     return {
-        **_short(session, row),
+        **_describe_feed(session, row),
         "replays": feeds.backlog(session, row).replays,
         "paused_because": row.paused_because,
         "failing_since": row.failing_since,

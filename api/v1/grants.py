@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
-from api.access import Asked, Mine, reading
+from api.access import Caller, RequiresSelf, open_read_session
 from nac.accounts.grants import Grant as GrantOf
 from nac.accounts.permissions import Level
 from nac.accounts.places import slugs_of
@@ -37,27 +37,27 @@ class GrantList(BaseModel):
 
 
 @router.get("/grants", operation_id="listMyGrants")
-def list_grants(asked: Annotated[Asked, Depends(Mine())]) -> GrantList:
+def list_grants(asked: Annotated[Caller, Depends(RequiresSelf())]) -> GrantList:
     """List your grants: permissions by platform, MSP and tenant.
 
     The caller is a person or a token. Paths accept a slug or an id.
     """
     grants = asked.principal.grants
-    with reading(asked.request, asked.own_scope) as session:
+    with open_read_session(asked.request, asked.grants_scope) as session:
         slugs = slugs_of(session, grants)
-    return GrantList(actor=asked.principal.actor, grants=[_grant(each, slugs) for each in grants])
+    return GrantList(actor=asked.principal.actor, grants=[_build_grant(each, slugs) for each in grants])
 
 
-_ON: dict[Level, Literal["platform", "msp", "tenant"]] = {
+_LEVEL_NAMES: dict[Level, Literal["platform", "msp", "tenant"]] = {
     Level.PLATFORM: "platform",
     Level.MSP: "msp",
     Level.TENANT: "tenant",
 }
 
 
-def _grant(grant: GrantOf, slugs: Mapping[UUID, str]) -> Grant:
+def _build_grant(grant: GrantOf, slugs: Mapping[UUID, str]) -> Grant:
     return Grant(
-        on=_ON[grant.level],
+        on=_LEVEL_NAMES[grant.level],
         msp_id=grant.msp_id,
         tenant_id=grant.tenant_id,
         msp=slugs.get(grant.msp_id) if grant.msp_id is not None else None,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import Input, Name, Omittable
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.passphrases import GeneratedPassphrase, PassphraseInput
 from nac.accounts.effects import OF_ENDPOINTS, OF_USERS
 from nac.accounts.permissions import Permission
@@ -19,8 +19,8 @@ from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.models import EndpointGroup as EndpointGroupRow
 from nac.models import UserGroup as UserGroupRow
 
-of_endpoints = APIRouter(prefix="/tenants/{tenant}/endpoint-groups", tags=["endpoint groups"])
-of_users = APIRouter(prefix="/tenants/{tenant}/user-groups", tags=["user groups"])
+endpoint_group_router = APIRouter(prefix="/tenants/{tenant}/endpoint-groups", tags=["endpoint groups"])
+user_group_router = APIRouter(prefix="/tenants/{tenant}/user-groups", tags=["user groups"])
 
 _Key = Annotated[str, Path(max_length=200, description="Id or name.", examples=["printers"])]
 _Rule = dict[str, Any]
@@ -61,19 +61,19 @@ class EndpointGroupUpdate(Input):
     )
 
 
-@of_endpoints.get("", operation_id="listEndpointGroups")
+@endpoint_group_router.get("", operation_id="listEndpointGroups")
 def list_endpoint_groups(
     access: ReadsEndpoints,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ENDPOINT_GROUPS.orders))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ENDPOINT_GROUPS.orders))],
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
 ) -> Page[EndpointGroup]:
     """List groups of endpoints, by name."""
     with access.read() as session:
         rows = ENDPOINT_GROUPS.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text)
-        return paging.ordered(rows, _endpoint_group)
+        return paging.ordered(rows, _build_endpoint_group)
 
 
-@of_endpoints.post("", status_code=201, operation_id="createEndpointGroup")
+@endpoint_group_router.post("", status_code=201, operation_id="createEndpointGroup")
 def create_endpoint_group(access: ChangesEndpoints, body: EndpointGroupInput) -> EndpointGroup:
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "name": body.name}
     with access.change() as change:
@@ -81,17 +81,17 @@ def create_endpoint_group(access: ChangesEndpoints, body: EndpointGroupInput) ->
         if body.rule is not None:
             row = set_rule(change.session, **(who | {"name": row.name}), rule=body.rule)
         change.located(row.id)
-        return change.answer(_endpoint_group(row))
+        return change.answer(_build_endpoint_group(row))
 
 
-@of_endpoints.get("/{group}", operation_id="getEndpointGroup")
+@endpoint_group_router.get("/{group}", operation_id="getEndpointGroup")
 def get_endpoint_group(access: ReadsEndpoints, group: _Key) -> EndpointGroup:
     with access.read() as session:
         row = ENDPOINT_GROUPS.require_by_key(session, tenant_id=access.tenant_id, key=group)
-        return access.shown(_endpoint_group(row))
+        return access.shown(_build_endpoint_group(row))
 
 
-@of_endpoints.patch("/{group}", operation_id="updateEndpointGroup")
+@endpoint_group_router.patch("/{group}", operation_id="updateEndpointGroup")
 def update_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointGroupUpdate) -> EndpointGroup:
     """Update a group of endpoints.
 
@@ -99,85 +99,85 @@ def update_endpoint_group(access: ChangesEndpoints, group: _Key, body: EndpointG
     """
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
     with access.change() as change:
-        row = _require(change, access, group)
+        row = _require_group_match(change, access, group)
         if body.name is not None:
             row = ENDPOINT_GROUPS.rename(change.session, **who, name=row.name, new_name=body.name)
         if "rule" in body.model_fields_set:
             row = set_rule(change.session, **who, name=row.name, rule=body.rule)
-        return change.answer(_endpoint_group(row))
+        return change.answer(_build_endpoint_group(row))
 
 
-@of_endpoints.delete("/{group}", status_code=204, operation_id="deleteEndpointGroup")
+@endpoint_group_router.delete("/{group}", status_code=204, operation_id="deleteEndpointGroup")
 def delete_endpoint_group(access: ChangesEndpoints, group: _Key) -> None:
     """Delete a group of endpoints.
 
     Its members stay. A group in a policy cannot be deleted.
     """
     with access.change() as change:
-        name = _require(change, access, group).name
+        name = _require_group_match(change, access, group).name
         ENDPOINT_GROUPS.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
-@of_endpoints.put("/{group}/passphrase", operation_id="updateEndpointGroupPassphrase")
+@endpoint_group_router.put("/{group}/passphrase", operation_id="updateEndpointGroupPassphrase")
 def update_passphrase(access: ChangesEndpoints, group: _Key, body: PassphraseInput) -> GeneratedPassphrase:
     """Set the passphrase of a group.
 
     Its members share it. A device's own passphrase takes precedence.
     """
     with access.change() as change:
-        row = _set_passphrase(change, access, group, body.chosen)
-        return change.answer(body.shown(), state=_endpoint_group(row))
+        row = _update_passphrase(change, access, group, body.chosen)
+        return change.answer(body.shown(), state=_build_endpoint_group(row))
 
 
-@of_endpoints.delete("/{group}/passphrase", status_code=204, operation_id="deleteEndpointGroupPassphrase")
+@endpoint_group_router.delete("/{group}/passphrase", status_code=204, operation_id="deleteEndpointGroupPassphrase")
 def delete_passphrase(access: ChangesEndpoints, group: _Key) -> None:
     with access.change() as change:
-        _set_passphrase(change, access, group, None)
-        change.answer_nothing()
+        _update_passphrase(change, access, group, None)
+        change.set_empty_response()
 
 
-@of_users.get("", operation_id="listUserGroups")
+@user_group_router.get("", operation_id="listUserGroups")
 def list_user_groups(
     access: ReadsUsers,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(USER_GROUPS.orders))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(USER_GROUPS.orders))],
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
 ) -> Page[UserGroup]:
     """List groups of users, by name."""
     with access.read() as session:
         rows = USER_GROUPS.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text)
-        return paging.ordered(rows, _user_group)
+        return paging.ordered(rows, _build_user_group)
 
 
-@of_users.post("", status_code=201, operation_id="createUserGroup")
+@user_group_router.post("", status_code=201, operation_id="createUserGroup")
 def create_user_group(access: ChangesUsers, body: UserGroupInput) -> UserGroup:
     with access.change() as change:
         row = USER_GROUPS.create(change.session, actor=access.actor, tenant_id=access.tenant_id, name=body.name)
         change.located(row.id)
-        return change.answer(_user_group(row))
+        return change.answer(_build_user_group(row))
 
 
-@of_users.get("/{group}", operation_id="getUserGroup")
+@user_group_router.get("/{group}", operation_id="getUserGroup")
 def get_user_group(access: ReadsUsers, group: _Key) -> UserGroup:
     with access.read() as session:
         row = USER_GROUPS.require_by_key(session, tenant_id=access.tenant_id, key=group)
-        return access.shown(_user_group(row))
+        return access.shown(_build_user_group(row))
 
 
-@of_users.patch("/{group}", operation_id="updateUserGroup")
+@user_group_router.patch("/{group}", operation_id="updateUserGroup")
 def update_user_group(access: ChangesUsers, group: _Key, body: UserGroupUpdate) -> UserGroup:
     """Rename a group of users."""
     with access.change() as change:
         row = USER_GROUPS.require_by_key(change.session, tenant_id=access.tenant_id, key=group, lock=True)
-        change.require_match(_user_group(row))
+        change.require_match(_build_user_group(row))
         if body.name is not None:
             row = USER_GROUPS.rename(
                 change.session, actor=access.actor, tenant_id=access.tenant_id, name=row.name, new_name=body.name
             )
-        return change.answer(_user_group(row))
+        return change.answer(_build_user_group(row))
 
 
-@of_users.delete("/{group}", status_code=204, operation_id="deleteUserGroup")
+@user_group_router.delete("/{group}", status_code=204, operation_id="deleteUserGroup")
 def delete_user_group(access: ChangesUsers, group: _Key) -> None:
     """Delete a group of users.
 
@@ -185,19 +185,19 @@ def delete_user_group(access: ChangesUsers, group: _Key) -> None:
     """
     with access.change() as change:
         row = USER_GROUPS.require_by_key(change.session, tenant_id=access.tenant_id, key=group, lock=True)
-        change.require_match(_user_group(row))
+        change.require_match(_build_user_group(row))
         USER_GROUPS.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, name=row.name)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
-def _require(change: Change, access: Access, key: str) -> EndpointGroupRow:
+def _require_group_match(change: Change, access: Access, key: str) -> EndpointGroupRow:
     row = ENDPOINT_GROUPS.require_by_key(change.session, tenant_id=access.tenant_id, key=key, lock=True)
-    change.require_match(_endpoint_group(row))
+    change.require_match(_build_endpoint_group(row))
     return row
 
 
-def _set_passphrase(change: Change, access: Access, key: str, passphrase: str | None) -> EndpointGroupRow:
-    row = _require(change, access, key)
+def _update_passphrase(change: Change, access: Access, key: str, passphrase: str | None) -> EndpointGroupRow:
+    row = _require_group_match(change, access, key)
     passphrases.set_group_psk(
         change.session,
         actor=access.actor,
@@ -209,9 +209,9 @@ def _set_passphrase(change: Change, access: Access, key: str, passphrase: str | 
     return row
 
 
-def _endpoint_group(row: EndpointGroupRow) -> EndpointGroup:
+def _build_endpoint_group(row: EndpointGroupRow) -> EndpointGroup:
     return EndpointGroup(id=row.id, name=row.name, rule=row.rule, psk=row.psk_sealed is not None)
 
 
-def _user_group(row: UserGroupRow) -> UserGroup:
+def _build_user_group(row: UserGroupRow) -> UserGroup:
     return UserGroup(id=row.id, name=row.name)

@@ -8,10 +8,10 @@ from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
-from api.remedies import of_the_api
-from api.server_tests import server_test
+from api.remedies import replace_commands
+from api.server_tests import limit_server_tests
 from api.v1.inputs import Input, Omittable, Slug
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.db import hold
@@ -28,10 +28,10 @@ _Source = Annotated[str, Path(max_length=63)]
 _Kind = Literal["ldap", "oidc"]
 _Position = Annotated[int, Field(ge=1, le=1000)]
 _Secret = Annotated[str, Field(max_length=1024)]
-_LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "ou=people,dc=example,dc=net"}
+_LDAP_EXAMPLE = {"urls": ["ldaps://ldap.example.net"], "base_dn": "ou=people,dc=example,dc=net"}
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SOURCE_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.SOURCE_MANAGE, Effect.TRUST, Effect.CONNECTION))]
-Tries = Annotated[Access, Depends(ReadsTenant(Permission.SOURCE_MANAGE, Effect.CONNECTION))]
+Tests = Annotated[Access, Depends(ReadsTenant(Permission.SOURCE_MANAGE, Effect.CONNECTION))]
 
 
 class IdentitySource(BaseModel):
@@ -52,7 +52,7 @@ class IdentitySourceInput(Input):
     kind: _Kind = Field(description="Kind.")
     settings: dict[str, Any] = Field(
         max_length=50,
-        examples=[_LDAP],
+        examples=[_LDAP_EXAMPLE],
         description="Settings; see docs/how-to/identity-sources.md for all settings and defaults.",
     )
     secret: _Secret | None = Field(
@@ -92,7 +92,7 @@ class IdentitySourceTestResult(BaseModel):
 @router.get("", operation_id="listIdentitySources")
 def list_sources(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
     kind: _Kind | None = None,
     enabled: Annotated[bool | None, Query(description="Whether they are queried.")] = None,
@@ -105,7 +105,7 @@ def list_sources(
         rows = sources.list_page(
             session, tenant_id=access.tenant_id, span=paging.span, text=text, kind=kind or "", enabled=enabled
         )
-        return paging.ordered(rows, _source)
+        return paging.ordered(rows, _build_source)
 
 
 @router.post("", status_code=201, operation_id="createIdentitySource")
@@ -116,17 +116,17 @@ def create_source(access: Changes, body: IdentitySourceInput) -> IdentitySource:
             actor=access.actor,
             tenant_id=access.tenant_id,
             seal=access.sealer.seal,
-            reach=_reach(access),
+            reach=_get_outbound_reach(access),
             **body.model_dump(),
         )
         change.located(row.name)
-        return change.answer(_source(row))
+        return change.answer(_build_source(row))
 
 
 @router.get("/{source}", operation_id="getIdentitySource")
 def get_source(access: Reads, source: _Source) -> IdentitySource:
     with access.read() as session:
-        return access.shown(_source(sources.require_by_name(session, tenant_id=access.tenant_id, name=source)))
+        return access.shown(_build_source(sources.require_by_name(session, tenant_id=access.tenant_id, name=source)))
 
 
 @router.patch("/{source}", operation_id="updateIdentitySource")
@@ -136,35 +136,35 @@ def update_source(access: Changes, source: _Source, body: IdentitySourceUpdate) 
     Omitted fields stay unchanged.
     """
     with access.change() as change:
-        _require(change, access, source)
+        _require_match(change, access, source)
         row = sources.update_source(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
             name=source,
             seal=access.sealer.seal,
-            reach=_reach(access),
+            reach=_get_outbound_reach(access),
             **body.model_dump(exclude={"name"}),
         )
-        return change.answer(_source(row))
+        return change.answer(_build_source(row))
 
 
 @router.delete("/{source}", status_code=204, operation_id="deleteIdentitySource")
 def delete_source(access: Changes, source: _Source) -> None:
     with access.change() as change:
-        _require(change, access, source)
+        _require_match(change, access, source)
         sources.delete_source(change.session, actor=access.actor, tenant_id=access.tenant_id, name=source)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
 @router.post("/{source}/test", operation_id="testIdentitySource")
-def test_source(access: Tries, source: _Source, body: IdentitySourceTest) -> IdentitySourceTestResult:
+def test_source(access: Tests, source: _Source, body: IdentitySourceTest) -> IdentitySourceTestResult:
     """Test an identity source with a user, as in a login.
 
     The test runs here; the cell may use another route. The audit log records the test without the password. A few tests
     can run at a time (429).
     """
-    with server_test(access.tenant_id):
+    with limit_server_tests(access.tenant_id):
         with access.noted() as session:
             trial = prepare_probe(
                 session,
@@ -174,14 +174,14 @@ def test_source(access: Tries, source: _Source, body: IdentitySourceTest) -> Ide
                 user=body.user,
                 unseal=access.sealer.open,
             )
-        test = run_probe(trial, reach=_reach(access), user=body.user, password=body.password.encode())
+        test = run_probe(trial, reach=_get_outbound_reach(access), user=body.user, password=body.password.encode())
         answer, steps = asyncio.run(test)
     reason = get_reason(answer.reason) if answer.reason else None
     return IdentitySourceTestResult(
         verified=answer.verified,
         reason=answer.reason,
         detail=answer.detail,
-        advice=of_the_api(reason.advice) if reason else "",
+        advice=replace_commands(reason.advice) if reason else "",
         name=answer.name,
         groups=list(answer.groups),
         attributes={name: list(values) for name, values in answer.attributes.items()},
@@ -189,16 +189,16 @@ def test_source(access: Tries, source: _Source, body: IdentitySourceTest) -> Ide
     )
 
 
-def _require(change: Change, access: Access, name: str) -> None:
+def _require_match(change: Change, access: Access, name: str) -> None:
     row = sources.require_by_name(change.session, tenant_id=access.tenant_id, name=name)
     hold(change.session, row)
-    change.require_match(_source(row))
+    change.require_match(_build_source(row))
 
 
-def _reach(access: Access) -> OutboundReach:
+def _get_outbound_reach(access: Access) -> OutboundReach:
     reach: OutboundReach = access.asked.request.app.state.settings.outbound_reach
     return reach
 
 
-def _source(row: SourceRow) -> IdentitySource:
+def _build_source(row: SourceRow) -> IdentitySource:
     return IdentitySource(**sources.describe(row))

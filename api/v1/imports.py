@@ -9,9 +9,9 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.json_input import takes
-from api.remedies import told_by_the_api
-from api.v1.jobs import Job, accepted
+from api.json_input import accept_body
+from api.remedies import replace_problem_commands
+from api.v1.jobs import Job, respond_accepted
 from nac.accounts.effects import OF_ENDPOINTS, OF_NASES, OF_USERS
 from nac.accounts.permissions import Permission
 from nac.bulk_rows import OnExisting, RowAction
@@ -33,13 +33,13 @@ Imports = Annotated[
 ReadsEndpoints = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 ReadsNases = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 ReadsUsers = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
-_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
-_ACCEPTED: dict[int | str, dict[str, Any]] = {
+_CSV_RESPONSE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
+_JOB_RESPONSE: dict[int | str, dict[str, Any]] = {
     202: {"model": Job, "description": "The request is large: the job that runs it."}
 }
-_EXAMPLE = "mac,name,groups\n00:00:5e:00:53:01,Printer,printers\n"
+_CSV_EXAMPLE = "mac,name,groups\n00:00:5e:00:53:01,Printer,printers\n"
 # The unchanged file.
-_BODY = takes(most_bytes=16 * 1024 * 1024, media_type="application/octet-stream", example=_EXAMPLE)
+_IMPORT_BODY = accept_body(most_bytes=16 * 1024 * 1024, media_type="application/octet-stream", example=_CSV_EXAMPLE)
 
 
 class ImportedRow(BaseModel):
@@ -94,16 +94,16 @@ class ImportOptions:
         self.taken = service.ImportOptions(existing, make_groups, allow_random, chap, mschap, wrong)
 
 
-async def _body(request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     return await request.body()
 
 
-@router.post("/imports", operation_id="importFile", responses=_ACCEPTED, openapi_extra=_BODY)
+@router.post("/imports", operation_id="importFile", responses=_JOB_RESPONSE, openapi_extra=_IMPORT_BODY)
 def import_file(
     access: Imports,
     format: Annotated[FormatName, Query(description="Format of the file.")],  # noqa: A002 -- a query name
     options: Annotated[ImportOptions, Depends()],
-    content: Annotated[bytes, Depends(_body)],
+    content: Annotated[bytes, Depends(_read_body)],
     dry_run: Annotated[bool, Query(description="Whether to report the result for each line without changes.")] = False,
 ) -> ImportReport | Job:
     """Import a file.
@@ -119,40 +119,40 @@ def import_file(
     is_large = jobs.is_large(document, dry_run=dry_run)
     if dry_run and not is_large:
         with access.read() as session:
-            return ImportReport(**told_by_the_api(jobs.preview_import(session, document=document, **who)))
+            return ImportReport(**replace_problem_commands(jobs.preview_import(session, document=document, **who)))
     who["actor"] = access.actor
     with access.change() as change:
         if is_large:
             row = jobs.start_import(
                 change.session, form=format, content=content, rows=len(document), dry_run=dry_run, **who
             )
-            return change.answer(accepted(access, change.response, row))
+            return change.answer(respond_accepted(access, change.response, row))
         done = jobs.run_import(change.session, form=format, document=document, **who)
-        return change.answer(ImportReport(**told_by_the_api(done)))
+        return change.answer(ImportReport(**replace_problem_commands(done)))
 
 
-@router.get("/endpoints.csv", operation_id="exportEndpoints", responses=_CSV)
+@router.get("/endpoints.csv", operation_id="exportEndpoints", responses=_CSV_RESPONSE)
 def export_endpoints(access: ReadsEndpoints) -> StreamingResponse:
     """Export endpoints as CSV in the format of imports.
 
     Discovered endpoints are not included.
     """
-    return _csv(access, csv_writer.endpoints_csv, "endpoints")
+    return _stream_csv(access, csv_writer.endpoints_csv, "endpoints")
 
 
-@router.get("/nases.csv", operation_id="exportNases", responses=_CSV)
+@router.get("/nases.csv", operation_id="exportNases", responses=_CSV_RESPONSE)
 def export_nases(access: ReadsNases) -> StreamingResponse:
     """Export NASes as CSV, without secrets."""
-    return _csv(access, csv_writer.nases_csv, "nases")
+    return _stream_csv(access, csv_writer.nases_csv, "nases")
 
 
-@router.get("/users.csv", operation_id="exportUsers", responses=_CSV)
+@router.get("/users.csv", operation_id="exportUsers", responses=_CSV_RESPONSE)
 def export_users(access: ReadsUsers) -> StreamingResponse:
     """Export users as CSV, without passwords."""
-    return _csv(access, csv_writer.users_csv, "users")
+    return _stream_csv(access, csv_writer.users_csv, "users")
 
 
-def _csv(access: Access, write: Callable[..., Iterator[str]], name: str) -> StreamingResponse:
+def _stream_csv(access: Access, write: Callable[..., Iterator[str]], name: str) -> StreamingResponse:
     stream = write(access.read, tenant_id=access.tenant_id)
     # Raises early errors before the response starts.
     first = next(stream)

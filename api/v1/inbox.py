@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.endpoints import EndpointFilter
 from api.v1.inputs import GroupNames, Input, body_references
-from api.v1.moments import Moment, PastMoment
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
+from api.v1.timestamps import Moment, PastMoment
 from nac.accounts.effects import OF_ENDPOINTS
 from nac.accounts.permissions import Permission
 from nac.endpoints import inbox
@@ -91,7 +91,7 @@ class ClassificationResult(BaseModel):
 @router.get("/inbox", operation_id="listDiscoveredEndpoints")
 def list_inbox(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     filters: Annotated[EndpointFilter, Depends()],
 ) -> Page[DiscoveredEndpoint]:
     """List discovered endpoints that wait for classification."""
@@ -100,7 +100,7 @@ def list_inbox(
         rows, searched = endpoints.search_endpoints(
             session, tenant_id=access.tenant_id, wanted=endpoint_filter, span=paging.span
         )
-        by_mac = {seen.mac: seen for seen in _seen(session, access, rows)}
+        by_mac = {seen.mac: seen for seen in _build_discovered(session, access, rows)}
         return paging.ordered(
             rows, lambda row: by_mac[display_mac(row[0].mac)], entity=lambda row: row[0], searched=searched
         )
@@ -118,10 +118,12 @@ def classify(access: Changes, body: Classification) -> ClassificationResult:
             decision=inbox.Decision(body.action, tuple(body.groups), body.valid_until, body.allow_random),
             dry_run=body.dry_run,
         )
-        return change.answer(ClassificationResult(count=len(rows), items=_seen(change.session, access, rows)))
+        return change.answer(
+            ClassificationResult(count=len(rows), items=_build_discovered(change.session, access, rows))
+        )
 
 
-def _seen(session: Session, access: Access, rows: Sequence[Listed]) -> list[DiscoveredEndpoint]:
+def _build_discovered(session: Session, access: Access, rows: Sequence[Listed]) -> list[DiscoveredEndpoint]:
     slugs = {row.id: row.slug for row in sites.list_sites(session, tenant_id=access.tenant_id)}
     return [
         DiscoveredEndpoint(

@@ -49,7 +49,7 @@ Omittable = Annotated[T | None, _NotNull()]
 
 
 # Writing out errors blocks the event loop, and so all requests: 10,000 take 20 ms.
-_MOST_MISTAKES = 10_000
+_MAX_MISTAKES = 10_000
 _FIRST_ROWS = 200
 
 
@@ -57,7 +57,7 @@ def _validate_rows(rows: Any, validate: ValidatorFunctionWrapHandler) -> Any:  #
     try:
         return validate(rows)
     except ValidationError as exc:
-        if exc.error_count() <= _MOST_MISTAKES:
+        if exc.error_count() <= _MAX_MISTAKES:
             raise
     validate(rows[:_FIRST_ROWS])
     raise PydanticCustomError("too_many_mistakes", "The list has more than 10,000 errors.")

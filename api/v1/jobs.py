@@ -8,11 +8,11 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
-from api.access import Access, Requires
-from api.change import Change, Observed
-from api.remedies import told_by_the_api
-from api.v1.owners import of_every_owner
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.access import Access, RequiresPermission
+from api.change import Change, ObservedModel
+from api.remedies import replace_problem_commands
+from api.v1.owner_routes import list_owner_routes
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.jobs import service as jobs
@@ -31,12 +31,12 @@ _READ_BY: Mapping[str, Permission] = {
     Permission.POLICY_PUBLISH: Permission.LOG_READ,
 }
 # The other parts of a problem can contain results, such as names of devices and users.
-_ALWAYS_TOLD = ("code", "title")
+_PUBLIC_PROBLEM_FIELDS = ("code", "title")
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
-class Job(Observed):
+class Job(ObservedModel):
     id: UUID = Field(description="Id of the job.")
     kind: str = Field(
         examples=["endpoints.import"],
@@ -58,18 +58,18 @@ class Job(Observed):
     started_at: datetime | None = Field(description="Start time; null while it waits.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         """Return the fields that the worker updates until it ends."""
         is_open = self.state in ("queued", "running")
         return {"state", "done", "total", "problem", "started_at"} if is_open else set()
 
 
-def shown(row: JobRow, held: Collection[Permission]) -> Job:
+def build_job(row: JobRow, held: Collection[Permission]) -> Job:
     """Return the job as a caller with these permissions sees it."""
     result, problem = row.result, row.problem
     if not _may_read(row, held):
         result = None
-        problem = problem and {name: problem[name] for name in _ALWAYS_TOLD if name in problem}
+        problem = problem and {name: problem[name] for name in _PUBLIC_PROBLEM_FIELDS if name in problem}
     return Job(
         id=row.id,
         kind=row.kind,
@@ -78,8 +78,8 @@ def shown(row: JobRow, held: Collection[Permission]) -> Job:
         is_cancelled=row.is_cancelled,
         done=row.total if row.state == "done" and row.total else row.done,
         total=row.total,
-        result=result and told_by_the_api(result),
-        problem=problem and told_by_the_api(problem),
+        result=result and replace_problem_commands(result),
+        problem=problem and replace_problem_commands(problem),
         asked_by=row.asked_by,
         request_id=row.request_id,
         created_at=row.created_at,
@@ -95,21 +95,21 @@ def _may_read(row: JobRow, held: Collection[Permission]) -> bool:
     )
 
 
-def accepted(access: Access, response: Response, row: JobRow) -> Job:
+def respond_accepted(access: Access, response: Response, row: JobRow) -> Job:
     """Answer 202 with the location of a new job."""
     place = access.asked.request.url.path.split("/")[:4]
     response.status_code = 202
     response.headers["Location"] = "/".join((*place[: 3 if place[2] == "platform" else 4], "jobs", str(row.id)))
-    return shown(row, access.held)
+    return build_job(row, access.held)
 
 
-def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
 
     @router.get(f"{prefix}/jobs", operation_id=f"list{noun}Jobs")
     def list_jobs(
         access: Annotated[Access, read],
-        paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
         state: Annotated[list[State] | None, Query()] = None,
         kind: JobKind | None = None,
     ) -> Page[Job]:
@@ -119,7 +119,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         """
         with access.read() as session:
             page = jobs.search_jobs(session, owner=access.owner, states=state or (), kind=kind or "", span=paging.span)
-            return paging.ordered(page.rows, lambda row: shown(row, access.held), searched=page.searched)
+            return paging.ordered(page.rows, lambda row: build_job(row, access.held), searched=page.searched)
 
     @router.get(f"{prefix}/jobs/{{job_id}}", operation_id=f"get{noun}Job")
     def get_job(access: Annotated[Access, read], job_id: UUID) -> Job:
@@ -128,7 +128,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         The result requires the permissions to start the job, or to read the same data.
         """
         with access.read() as session:
-            return access.shown(shown(jobs.require_job(session, owner=access.owner, job_id=job_id), access.held))
+            return access.shown(build_job(jobs.require_job(session, owner=access.owner, job_id=job_id), access.held))
 
     @router.post(f"{prefix}/jobs/{{job_id}}/cancel", operation_id=f"cancel{noun}Job")
     def cancel_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
@@ -139,7 +139,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         with access.change() as change:
             _require_match(change, access, job_id)
             row = jobs.cancel_job(change.session, actor=access.actor, owner=access.owner, job_id=job_id)
-            return change.answer(shown(row, access.held))
+            return change.answer(build_job(row, access.held))
 
     @router.post(f"{prefix}/jobs/{{job_id}}/retry", operation_id=f"retry{noun}Job")
     def retry_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
@@ -152,14 +152,14 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             row = jobs.retry_job(
                 change.session, actor=access.actor, owner=access.owner, job_id=job_id, held=access.held
             )
-            return change.answer(shown(row, access.held))
+            return change.answer(build_job(row, access.held))
 
 
 def _require_match(change: Change, access: Access, job_id: UUID) -> None:
     row = jobs.require_job(change.session, owner=access.owner, job_id=job_id, lock=True)
-    change.require_match(shown(row, access.held))
+    change.require_match(build_job(row, access.held))
 
 
-for each in of_every_owner(Permission.JOB_READ, Permission.JOB_MANAGE, Effect.WORK):
+for each in list_owner_routes(Permission.JOB_READ, Permission.JOB_MANAGE, Effect.WORK):
     reads = type(each.reads)(Permission.JOB_READ, Effect.DISCLOSURE, also=frozenset(_READ_BY.values()))
-    _routes(each.prefix, each.noun, reads, each.manages)
+    _add_routes(each.prefix, each.noun, reads, each.manages)

@@ -7,9 +7,9 @@ from typing import Annotated, TypedDict, TypeVar
 from fastapi import Query
 from pydantic import Field
 
-from api.v1.keys import key_text, moment_key
-from api.v1.moments import PastMoment
+from api.v1.list_parameters import format_moment_key, parse_moment_key
 from api.v1.paging import Item, Page, SortedPaging
+from api.v1.timestamps import PastMoment
 from nac.errors import InvalidInput
 from nac.log_search import LogKey, LogSearchResult
 
@@ -36,20 +36,20 @@ class LogRange(TypedDict):
     oldest_first: bool
 
 
-def looked(paging: SortedPaging, since: datetime | None, until: datetime | None) -> LogRange:
+def build_log_range(paging: SortedPaging, since: datetime | None, until: datetime | None) -> LogRange:
     """Return the range to search. Raises InvalidInput if it is empty."""
     if since is not None and until is not None and until <= since:
         raise InvalidInput("`until` must be after `since`.", place="until", remedy="Set a later time.")
     first, last = (until, since) if paging.goes_down else (since, until)
-    bounds = [key for key in (moment_key(paging.after()), (first, 0) if first else None) if key]
+    bounds = [key for key in (parse_moment_key(paging.after()), (first, 0) if first else None) if key]
     before = (min if paging.goes_down else max)(bounds, default=None)
     return LogRange(before=before, until=last, limit=paging.limit, oldest_first=not paging.goes_down)
 
 
-def log_page(paging: SortedPaging, search: LogSearchResult[Row], item: Callable[[Row], Item]) -> LogPage[Item]:
+def build_log_page(paging: SortedPaging, search: LogSearchResult[Row], item: Callable[[Row], Item]) -> LogPage[Item]:
     key = search.next
     return LogPage(
         items=[item(row) for row in search.rows],
-        next=paging.cursor(key_text(*key)) if key else None,
+        next=paging.cursor(format_moment_key(*key)) if key else None,
         searched_to=key[0] if key else None,
     )

@@ -7,9 +7,9 @@ from uuid import UUID
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
-from api.me import Me
+from api.own_account import OwnAccount
 from api.v1.inputs import Input, Name
-from api.v1.paging import OrderedPaging, Page, Paging, sorted_by
+from api.v1.paging import OrderedPaging, Page, Paging, require_paging
 from api.v1.sign_in import Password
 from nac.models import SignIn
 from nac.people import service as people
@@ -19,7 +19,7 @@ from nac.sign_in.second_factors import list_second_factors
 
 router = APIRouter(tags=["me"])
 
-_Me = Annotated[Me, Depends()]
+_OwnAccount = Annotated[OwnAccount, Depends()]
 
 
 class MyAccount(BaseModel):
@@ -64,20 +64,20 @@ class PasswordUpdate(Input):
 
 
 @router.get("/me", operation_id="getMe")
-def get_me(me: _Me) -> MyAccount:
+def get_me(me: _OwnAccount) -> MyAccount:
     with me.session() as session:
-        return _account(me, list_second_factors(session, person_id=me.signed_in.person_id), me.signed_in.name)
+        return _build_account(me, list_second_factors(session, person_id=me.signed_in.person_id), me.signed_in.name)
 
 
 @router.patch("/me", operation_id="updateMe")
-def update_me(me: _Me, body: MyAccountUpdate) -> MyAccount:
+def update_me(me: _OwnAccount, body: MyAccountUpdate) -> MyAccount:
     with me.account(confirmed=False) as (session, person):
         people.rename_person(session, actor=me.signed_in.actor, person_id=person.id, name=body.name)
-        return _account(me, list_second_factors(session, person_id=person.id), person.name)
+        return _build_account(me, list_second_factors(session, person_id=person.id), person.name)
 
 
 @router.get("/me/places", operation_id="listMyPlaces")
-def list_my_places(me: _Me, paging: Annotated[Paging, Depends()]) -> Page[MyPlace]:
+def list_my_places(me: _OwnAccount, paging: Annotated[Paging, Depends()]) -> Page[MyPlace]:
     """List MSPs and tenants that you can access, by slug, with your permissions.
 
     Permissions of the platform are not included.
@@ -86,33 +86,35 @@ def list_my_places(me: _Me, paging: Annotated[Paging, Depends()]) -> Page[MyPlac
         rows = accessible_places.list_places(
             session, principal=me.asked.principal, via=me.signed_in.via, after=paging.after(), limit=paging.limit + 1
         )
-        return paging.page(rows, lambda row: row.key, _place)
+        return paging.page(rows, lambda row: row.key, _build_place)
 
 
 @router.get("/me/sessions", operation_id="listMySessions")
-def list_my_sessions(me: _Me, paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))]) -> Page[MySession]:
+def list_my_sessions(
+    me: _OwnAccount, paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))]
+) -> Page[MySession]:
     """List the browsers where you are signed in, newest first by default."""
     with me.session() as session:
         rows = sign_ins.list_own(session, signed_in=me.signed_in, span=paging.span)
-        return paging.ordered(rows, lambda row: _session(row, me.signed_in.sign_in_id))
+        return paging.ordered(rows, lambda row: _build_session(row, me.signed_in.sign_in_id))
 
 
 @router.delete("/me/sessions/{session_id}", status_code=204, operation_id="deleteMySession")
-def end_my_session(me: _Me, session_id: UUID) -> None:
+def end_my_session(me: _OwnAccount, session_id: UUID) -> None:
     """Sign out one of your browsers."""
     with me.session() as session:
         sign_ins.end_own(session, signed_in=me.signed_in, sign_in_id=session_id)
 
 
 @router.delete("/me/sessions", status_code=204, operation_id="deleteMyOtherSessions")
-def end_my_other_sessions(me: _Me) -> None:
+def end_my_other_sessions(me: _OwnAccount) -> None:
     """Sign out all your other browsers."""
     with me.account(confirmed=False) as (session, person):
         sign_ins.end_all(session, actor=me.signed_in.actor, person=person, but_for=me.signed_in.sign_in_id)
 
 
 @router.put("/me/password", status_code=204, operation_id="updateMyPassword")
-def update_my_password(me: _Me, body: PasswordUpdate) -> None:
+def update_my_password(me: _OwnAccount, body: PasswordUpdate) -> None:
     """Change your password.
 
     Other browsers are signed out.
@@ -122,7 +124,7 @@ def update_my_password(me: _Me, body: PasswordUpdate) -> None:
         sign_ins.end_all(session, actor=me.signed_in.actor, person=person, but_for=me.signed_in.sign_in_id)
 
 
-def _account(me: Me, methods: tuple[str, ...], name: str) -> MyAccount:
+def _build_account(me: OwnAccount, methods: tuple[str, ...], name: str) -> MyAccount:
     who = me.signed_in
     return MyAccount(
         email=who.email,
@@ -136,7 +138,7 @@ def _account(me: Me, methods: tuple[str, ...], name: str) -> MyAccount:
     )
 
 
-def _session(row: SignIn, here: UUID) -> MySession:
+def _build_session(row: SignIn, here: UUID) -> MySession:
     return MySession(
         id=row.id,
         here=row.id == here,
@@ -148,7 +150,7 @@ def _session(row: SignIn, here: UUID) -> MySession:
     )
 
 
-def _place(row: accessible_places.AccessiblePlace) -> MyPlace:
+def _build_place(row: accessible_places.AccessiblePlace) -> MyPlace:
     return MyPlace(
         kind=row.kind,
         id=row.id,

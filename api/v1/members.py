@@ -7,11 +7,11 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
-from api.access import Access, Requires
-from api.change import Change, Observed
+from api.access import Access, RequiresPermission
+from api.change import Change, ObservedModel
 from api.v1.inputs import Input, Slug
-from api.v1.owners import of_every_owner
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.owner_routes import list_owner_routes
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.account_mails import service as account_mails
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -22,7 +22,7 @@ from nac.members.service import Member as MemberRow
 router = APIRouter(tags=["members"])
 
 
-class Member(Observed):
+class Member(ObservedModel):
     id: UUID = Field(description="Permanent id.")
     email: str = Field(description="E-mail address.")
     name: str = Field(description="Name.")
@@ -33,7 +33,7 @@ class Member(Observed):
     created_by: str = Field(description="Actor who created it.")
     created_at: datetime = Field(description="Creation time.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         """Return the observed fields. A person sets `disabled`; all other statuses are observed."""
         return {"name"} if self.status == "disabled" else {"name", "status"}
 
@@ -54,24 +54,26 @@ class MemberInput(MemberUpdate):
     )
 
 
-def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
 
     @router.get(f"{prefix}/members", operation_id=f"list{noun}Members")
     def list_members(
         access: Annotated[Access, read],
-        paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
         text: Annotated[str, Query(max_length=255, description="Part of the e-mail address.")] = "",
         role: Annotated[str, Query(max_length=63, description="Slug of the role.")] = "",
     ) -> Page[Member]:
         with access.read() as session:
             rows = members.list_members(session, owner=access.owner, span=paging.span, text=text, role=role)
-            return paging.ordered(rows, _member, entity=lambda row: (row.membership, row.person))
+            return paging.ordered(rows, _build_member, entity=lambda row: (row.membership, row.person))
 
     @router.get(f"{prefix}/members/{{member_id}}", operation_id=f"get{noun}Member")
     def get_member(access: Annotated[Access, read], member_id: UUID) -> Member:
         with access.read() as session:
-            return access.shown(_member(members.require_member(session, owner=access.owner, membership_id=member_id)))
+            return access.shown(
+                _build_member(members.require_member(session, owner=access.owner, membership_id=member_id))
+            )
 
     @router.post(f"{prefix}/members", status_code=201, operation_id=f"create{noun}Member")
     def add_member(access: Annotated[Access, manage], body: MemberInput) -> Member:
@@ -86,7 +88,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             )
             if body.invite:
                 account_mails.invite(change.session, actor=access.actor, owner=access.owner, email=row.person.email)
-            member = _member(row)
+            member = _build_member(row)
             change.located(member.id)
             return change.answer(member)
 
@@ -100,7 +102,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             _require_match(change, access, member_id)
             row = members.require_member(change.session, owner=access.owner, membership_id=member_id)
             account_mails.invite(change.session, actor=access.actor, owner=access.owner, email=row.person.email)
-            change.answer_nothing()
+            change.set_empty_response()
 
     @router.patch(f"{prefix}/members/{{member_id}}", operation_id=f"update{noun}Member")
     def change_member(access: Annotated[Access, manage], member_id: UUID, body: MemberUpdate) -> Member:
@@ -116,7 +118,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
                 keeps_tenants="tenants" not in body.model_fields_set,
                 **body.model_dump(),
             )
-            return change.answer(_member(row))
+            return change.answer(_build_member(row))
 
     @router.delete(f"{prefix}/members/{{member_id}}", status_code=204, operation_id=f"delete{noun}Member")
     def remove_member(access: Annotated[Access, manage], member_id: UUID) -> None:
@@ -129,19 +131,19 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             members.delete_member(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, membership_id=member_id
             )
-            change.answer_nothing()
+            change.set_empty_response()
 
 
-for each in of_every_owner(Permission.MEMBER_READ, Permission.MEMBER_MANAGE, Effect.RIGHTS):
-    _routes(*each)
+for each in list_owner_routes(Permission.MEMBER_READ, Permission.MEMBER_MANAGE, Effect.RIGHTS):
+    _add_routes(*each)
 
 
 def _require_match(change: Change, access: Access, member_id: UUID) -> None:
     row = members.require_member(change.session, owner=access.owner, membership_id=member_id, lock=True)
-    change.require_match(_member(row))
+    change.require_match(_build_member(row))
 
 
-def _member(row: MemberRow) -> Member:
+def _build_member(row: MemberRow) -> Member:
     return Member(
         id=row.membership.id,
         email=row.person.email,

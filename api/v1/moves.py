@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesPlatform, ReadsPlatform, ReadsTenant
-from api.change import Change, Observed
-from api.state import settings_of, signing_of
+from api.application_state import get_settings, get_signing
+from api.change import Change, ObservedModel
 from api.v1.inputs import Input, body_references
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -21,8 +21,8 @@ from nac.tenants.service import TenantNotFound
 
 router = APIRouter(tags=["moves"])
 
-_MOVE = "/cells/moves/{tenant}"
-_AlthoughSilent = Annotated[
+_MOVE_PATH = "/cells/moves/{tenant}"
+_IgnoreSilentCell = Annotated[
     bool,
     Query(
         description="Whether to switch although the old cell does not report. It answers until its radiusd is stopped."
@@ -58,12 +58,12 @@ class TenantMove(BaseModel):
     ended_at: datetime | None = Field(description="End time; null if not ended.")
 
 
-class Move(TenantMove, Observed):
+class Move(TenantMove, ObservedModel):
     from_cell: str = Field(description="Name of the old cell.")
     to_cell: str = Field(description="Name of the new cell.")
     ready: bool = Field(description="Whether it can be switched or finished.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         return {"ready"}
 
 
@@ -78,90 +78,90 @@ def get_own_move(access: ReadsOwn) -> TenantMove:
         # Both cells must be visible.
         enter_platform(session, tenant_id=access.tenant_id)
         status = moves.require_move(session, tenant_id=access.tenant_id)
-        return access.shown(TenantMove(**_shown(access, status)))
+        return access.shown(TenantMove(**_describe_move(access, status)))
 
 
-@router.get(_MOVE, operation_id="getMove")
+@router.get(_MOVE_PATH, operation_id="getMove")
 def get_move(access: Reads, tenant: _Tenant) -> Move:
     """Get the last move of a tenant."""
     with access.read() as session:
-        tenant_id = _enter(session, access)
-        return access.shown(_move(access, moves.require_move(session, tenant_id=tenant_id)))
+        tenant_id = _enter_named_tenant(session, access)
+        return access.shown(_build_move(access, moves.require_move(session, tenant_id=tenant_id)))
 
 
-@router.post(_MOVE, status_code=201, operation_id="prepareMove")
+@router.post(_MOVE_PATH, status_code=201, operation_id="prepareMove")
 def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: MoveInput) -> Move:
     """Prepare a move: reserve and configure a free slot of the new cell.
 
     The slot has the tenant's secret. Nothing changes for its NASes yet.
     """
     with access.change() as change:
-        sealer = signing_of(request).sealer
-        tenant_id = _enter(change.session, access)
+        sealer = get_signing(request).sealer
+        tenant_id = _enter_named_tenant(change.session, access)
         _require_match(change, access, tenant_id)
         with body_references():
             status = moves.prepare_move(
                 change.session, actor=access.actor, tenant_id=tenant_id, cell=body.cell, sealer=sealer
             )
         change.located()
-        return change.answer(_move(access, status))
+        return change.answer(_build_move(access, status))
 
 
-@router.post(f"{_MOVE}/switch", operation_id="switchMove")
+@router.post(f"{_MOVE_PATH}/switch", operation_id="switchMove")
 def switch_move(
     request: Request,
     access: Manages,
     tenant: _Tenant,
-    although_silent: _AlthoughSilent = False,
+    although_silent: _IgnoreSilentCell = False,
 ) -> Move:
     """Switch a tenant to the new cell.
 
     The old cell stops answering. `?wait=live` waits until the new cell answers.
     """
     with access.change() as change:
-        sealer = signing_of(request).sealer
-        tenant_id = _enter(change.session, access)
+        sealer = get_signing(request).sealer
+        tenant_id = _enter_named_tenant(change.session, access)
         _require_match(change, access, tenant_id)
         status = moves.switch_move(
             change.session, actor=access.actor, tenant_id=tenant_id, sealer=sealer, although_silent=although_silent
         )
-        return _answer(access, change, tenant_id, status)
+        return _respond_with_move(access, change, tenant_id, status)
 
 
-@router.post(f"{_MOVE}/finish", operation_id="finishMove")
+@router.post(f"{_MOVE_PATH}/finish", operation_id="finishMove")
 def finish_move(access: Manages, tenant: _Tenant) -> Move:
     """Finish a move and return the old slot to its cell."""
     with access.change() as change:
-        tenant_id = _enter(change.session, access)
+        tenant_id = _enter_named_tenant(change.session, access)
         _require_match(change, access, tenant_id)
         status = moves.finish_move(change.session, actor=access.actor, tenant_id=tenant_id)
-        return _answer(access, change, tenant_id, status)
+        return _respond_with_move(access, change, tenant_id, status)
 
 
-@router.post(f"{_MOVE}/cancel", operation_id="cancelMove")
+@router.post(f"{_MOVE_PATH}/cancel", operation_id="cancelMove")
 def cancel_move(access: Manages, tenant: _Tenant) -> Move:
     """Cancel a move.
 
     A switched tenant returns to the old cell at once.
     """
     with access.change() as change:
-        tenant_id = _enter(change.session, access)
+        tenant_id = _enter_named_tenant(change.session, access)
         _require_match(change, access, tenant_id)
         status = moves.cancel_move(change.session, actor=access.actor, tenant_id=tenant_id)
-        return _answer(access, change, tenant_id, status)
+        return _respond_with_move(access, change, tenant_id, status)
 
 
 def _require_match(change: Change, access: Access, tenant_id: TenantId) -> None:
     last = moves.lock_last_move(change.session, tenant_id=tenant_id)
-    change.require_match(None if last is None else _move(access, last))
+    change.require_match(None if last is None else _build_move(access, last))
 
 
-def _answer(access: Access, change: Change, tenant_id: TenantId, status: MoveStatus) -> Move:
+def _respond_with_move(access: Access, change: Change, tenant_id: TenantId, status: MoveStatus) -> Move:
     change.tenant_id = tenant_id
-    return change.answer(_move(access, status))
+    return change.answer(_build_move(access, status))
 
 
-def _enter(session: Session, access: Access) -> TenantId:
+def _enter_named_tenant(session: Session, access: Access) -> TenantId:
     place = access.asked.tenant
     if place is None:
         raise TenantNotFound("The tenant does not exist.", place="tenant")
@@ -169,18 +169,18 @@ def _enter(session: Session, access: Access) -> TenantId:
     return place.tenant_id
 
 
-def _move(access: Access, status: MoveStatus) -> Move:
+def _build_move(access: Access, status: MoveStatus) -> Move:
     return Move(
-        **_shown(access, status), from_cell=status.before.cell, to_cell=status.after.cell, ready=status.is_ready
+        **_describe_move(access, status), from_cell=status.before.cell, to_cell=status.after.cell, ready=status.is_ready
     )
 
 
-def _shown(access: Access, status: MoveStatus) -> dict[str, Any]:
-    move, usual = status.move, settings_of(access.asked.request).radius_host
+def _describe_move(access: Access, status: MoveStatus) -> dict[str, Any]:
+    move, usual = status.move, get_settings(access.asked.request).radius_host
     return {
         "state": move.state,
-        "before": _place(status.before, usual),
-        "after": _place(status.after, usual),
+        "before": _build_place(status.before, usual),
+        "after": _build_place(status.after, usual),
         "told": status.told,
         "created_at": move.created_at,
         "switched_at": move.switched_at,
@@ -188,7 +188,7 @@ def _shown(access: Access, status: MoveStatus) -> dict[str, Any]:
     }
 
 
-def _place(place: moves.CellAddress, usual: str) -> MovePlace | None:
+def _build_place(place: moves.CellAddress, usual: str) -> MovePlace | None:
     """Return the address and ports; None if the cell is gone."""
     if not place.cell:
         return None

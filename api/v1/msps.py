@@ -7,9 +7,9 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
-from api.access import Access, Asked, ChangesMsp, ChangesPlatform, Mine, OperatesMsp, ReadsMsp
+from api.access import Access, Caller, ChangesMsp, ChangesPlatform, OperatesMsp, ReadsMsp, RequiresSelf
 from api.v1.inputs import Input, Name, Omittable, Slug
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import Msp as MspRow
@@ -62,8 +62,8 @@ class MspSuspension(Input):
 
 @router.get("", operation_id="listMsps")
 def list_msps(
-    asked: Annotated[Asked, Depends(Mine())],
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    asked: Annotated[Caller, Depends(RequiresSelf())],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
     status: Annotated[list[_Status] | None, Query()] = None,
 ) -> Page[Msp]:
@@ -72,7 +72,7 @@ def list_msps(
     Platform operators see all MSPs; members and tokens see their own. MSPs that require two factors are omitted after a
     sign-in with one.
     """
-    with asked.among_msps(Permission.MSP_READ) as (session, only):
+    with asked.read_msps(Permission.MSP_READ) as (session, only):
         rows = msps.list_visible(
             session,
             only=only,
@@ -81,7 +81,7 @@ def list_msps(
             statuses=status or (),
             has_two_factors=asked.signed_in is None or asked.signed_in.has_two_factors,
         )
-        return paging.ordered(rows, _msp)
+        return paging.ordered(rows, _build_msp)
 
 
 @router.post("", status_code=201, operation_id="createMsp")
@@ -89,13 +89,13 @@ def create_msp(access: Creates, body: MspInput) -> Msp:
     with access.change() as change:
         row = msps.create_msp(change.session, actor=access.actor, slug=body.slug, name=body.name)
         change.located(row.slug)
-        return change.answer(_msp(row))
+        return change.answer(_build_msp(row))
 
 
 @router.get("/{msp}", operation_id="getMsp")
 def get_msp(access: Reads) -> Msp:
     with access.read() as session:
-        return access.shown(_msp(msps.require_msp(session, msp_id=access.msp_id)))
+        return access.shown(_build_msp(msps.require_msp(session, msp_id=access.msp_id)))
 
 
 @router.patch("/{msp}", operation_id="updateMsp")
@@ -105,10 +105,10 @@ def update_msp(access: Manages, body: MspUpdate) -> Msp:
     Omitted fields stay unchanged.
     """
     with access.change() as change:
-        change.require_match(_msp(msps.require_msp(change.session, msp_id=access.msp_id, lock=True)))
+        change.require_match(_build_msp(msps.require_msp(change.session, msp_id=access.msp_id, lock=True)))
         changes = body.model_dump(exclude_none=True)
         row = msps.update_msp(change.session, actor=access.actor, msp_id=access.msp_id, **changes)
-        return change.answer(_msp(row))
+        return change.answer(_build_msp(row))
 
 
 @router.post("/{msp}/suspend", operation_id="suspendMsp")
@@ -119,11 +119,11 @@ def suspend_msp(access: Suspends, body: MspSuspension) -> Msp:
     networks of its tenants continue, unless `with_tenants` is set, now or later.
     """
     with access.change() as change:
-        change.require_match(_msp(msps.require_msp(change.session, msp_id=access.operated_id, lock=True)))
+        change.require_match(_build_msp(msps.require_msp(change.session, msp_id=access.operated_msp_id, lock=True)))
         row = lifecycle.suspend_msp(
-            change.session, actor=access.actor, msp_id=access.operated_id, with_tenants=body.with_tenants
+            change.session, actor=access.actor, msp_id=access.operated_msp_id, with_tenants=body.with_tenants
         )
-        return change.answer(_msp(row))
+        return change.answer(_build_msp(row))
 
 
 @router.post("/{msp}/resume", operation_id="resumeMsp")
@@ -133,8 +133,10 @@ def resume_msp(access: Suspends) -> Msp:
     Roll-outs wait until you resume them.
     """
     with access.change() as change:
-        change.require_match(_msp(msps.require_msp(change.session, msp_id=access.operated_id, lock=True)))
-        return change.answer(_msp(lifecycle.resume_msp(change.session, actor=access.actor, msp_id=access.operated_id)))
+        change.require_match(_build_msp(msps.require_msp(change.session, msp_id=access.operated_msp_id, lock=True)))
+        return change.answer(
+            _build_msp(lifecycle.resume_msp(change.session, actor=access.actor, msp_id=access.operated_msp_id))
+        )
 
 
 @router.delete("/{msp}", status_code=204, operation_id="deleteMsp")
@@ -145,10 +147,10 @@ def delete_msp(access: Deletes) -> None:
     audit entries.
     """
     with access.change() as change:
-        change.require_match(_msp(msps.require_msp(change.session, msp_id=access.operated_id, lock=True)))
-        lifecycle.delete_msp(change.session, actor=access.actor, msp_id=access.operated_id)
-        change.answer_nothing()
+        change.require_match(_build_msp(msps.require_msp(change.session, msp_id=access.operated_msp_id, lock=True)))
+        lifecycle.delete_msp(change.session, actor=access.actor, msp_id=access.operated_msp_id)
+        change.set_empty_response()
 
 
-def _msp(row: MspRow) -> Msp:
+def _build_msp(row: MspRow) -> Msp:
     return Msp.model_validate(row, from_attributes=True)

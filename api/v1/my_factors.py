@@ -7,12 +7,12 @@ from uuid import UUID
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
-from api.me import Me
-from api.signing_in import Desk
-from api.state import signing_of
+from api.application_state import get_signing
+from api.own_account import OwnAccount
+from api.sign_in_flow import SignInFlow
 from api.v1.inputs import Input, Name
-from api.v1.paging import OrderedPaging, Page, sorted_by
-from api.v1.sign_in import Challenge, Code, Credential, PasskeyOptions, Password, SignInByPasskey, desk_of
+from api.v1.paging import OrderedPaging, Page, require_paging
+from api.v1.sign_in import Challenge, Code, Credential, PasskeyOptions, Password, SignInByPasskey, open_sign_in_flow
 from nac.clock import utc_now
 from nac.models import Passkey as PasskeyRow
 from nac.sign_in import passkeys, recovery_codes, sign_ins, totp
@@ -21,8 +21,8 @@ from nac.sign_in.repository import PASSKEY_ORDERS
 
 router = APIRouter(tags=["factors"])
 
-_Me = Annotated[Me, Depends()]
-_Desk = Annotated[Desk, Depends(desk_of)]
+_OwnAccount = Annotated[OwnAccount, Depends()]
+_SignInFlow = Annotated[SignInFlow, Depends(open_sign_in_flow)]
 
 
 class PasswordConfirmation(Input):
@@ -57,43 +57,43 @@ class RecoveryCodes(BaseModel):
 
 
 @router.post("/me/confirmation", status_code=204, operation_id="confirmByPassword")
-def confirm_by_password(me: _Me, desk: _Desk, body: PasswordConfirmation) -> None:
+def confirm_by_password(me: _OwnAccount, desk: _SignInFlow, body: PasswordConfirmation) -> None:
     """Confirm your identity with your password, for ten minutes."""
     desk.confirm_by_password(me.signed_in, body.password)
 
 
 @router.post("/me/confirmation/passkey/options", operation_id="startPasskeyConfirmation")
-def ask_for_confirmation_by_passkey(me: _Me, desk: _Desk) -> PasskeyOptions:
-    options, challenge = desk.ask_passkey_of(me.signed_in)
+def ask_for_confirmation_by_passkey(me: _OwnAccount, desk: _SignInFlow) -> PasskeyOptions:
+    options, challenge = desk.create_confirmation_challenge(me.signed_in)
     return PasskeyOptions(options=options, challenge=challenge)
 
 
 @router.post("/me/confirmation/passkey", status_code=204, operation_id="confirmByPasskey")
-def confirm_by_passkey(me: _Me, desk: _Desk, body: SignInByPasskey) -> None:
+def confirm_by_passkey(me: _OwnAccount, desk: _SignInFlow, body: SignInByPasskey) -> None:
     desk.confirm_by_passkey(me.signed_in, body.challenge, body.credential)
 
 
 @router.post("/me/totp", status_code=201, operation_id="startMyTotp")
-def begin_my_totp(me: _Me, desk: _Desk) -> TotpSecret:
+def begin_my_totp(me: _OwnAccount, desk: _SignInFlow) -> TotpSecret:
     """Start the set-up of an authenticator app.
 
     It takes effect with the first confirmed code.
     """
     with me.account() as (session, person):
-        made = totp.create_totp(session, person=person, seal=signing_of(me.asked.request).sealer.seal)
+        made = totp.create_totp(session, person=person, seal=get_signing(me.asked.request).sealer.seal)
         me.located()
         return TotpSecret(secret=made.secret, uri=made.provisioning_uri())
 
 
 @router.post("/me/totp/confirmation", status_code=204, operation_id="confirmMyTotp")
-def confirm_my_totp(me: _Me, desk: _Desk, body: TotpCode) -> None:
+def confirm_my_totp(me: _OwnAccount, desk: _SignInFlow, body: TotpCode) -> None:
     """Confirm the first code of an authenticator app.
 
     From now on, a password alone does not sign you in. Other browsers are signed out.
     """
     desk.count_confirmation(me.signed_in)
     with me.account() as (session, person):
-        unseal = signing_of(me.asked.request).sealer.open
+        unseal = get_signing(me.asked.request).sealer.open
         totp.confirm_totp(
             session, actor=me.signed_in.actor, person=person, code=body.code, unseal=unseal, now=utc_now()
         )
@@ -101,31 +101,33 @@ def confirm_my_totp(me: _Me, desk: _Desk, body: TotpCode) -> None:
 
 
 @router.delete("/me/totp", status_code=204, operation_id="deleteMyTotp")
-def delete_my_totp(me: _Me) -> None:
+def delete_my_totp(me: _OwnAccount) -> None:
     with me.account() as (session, person):
         totp.delete_totp(session, actor=me.signed_in.actor, person=person)
 
 
 @router.get("/me/passkeys", operation_id="listMyPasskeys")
-def list_my_passkeys(me: _Me, paging: Annotated[OrderedPaging, Depends(sorted_by(PASSKEY_ORDERS))]) -> Page[Passkey]:
+def list_my_passkeys(
+    me: _OwnAccount, paging: Annotated[OrderedPaging, Depends(require_paging(PASSKEY_ORDERS))]
+) -> Page[Passkey]:
     """List your passkeys, 20 at most.
 
     The list is empty if a single sign-on provider identified you.
     """
     with me.account(confirmed=False) as (session, person):
         rows = paging.span.cut(passkeys.list_passkeys(session, person_id=person.id))
-        return paging.ordered(rows, _passkey)
+        return paging.ordered(rows, _build_passkey)
 
 
 @router.post("/me/passkeys/options", operation_id="startMyPasskey")
-def offer_my_passkey(me: _Me, desk: _Desk) -> PasskeyOptions:
+def offer_my_passkey(me: _OwnAccount, desk: _SignInFlow) -> PasskeyOptions:
     with me.account() as (session, person):
-        options, challenge = desk.offer_passkey(session, me.signed_in, person)
+        options, challenge = desk.create_passkey_registration(session, me.signed_in, person)
         return PasskeyOptions(options=options, challenge=challenge)
 
 
 @router.post("/me/passkeys", status_code=201, operation_id="createMyPasskey")
-def create_my_passkey(me: _Me, desk: _Desk, body: PasskeyInput) -> Passkey:
+def create_my_passkey(me: _OwnAccount, desk: _SignInFlow, body: PasskeyInput) -> Passkey:
     """Add a passkey.
 
     If it is your first second factor, other browsers are signed out.
@@ -135,17 +137,17 @@ def create_my_passkey(me: _Me, desk: _Desk, body: PasskeyInput) -> Passkey:
         sign_ins.add_factor(session, signed_in=me.signed_in, person=person, factor=factor)
         session.refresh(row)
         me.located("/passkeys")
-        return _passkey(row)
+        return _build_passkey(row)
 
 
 @router.delete("/me/passkeys/{passkey_id}", status_code=204, operation_id="deleteMyPasskey")
-def delete_my_passkey(me: _Me, passkey_id: UUID) -> None:
+def delete_my_passkey(me: _OwnAccount, passkey_id: UUID) -> None:
     with me.account() as (session, person):
         passkeys.delete_passkey(session, actor=me.signed_in.actor, person=person, passkey_id=passkey_id)
 
 
 @router.post("/me/recovery-codes", status_code=201, operation_id="createMyRecoveryCodes")
-def create_my_recovery_codes(me: _Me, desk: _Desk) -> RecoveryCodes:
+def create_my_recovery_codes(me: _OwnAccount, desk: _SignInFlow) -> RecoveryCodes:
     """Create ten recovery codes.
 
     They replace existing ones.
@@ -157,7 +159,7 @@ def create_my_recovery_codes(me: _Me, desk: _Desk) -> RecoveryCodes:
         )
 
 
-def _passkey(row: PasskeyRow) -> Passkey:
+def _build_passkey(row: PasskeyRow) -> Passkey:
     return Passkey(
         id=row.id,
         name=row.name,

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
-from api.me import Me
-from api.v1.paging import Page, SortedPaging, moment_key, moment_of, sorted_by_time
+from api.own_account import OwnAccount
+from api.v1.paging import Page, SortedPaging, format_moment_key, parse_moment_key, require_time_paging
 from nac.sign_in import history
 from nac.sign_in.history import HistoryEntry
 
@@ -32,10 +32,10 @@ class SignInAttempt(BaseModel):
 
 @router.get("/me/sign-ins", operation_id="listMySignIns")
 def list_my_sign_ins(
-    me: Annotated[Me, Depends()], paging: Annotated[SortedPaging, Depends(sorted_by_time("at"))]
+    me: Annotated[OwnAccount, Depends()], paging: Annotated[SortedPaging, Depends(require_time_paging("at"))]
 ) -> Page[SignInAttempt]:
     """List your sign-ins and failed attempts of the last 90 days, newest first."""
-    after = moment_of(paging.after())
+    after = parse_moment_key(paging.after())
     with me.session() as session:
         rows = history.list_history(
             session,
@@ -44,10 +44,10 @@ def list_my_sign_ins(
             limit=paging.limit + 1,
             oldest_first=not paging.goes_down,
         )
-    return paging.page(rows, lambda row: moment_key(row.at, row.id), _attempt)
+    return paging.page(rows, lambda row: format_moment_key(row.at, row.id), _build_attempt)
 
 
-def _attempt(row: HistoryEntry) -> SignInAttempt:
+def _build_attempt(row: HistoryEntry) -> SignInAttempt:
     return SignInAttempt(
         at=row.at,
         outcome=row.outcome,

@@ -9,9 +9,9 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Change, Observed
+from api.change import Change, ObservedModel
 from api.v1.inputs import Input, Name, Omittable, Slug, body_references
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import OF_NASES
 from nac.accounts.permissions import Permission
 from nac.db import hold
@@ -87,10 +87,10 @@ class Nas(BaseModel):
     )
 
 
-class NasDetail(Nas, Observed):
+class NasDetail(Nas, ObservedModel):
     notes: list[str] = Field(description="Notes, such as results in the site's policy that it does not support.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         """Return the observed fields, which depend on the site's policy and on requests."""
         return {"notes", "signing"}
 
@@ -183,13 +183,13 @@ class VendorList(BaseModel):
     items: list[Vendor] = Field(description="Items.")
 
 
-_CLEARED = ("identifier", "address", "secret")
+_CLEARABLE_FIELDS = ("identifier", "address", "secret")
 
 
 @router.get("", operation_id="listNases")
 def list_nases(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     site: Annotated[str, Query(max_length=63, description="Slug of the site.")] = "",
     vendor: Annotated[str, Query(max_length=200)] = "",
     address: Annotated[str, Query(max_length=45)] = "",
@@ -201,7 +201,7 @@ def list_nases(
         slugs = {row.id: row.slug for row in sites.list_sites(session, tenant_id=access.tenant_id)}
         rows = nases.list_nas_page(session, tenant_id=access.tenant_id, wanted=nas_filter, span=paging.span)
         signing = find_signing_histories(session, tenant_id=access.tenant_id, nases=rows)
-        return paging.ordered(rows, lambda row: Nas(**_values(row, slugs[row.site_id], signing.get(row.id))))
+        return paging.ordered(rows, lambda row: Nas(**_describe_nas(row, slugs[row.site_id], signing.get(row.id))))
 
 
 @router.post("", status_code=201, operation_id="createNas")
@@ -222,19 +222,21 @@ def create_nas(access: Changes, body: NasInput) -> NasDetail:
             **fields,
         )
         change.located(row.id)
-        return change.answer(_detail(change.session, row))
+        return change.answer(_build_detail(change.session, row))
 
 
 @router.get("/vendors", operation_id="listVendors")
 def list_vendors(access: Reads) -> VendorList:
     """List vendors, with the RADIUS attributes for each result and their limits."""
-    return VendorList(items=[_vendor(vendor) for vendor in all_vendors().values()])
+    return VendorList(items=[_build_vendor(vendor) for vendor in all_vendors().values()])
 
 
 @router.get("/{nas}", operation_id="getNas")
 def get_nas(access: Reads, nas: _Key) -> NasDetail:
     with access.read() as session:
-        return access.shown(_detail(session, nases.require_nas(session, tenant_id=access.tenant_id, reference=nas)))
+        return access.shown(
+            _build_detail(session, nases.require_nas(session, tenant_id=access.tenant_id, reference=nas))
+        )
 
 
 @router.patch("/{nas}", operation_id="updateNas")
@@ -244,11 +246,11 @@ def update_nas(access: Changes, nas: _Key, body: NasUpdate) -> NasDetail:
     Omitted fields stay unchanged.
     """
     changes: dict[str, Any] = {
-        name: "" if value is None and name in _CLEARED else value
+        name: "" if value is None and name in _CLEARABLE_FIELDS else value
         for name, value in body.model_dump(exclude_unset=True).items()
     }
     with access.change() as change:
-        nas_id = _require(change, access, nas, renames="name" in changes)
+        nas_id = _require_match(change, access, nas, renames="name" in changes)
         if (site := changes.pop("site", None)) is not None:
             with body_references():
                 changes["site_id"] = _find_site(change.session, access, site).id
@@ -260,21 +262,21 @@ def update_nas(access: Changes, nas: _Key, body: NasUpdate) -> NasDetail:
             seal=access.sealer.seal,
             **changes,
         )
-        return change.answer(_detail(change.session, row))
+        return change.answer(_build_detail(change.session, row))
 
 
 @router.delete("/{nas}", status_code=204, operation_id="deleteNas")
 def delete_nas(access: Changes, nas: _Key) -> None:
     with access.change() as change:
-        nas_id = _require(change, access, nas)
+        nas_id = _require_match(change, access, nas)
         nases.delete_nas(change.session, actor=access.actor, tenant_id=access.tenant_id, reference=nas_id)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
-def _require(change: Change, access: Access, key: str, *, renames: bool = False) -> UUID:
+def _require_match(change: Change, access: Access, key: str, *, renames: bool = False) -> UUID:
     row = nases.require_nas(change.session, tenant_id=access.tenant_id, reference=key)
     (lock_with_namesakes if renames else hold)(change.session, row)
-    change.require_match(_detail(change.session, row))
+    change.require_match(_build_detail(change.session, row))
     return row.id
 
 
@@ -284,14 +286,14 @@ def _find_site(session: Session, access: Access, slug: str | None) -> Site:
     return sites.require_by_slug(session, tenant_id=access.tenant_id, slug=slug)
 
 
-def _detail(session: Session, row: NasRow) -> NasDetail:
+def _build_detail(session: Session, row: NasRow) -> NasDetail:
     site = session.get_one(Site, row.site_id)
     signing = get_signing_history(session, row)
     notes = list_notes(session, nas=row, site=site, signing=signing)
-    return NasDetail(**_values(row, site.slug, signing), notes=notes)
+    return NasDetail(**_describe_nas(row, site.slug, signing), notes=notes)
 
 
-def _values(row: NasRow, site: str, seen: SigningHistory | None) -> dict[str, Any]:
+def _describe_nas(row: NasRow, site: str, seen: SigningHistory | None) -> dict[str, Any]:
     values = nases.describe(row)
     del values["site_id"]
     signing = None
@@ -305,7 +307,7 @@ def _values(row: NasRow, site: str, seen: SigningHistory | None) -> dict[str, An
     return {**values, "id": row.id, "site": site, "signing": signing}
 
 
-def _vendor(vendor: VendorFile) -> Vendor:
+def _build_vendor(vendor: VendorFile) -> Vendor:
     forms = vendor.forms.items()
     return Vendor(
         name=vendor.name,

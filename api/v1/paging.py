@@ -15,23 +15,23 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from api.instant import instant
+from api.instant_dependencies import instant
 from nac.db.orders import DOWN, Column, Key, Order, Orders, Span, may_be_null
 from nac.db.types import HostAddress, Mac
 from nac.errors import InvalidInput
 
-MOST = 1_000
+MAX_ROWS = 1_000
 # Fits names of 253 octets.
-_LONGEST = 1_500
-_LARGEST: Final = 2**63 - 1
+_MAX_CURSOR_LENGTH = 1_500
+_MAX_BIGINT: Final = 2**63 - 1
 # PostgreSQL text cannot contain NUL.
-_PLAIN: Final = r"^[^\x00]*$"
-_AS_JSON: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+_NO_NUL: Final = r"^[^\x00]*$"
+_JSON_CONFIG: Final = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
 Item = TypeVar("Item")
 Row = TypeVar("Row")
-_Limit = Annotated[int, Query(ge=1, le=MOST, description="Maximum number of items.")]
-_After = Annotated[str, Query(max_length=_LONGEST, description="`next` of the previous page.")]
+_Limit = Annotated[int, Query(ge=1, le=MAX_ROWS, description="Maximum number of items.")]
+_After = Annotated[str, Query(max_length=_MAX_CURSOR_LENGTH, description="`next` of the previous page.")]
 
 
 class Page(BaseModel, Generic[Item]):
@@ -50,7 +50,7 @@ class Paging:
         """Return the key after which the page begins; "" for the first page. Raises InvalidInput."""
         key = self._read() if self._after else ""
         if not isinstance(key, str) or bool(key) != bool(self._after) or (key and not key.isprintable()):
-            raise no_place()
+            raise build_invalid_place()
         return key
 
     def cursor(self, key: object) -> str:
@@ -129,29 +129,29 @@ class OrderedPaging(SortedPaging):
         """
         page_rows = rows[: self.limit]
         key = self._order.key_of(entity(page_rows[-1])) if len(rows) > self.limit else searched
-        behind = None if key is None else json.loads(_adapter(self._order.columns).dump_json(key))
+        behind = None if key is None else json.loads(_build_key_adapter(self._order.columns).dump_json(key))
         return Page(items=[item(row) for row in page_rows], next=None if behind is None else self.cursor(behind))
 
     def _key(self) -> Key | None:
         if not self._after:
             return None
         try:
-            return _adapter(self._order.columns).validate_json(json.dumps(self._read()))
+            return _build_key_adapter(self._order.columns).validate_json(json.dumps(self._read()))
         except ValidationError as exc:
-            raise no_place() from exc
+            raise build_invalid_place() from exc
 
 
-def sorted_by(orders: Orders) -> Callable[..., Awaitable[OrderedPaging]]:
+def require_paging(orders: Orders) -> Callable[..., Awaitable[OrderedPaging]]:
     """Return a dependency with `limit`, `after` and `sort` for these orders."""
 
     @instant
     async def paging(limit: _Limit = 100, after: _After = "", sort: str = orders.default) -> OrderedPaging:
         return OrderedPaging(limit, after, orders[sort])
 
-    return _with_sort(paging, orders.names, orders.default)
+    return _annotate_sort(paging, orders.names, orders.default)
 
 
-def sorted_by_time(name: str, *, newest_first: bool = True) -> Callable[..., Awaitable[SortedPaging]]:
+def require_time_paging(name: str, *, newest_first: bool = True) -> Callable[..., Awaitable[SortedPaging]]:
     """Return a dependency for a list by time, in both directions, which parses its own keys."""
     default = DOWN + name if newest_first else name
 
@@ -159,31 +159,31 @@ def sorted_by_time(name: str, *, newest_first: bool = True) -> Callable[..., Awa
     async def paging(limit: _Limit = 100, after: _After = "", sort: str = default) -> SortedPaging:
         return SortedPaging(limit, after, sort)
 
-    return _with_sort(paging, (name, DOWN + name), default)
+    return _annotate_sort(paging, (name, DOWN + name), default)
 
 
 Dependency = TypeVar("Dependency", bound=Callable[..., Awaitable[SortedPaging]])
 
 
-def _with_sort(paging: Dependency, names: Sequence[str], default: str) -> Dependency:
+def _annotate_sort(paging: Dependency, names: Sequence[str], default: str) -> Dependency:
     """Set the type of `sort`, which depends on the list."""
-    paging.__annotations__["sort"] = sort_parameter(names, default)
+    paging.__annotations__["sort"] = build_sort_parameter(names, default)
     return paging
 
 
-def sort_parameter(names: Sequence[str], default: str) -> Any:  # noqa: ANN401 -- a type for FastAPI
+def build_sort_parameter(names: Sequence[str], default: str) -> Any:  # noqa: ANN401 -- a type for FastAPI
     description = f"Sort order; a leading minus reverses it. Default: {default}."
     return Annotated[Literal.__getitem__(tuple(names)), Query(description=description)]
 
 
 @cache
-def _adapter(columns: tuple[Column, ...]) -> TypeAdapter[Key]:
-    kinds = tuple(_kind(column) for column in columns)
+def _build_key_adapter(columns: tuple[Column, ...]) -> TypeAdapter[Key]:
+    kinds = tuple(_build_column_type(column) for column in columns)
     of_all: Any = tuple[kinds]  # type: ignore[valid-type]
-    return TypeAdapter(of_all, config=_AS_JSON)
+    return TypeAdapter(of_all, config=_JSON_CONFIG)
 
 
-def _kind(column: Column) -> Any:  # noqa: ANN401 -- a type for pydantic
+def _build_column_type(column: Column) -> Any:  # noqa: ANN401 -- a type for pydantic
     """Return the type of a column's values, to validate a cursor from a client."""
     form = column.type
     kind: Any = form.python_type
@@ -194,9 +194,9 @@ def _kind(column: Column) -> Any:  # noqa: ANN401 -- a type for pydantic
     elif kind is datetime:
         kind = AwareDatetime
     elif kind is int:
-        kind = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
+        kind = Annotated[int, Field(ge=-_MAX_BIGINT, le=_MAX_BIGINT)]
     elif kind is str:
-        kind = Annotated[str, Field(pattern=_PLAIN)]
+        kind = Annotated[str, Field(pattern=_NO_NUL)]
     return kind | None if may_be_null(column) else kind
 
 
@@ -206,21 +206,21 @@ def _require_host(text: str) -> str:
     return str(ip_address(text))
 
 
-def no_place() -> InvalidInput:
+def build_invalid_place() -> InvalidInput:
     return InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.")
 
 
-def moment_key(at: datetime, row_id: str) -> str:
+def format_moment_key(at: datetime, row_id: str) -> str:
     return f"{at.isoformat()} {row_id}"
 
 
-def moment_of(text: str) -> tuple[datetime, str] | None:
+def parse_moment_key(text: str) -> tuple[datetime, str] | None:
     """Parse the key of a list by time, from `moment_key`. Raises InvalidInput."""
     at, _, row_id = text.partition(" ")
     try:
         moment = datetime.fromisoformat(at) if text else None
     except ValueError as exc:
-        raise no_place() from exc
+        raise build_invalid_place() from exc
     if moment is not None and moment.tzinfo is None:
-        raise no_place()
+        raise build_invalid_place()
     return None if moment is None else (moment, row_id)

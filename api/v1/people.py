@@ -11,10 +11,10 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
-from api.change import Change, Observed
-from api.state import settings_of
+from api.application_state import get_settings
+from api.change import Change, ObservedModel
 from api.v1.inputs import Input
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from api.v1.sign_in import Email
 from nac.account_mails.letters import Letters
 from nac.accounts.effects import Effect
@@ -32,7 +32,7 @@ router = APIRouter(prefix="/platform/people", tags=["people"])
 Status = Literal["active", "disabled"]
 
 
-def _confirmed(
+def _require_confirmed(
     access: Annotated[Access, Depends(ChangesPlatform(Permission.PERSON_MANAGE, Effect.RIGHTS, Effect.SIGN_IN))],
 ) -> Access:
     """Require a recent confirmation to change accounts of others. Raises ConfirmationNeeded."""
@@ -42,7 +42,7 @@ def _confirmed(
 
 
 Reads = Annotated[Access, Depends(ReadsPlatform(Permission.PERSON_READ))]
-Manages = Annotated[Access, Depends(_confirmed)]
+Manages = Annotated[Access, Depends(_require_confirmed)]
 
 
 class Person(BaseModel):
@@ -76,12 +76,12 @@ class PersonMembership(BaseModel):
     role: str | None = Field(description="Role; null for a custom role of the MSP or tenant.")
 
 
-class PersonDetail(Person, Observed):
+class PersonDetail(Person, ObservedModel):
     methods: list[str] = Field(description="Second factors.", examples=[["totp", "recovery-code"]])
     sessions: list[PersonSession] = Field(description="Sign-ins, newest first, 200 at most.")
     memberships: list[PersonMembership] = Field(description="Memberships and their roles.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         """Return the observed fields: sign-ins are not settings."""
         return {"sessions"}
 
@@ -108,14 +108,14 @@ class PasswordLink(BaseModel):
 @router.get("", operation_id="listPeople")
 def list_people(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the e-mail address or name.")] = "",
     status: Status | None = None,
 ) -> Page[Person]:
     """List accounts of people."""
     with access.read() as session:
         rows = people.list_people(session, span=paging.span, text=text, status=status or "")
-        return paging.ordered(rows, _person)
+        return paging.ordered(rows, _build_person)
 
 
 @router.post("", status_code=201, operation_id="createPerson")
@@ -126,15 +126,17 @@ def create_person(access: Manages, body: PersonInput) -> Person:
     """
     with access.change() as change:
         row = people.create_person(change.session, actor=access.actor, email=body.email, name=body.name)
-        person = _person(row)
+        person = _build_person(row)
         change.located(person.id)
-        return change.answer(person, state=_details(account_admin.get_account(change.session, person_id=person.id)))
+        return change.answer(
+            person, state=_build_detail(account_admin.get_account(change.session, person_id=person.id))
+        )
 
 
 @router.get("/{person_id}", operation_id="getPerson")
 def get_person(access: Reads, person_id: UUID) -> PersonDetail:
     with access.read() as session:
-        return access.shown(_details(account_admin.get_account(session, person_id=person_id)))
+        return access.shown(_build_detail(account_admin.get_account(session, person_id=person_id)))
 
 
 @router.patch("/{person_id}", operation_id="updatePerson")
@@ -148,7 +150,7 @@ def update_person(access: Manages, person_id: UUID, body: PersonUpdate) -> Perso
         account_admin.update_status(
             change.session, actor=access.actor, held=access.held, person_id=person_id, status=body.status
         )
-        return change.answer(_details(account_admin.get_account(change.session, person_id=person_id)))
+        return change.answer(_build_detail(account_admin.get_account(change.session, person_id=person_id)))
 
 
 @router.delete("/{person_id}/sessions", status_code=204, operation_id="deletePersonSessions")
@@ -156,7 +158,7 @@ def end_person_sessions(access: Manages, person_id: UUID) -> None:
     """Sign a person out everywhere."""
     with access.change() as change:
         account_admin.end_sign_ins(change.session, actor=access.actor, held=access.held, person_id=person_id)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
 @router.delete("/{person_id}/factors", status_code=204, operation_id="resetPersonFactors")
@@ -167,7 +169,7 @@ def reset_person_factors(access: Manages, person_id: UUID) -> None:
     """
     with access.change() as change:
         account_admin.reset_factors(change.session, actor=access.actor, held=access.held, person_id=person_id)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
 @router.post("/{person_id}/password-link", status_code=201, operation_id="createPasswordLink")
@@ -179,26 +181,26 @@ def create_password_link(access: Manages, person_id: UUID, body: PasswordLinkInp
     with access.change() as change:
         _require_match(change, person_id)
         made = account_admin.create_link(change.session, actor=access.actor, held=access.held, person_id=person_id)
-        letters = Letters(settings_of(access.asked.request).portal_url, access.sealer.seal)
+        letters = Letters(get_settings(access.asked.request).portal_url, access.sealer.seal)
         if body.mail:
             letters.send_link(change.session, made)
             link = PasswordLink(expires_at=made.expires_at, url=None, token=None)
         else:
             link = PasswordLink(expires_at=made.expires_at, url=letters.link_of(made), token=made.text)
         change.located(person_id, at="/v1/platform/people")
-        return change.answer(link, state=_details(account_admin.get_account(change.session, person_id=person_id)))
+        return change.answer(link, state=_build_detail(account_admin.get_account(change.session, person_id=person_id)))
 
 
 def _require_match(change: Change, person_id: UUID) -> None:
     account_admin.lock_account(change.session, person_id=person_id)
-    change.require_match(_details(account_admin.get_account(change.session, person_id=person_id)))
+    change.require_match(_build_detail(account_admin.get_account(change.session, person_id=person_id)))
 
 
-def _person(row: PersonRow) -> Person:
-    return Person(**_columns(row))
+def _build_person(row: PersonRow) -> Person:
+    return Person(**_describe_person(row))
 
 
-def _columns(row: PersonRow) -> dict[str, Any]:
+def _describe_person(row: PersonRow) -> dict[str, Any]:
     return {
         "id": row.id,
         "email": row.email,
@@ -209,16 +211,16 @@ def _columns(row: PersonRow) -> dict[str, Any]:
     }
 
 
-def _details(account: AccountOverview) -> PersonDetail:
+def _build_detail(account: AccountOverview) -> PersonDetail:
     return PersonDetail(
-        **_columns(account.person),
+        **_describe_person(account.person),
         methods=list(account.methods),
-        sessions=[_session(row) for row in account.sign_ins],
-        memberships=[_membership(row) for row in account.memberships],
+        sessions=[_build_session(row) for row in account.sign_ins],
+        memberships=[_build_membership(row) for row in account.memberships],
     )
 
 
-def _session(row: SignIn) -> PersonSession:
+def _build_session(row: SignIn) -> PersonSession:
     return PersonSession(
         id=row.id,
         factors=row.factors,
@@ -230,5 +232,5 @@ def _session(row: SignIn) -> PersonSession:
     )
 
 
-def _membership(row: Membership) -> PersonMembership:
+def _build_membership(row: Membership) -> PersonMembership:
     return PersonMembership(id=row.id, msp_id=row.msp_id, tenant_id=row.tenant_id, role=row.role)

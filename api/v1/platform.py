@@ -49,11 +49,11 @@ def get_status(access: Reads) -> PlatformStatus:
         of_platform = alarms.standing(session)
         served = cells.list_cells(session)
     raised = [Alarm(code=row.code, detail=row.detail, since=row.since, cell=None) for row in of_platform]
-    raised += [_alarm(cell, alarm) for cell in served for alarm in cell.alarms]
-    return PlatformStatus(alarms=raised, cells=[_status(cell) for cell in served])
+    raised += [_build_alarm(cell, alarm) for cell in served for alarm in cell.alarms]
+    return PlatformStatus(alarms=raised, cells=[_build_cell(cell) for cell in served])
 
 
-def _alarm(cell: Cell, alarm: dict[str, Any]) -> Alarm:
+def _build_alarm(cell: Cell, alarm: dict[str, Any]) -> Alarm:
     return Alarm.model_validate(
         {
             "code": alarm.get("code", ""),
@@ -64,7 +64,7 @@ def _alarm(cell: Cell, alarm: dict[str, Any]) -> Alarm:
     )
 
 
-def _status(cell: Cell) -> PlatformCell:
+def _build_cell(cell: Cell) -> PlatformCell:
     heard = cell.agent_seen_at
     return PlatformCell(
         name=cell.name,

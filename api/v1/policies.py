@@ -13,8 +13,8 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.bodies import BodyTooLarge
 from api.change import Change, HasChanged
 from api.v1.inputs import Comment, Input, Name, Slug, body_references
-from api.v1.jobs import Job, accepted
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.jobs import Job, respond_accepted
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.engine import PolicyErrors, read_policy_text
@@ -36,7 +36,7 @@ VersionNumber = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.POLICY_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_MANAGE, Effect.DRAFT))]
 Publishes = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_PUBLISH, Effect.RULES))]
-EXAMPLE: dict[str, Any] = {
+POLICY_EXAMPLE: dict[str, Any] = {
     "rules": [
         {
             "id": "printers",
@@ -46,12 +46,12 @@ EXAMPLE: dict[str, Any] = {
         }
     ]
 }
-_ITSELF = "Send the document itself as a JSON object."
-_AS_DOCUMENT = {
+_DOCUMENT_REMEDY = "Send the document itself as a JSON object."
+_DOCUMENT_BODY = {
     "requestBody": {
         "required": True,
         "description": f"The document itself, at most {MAX_DOCUMENT_BYTES} bytes. It is stored as written.",
-        "content": {"application/json": {"schema": {"type": "object"}, "example": EXAMPLE}},
+        "content": {"application/json": {"schema": {"type": "object"}, "example": POLICY_EXAMPLE}},
     }
 }
 
@@ -131,11 +131,11 @@ class PolicyRollback(Input):
     comment: Comment = Field("", description='Comment; "" if none.')
 
 
-async def document_text(request: Request) -> bytes:
+async def require_document_text(request: Request) -> bytes:
     "Return the request body: a policy as written. Raises BodyTooLarge."
     text = await request.body()
     if not text.strip():
-        raise InvalidInput("The request has no body.", place="body", remedy=_ITSELF)
+        raise InvalidInput("The request has no body.", place="body", remedy=_DOCUMENT_REMEDY)
     if len(text) > MAX_DOCUMENT_BYTES:
         raise BodyTooLarge(
             f"The policy is larger than {MAX_DOCUMENT_BYTES} bytes.", remedy="Use groups instead of lists."
@@ -143,13 +143,13 @@ async def document_text(request: Request) -> bytes:
     return text
 
 
-_DocumentText = Annotated[bytes, Depends(document_text)]
+_DocumentText = Annotated[bytes, Depends(require_document_text)]
 
 
 @router.get("", operation_id="listPolicies")
 def list_policies(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
     published: Annotated[bool | None, Query(description="Whether a version is published.")] = None,
 ) -> Page[Policy]:
@@ -157,7 +157,7 @@ def list_policies(
     with access.read() as session:
         rows = policies.list_page(session, tenant_id=access.tenant_id, span=paging.span, text=text, published=published)
         sites = policies.sites_by_policy(session, tenant_id=access.tenant_id, policies=rows)
-        return paging.ordered(rows, lambda row: _policy(row, sites.get(row.id, ())))
+        return paging.ordered(rows, lambda row: _build_policy(row, sites.get(row.id, ())))
 
 
 @router.post("", status_code=201, operation_id="createPolicy")
@@ -171,13 +171,13 @@ def create_policy(access: Changes, body: PolicyInput) -> Policy:
             change.session, actor=access.actor, tenant_id=access.tenant_id, slug=body.slug, name=body.name
         )
         change.located(row.slug)
-        return change.answer(_policy(row, ()))
+        return change.answer(_build_policy(row, ()))
 
 
 @router.get("/{policy}", operation_id="getPolicy")
 def get_policy(access: Reads, policy: PolicySlug) -> Policy:
     with access.read() as session:
-        return access.shown(_read(session, access, policy))
+        return access.shown(_get_policy(session, access, policy))
 
 
 @router.patch("/{policy}", operation_id="updatePolicy")
@@ -187,10 +187,10 @@ def update_policy(access: Changes, policy: PolicySlug, body: PolicyUpdate) -> Po
     Its slug cannot change.
     """
     with access.change() as change:
-        change.require_match(_read(change.session, access, policy, lock=True))
+        change.require_match(_get_policy(change.session, access, policy, lock=True))
         who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
         policies.rename_policy(change.session, **who, slug=policy, name=body.name)
-        return change.answer(_read(change.session, access, policy))
+        return change.answer(_get_policy(change.session, access, policy))
 
 
 @router.delete("/{policy}", status_code=204, operation_id="deletePolicy")
@@ -200,19 +200,19 @@ def delete_policy(access: Changes, policy: PolicySlug) -> None:
     A policy that a site uses cannot be deleted.
     """
     with access.change() as change:
-        change.require_match(_read(change.session, access, policy, lock=True))
+        change.require_match(_get_policy(change.session, access, policy, lock=True))
         policies.delete_policy(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=policy)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
 @router.get("/{policy}/versions", operation_id="listPolicyVersions")
 def list_versions(
-    access: Reads, policy: PolicySlug, paging: Annotated[OrderedPaging, Depends(sorted_by(VERSION_ORDERS))]
+    access: Reads, policy: PolicySlug, paging: Annotated[OrderedPaging, Depends(require_paging(VERSION_ORDERS))]
 ) -> Page[PolicyVersionSummary]:
     """List versions of a policy, newest first by default."""
     with access.read() as session:
         rows = policies.list_versions(session, tenant_id=access.tenant_id, slug=policy, span=paging.span)
-        return paging.ordered(rows, _in_short)
+        return paging.ordered(rows, _build_version_summary)
 
 
 @router.get("/{policy}/versions/{version}", operation_id="getPolicyVersion")
@@ -220,7 +220,7 @@ def get_version(access: Reads, policy: PolicySlug, version: Annotated[int, Path(
     """Get one version, with its document."""
     with access.read() as session:
         row = policies.require_version(session, tenant_id=access.tenant_id, slug=policy, number=version)
-        return access.shown(version_of(row))
+        return access.shown(build_version(row))
 
 
 @router.get("/{policy}/draft", operation_id="getPolicyDraft")
@@ -230,10 +230,10 @@ def get_draft(access: Reads, policy: PolicySlug) -> PolicyVersion:
         row = policies.get_draft(session, tenant_id=access.tenant_id, slug=policy)
         if row is None:
             raise policies.PolicyVersionNotFound("The policy has no draft.", place="policy", remedy="Save a draft.")
-        return access.shown(version_of(row))
+        return access.shown(build_version(row))
 
 
-@router.put("/{policy}/draft", operation_id="updatePolicyDraft", openapi_extra=_AS_DOCUMENT)
+@router.put("/{policy}/draft", operation_id="updatePolicyDraft", openapi_extra=_DOCUMENT_BODY)
 def save_draft(
     access: Changes,
     policy: PolicySlug,
@@ -251,11 +251,11 @@ def save_draft(
     except PolicyErrors as errors:
         raise policies.InvalidPolicy(errors.mistakes) from errors
     if not isinstance(document, dict):
-        raise InvalidInput("The document must be a JSON object.", place="body", remedy=_ITSELF)
+        raise InvalidInput("The document must be a JSON object.", place="body", remedy=_DOCUMENT_REMEDY)
     with access.change() as change:
         before = policies.get_draft(change.session, tenant_id=access.tenant_id, slug=policy, lock=True)
         if before is not None:
-            change.require_match(version_of(before))
+            change.require_match(build_version(before))
         elif change.request.headers.get("if-match") is not None:
             raise HasChanged("The policy has no draft.", remedy="Reload the policy and try again.")
         row = policies.save_draft(
@@ -268,7 +268,7 @@ def save_draft(
             written=decode_policy_text(text),
         )
         change.session.refresh(row)
-        return change.answer(version_of(row))
+        return change.answer(build_version(row))
 
 
 @router.post(
@@ -310,7 +310,7 @@ def publish_policy(
                 needs=(Permission.POLICY_PUBLISH,),
                 seal=access.signing.sealer.seal,
             )
-            return change.answer(accepted(access, response, row))
+            return change.answer(respond_accepted(access, response, row))
         version = policies.publish_policy(
             change.session,
             **who,
@@ -318,7 +318,7 @@ def publish_policy(
             number=body.version,
             acknowledge=body.acknowledge,
         )
-        return change.answer(version_of(version), state=_read(change.session, access, policy))
+        return change.answer(build_version(version), state=_get_policy(change.session, access, policy))
 
 
 @router.post("/{policy}/roll-back", operation_id="rollBackPolicy")
@@ -333,7 +333,7 @@ def roll_back(access: Publishes, policy: PolicySlug, body: PolicyRollback) -> Po
         with body_references():
             row = policies.roll_back_policy(change.session, **who, number=body.version, comment=body.comment)
         change.session.refresh(row)
-        return change.answer(version_of(row), state=_read(change.session, access, policy))
+        return change.answer(build_version(row), state=_get_policy(change.session, access, policy))
 
 
 @router.get("/{policy}/hits", operation_id="getPolicyHits")
@@ -350,20 +350,20 @@ def _require_match(change: Change, access: Access, slug: str) -> None:
 
     Locks the row only if needed, because a replay before publication can take a minute.
     """
-    change.require_match(_read(change.session, access, slug, lock=change.compares))
+    change.require_match(_get_policy(change.session, access, slug, lock=change.has_if_match))
 
 
-def _read(session: Session, access: Access, slug: str, *, lock: bool = False) -> Policy:
+def _get_policy(session: Session, access: Access, slug: str, *, lock: bool = False) -> Policy:
     row = policies.require_by_slug(session, tenant_id=access.tenant_id, slug=slug, lock=lock)
     sites = policies.sites_by_policy(session, tenant_id=access.tenant_id, policies=[row])
-    return _policy(row, sites.get(row.id, ()))
+    return _build_policy(row, sites.get(row.id, ()))
 
 
-def _policy(row: PolicyRow, sites: Sequence[str]) -> Policy:
+def _build_policy(row: PolicyRow, sites: Sequence[str]) -> Policy:
     return Policy(id=row.id, slug=row.slug, name=row.name, published_version=row.published_version, sites=list(sites))
 
 
-def _in_short(row: PolicyVersionRow) -> PolicyVersionSummary:
+def _build_version_summary(row: PolicyVersionRow) -> PolicyVersionSummary:
     return PolicyVersionSummary(
         version=row.number,
         status=cast(Any, row.status),
@@ -373,9 +373,9 @@ def _in_short(row: PolicyVersionRow) -> PolicyVersionSummary:
     )
 
 
-def version_of(row: PolicyVersionRow) -> PolicyVersion:
+def build_version(row: PolicyVersionRow) -> PolicyVersion:
     return PolicyVersion(
-        **_in_short(row).model_dump(),
+        **_build_version_summary(row).model_dump(),
         document=cast("dict[str, Any]", order_keys(row.document)),
         written=row.written,
         replayed=row.replayed,

@@ -9,9 +9,9 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Change, Observed
+from api.change import Change, ObservedModel
 from api.v1.inputs import Input, Omittable, Slug, body_references
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.mac import display_mac
@@ -29,7 +29,7 @@ _Site = Annotated[
 ]
 _Ranges = Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=MAX_RANGES)]
 _WhenEmpty = Literal["deny", "without"]
-_MaxReserved = 1_000
+_MAX_RESERVED = 1_000
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.POOL_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.POOL_MANAGE, Effect.FACTS))]
 
@@ -59,10 +59,10 @@ class Pool(BaseModel):
     removing: bool = Field(description="Whether the pool is being deleted. It disappears with its last lease.")
 
 
-class PoolDetail(Pool, Observed):
+class PoolDetail(Pool, ObservedModel):
     cells: dict[str, dict[str, int]] = Field(description="Number of addresses by cell and state.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         """Return the observed fields, which change with devices."""
         return {"used", "free", "ready", "quarantined", "leaving", "cells"}
 
@@ -104,7 +104,7 @@ class PoolUpdate(PoolOptions):
     exclusions: Omittable[_Ranges] = Field(None, description="Excluded addresses or ranges.")
     reserved: dict[str, Annotated[str, Field(max_length=100)] | None] = Field(
         default={},
-        max_length=_MaxReserved,
+        max_length=_MAX_RESERVED,
         description="Reserved address by MAC address; null removes a reservation.",
     )
 
@@ -127,7 +127,7 @@ class LeaseRelease(Input):
 @router.get("", operation_id="listPools")
 def list_pools(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(POOL_ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(POOL_ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
     kind: PoolKind | None = None,
     site: Annotated[str, Query(max_length=63, description="Slug of the site that owns the pools.")] = "",
@@ -139,7 +139,7 @@ def list_pools(
     filters = {"text": text, "kind": kind or "", "site": site}
     with access.read() as session:
         rows = pools.list_page(session, tenant_id=access.tenant_id, span=paging.span, **filters)
-        return paging.ordered(rows, lambda state: Pool(**_values(state)), entity=lambda state: state.pool)
+        return paging.ordered(rows, lambda state: Pool(**_describe_pool(state)), entity=lambda state: state.pool)
 
 
 @router.post("", status_code=201, operation_id="createPool")
@@ -160,13 +160,13 @@ def create_pool(access: Changes, body: PoolInput) -> PoolDetail:
             **body.model_dump(include={"name", "kind", "ranges", "exclusions", "prefix_length"}),
         )
         change.located(row.name, site=site)
-        return change.answer(_detail(change.session, access, row.name, site))
+        return change.answer(_build_detail(change.session, access, row.name, site))
 
 
 @router.get("/leases", operation_id="listPoolLeases")
 def list_leases(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(LEASE_ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(LEASE_ORDERS))],
     pool: Annotated[str, Query(max_length=63)] = "",
     site: _Site = "",
     mac: Annotated[str, Query(max_length=40)] = "",
@@ -184,7 +184,7 @@ def list_leases(
             address=address,
             span=paging.span,
         )
-        return paging.ordered(rows, lambda row: _lease(row, names))
+        return paging.ordered(rows, lambda row: _build_lease(row, names))
 
 
 @router.post("/release", operation_id="releasePoolAddress")
@@ -198,13 +198,13 @@ def release_address(access: Changes, body: LeaseRelease) -> PoolLease:
         row = pools.release_address(
             change.session, actor=access.actor, tenant_id=access.tenant_id, address=body.address
         )
-        return change.answer(_lease(row, names))
+        return change.answer(_build_lease(row, names))
 
 
 @router.get("/{pool}", operation_id="getPool")
 def get_pool(access: Reads, pool: _Pool, site: _Site = "") -> PoolDetail:
     with access.read() as session:
-        return access.shown(_detail(session, access, pool, site))
+        return access.shown(_build_detail(session, access, pool, site))
 
 
 @router.patch("/{pool}", operation_id="updatePool")
@@ -214,7 +214,7 @@ def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = ""
     Omitted fields stay unchanged. Devices keep removed addresses until their leases end.
     """
     with access.change() as change:
-        _require(change, access, pool, site)
+        _require_match(change, access, pool, site)
         which: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "site": site}
         if body.name is not None:
             pool = pools.rename_pool(change.session, **which, name=pool, new_name=body.name).name
@@ -227,7 +227,7 @@ def update_pool(access: Changes, pool: _Pool, body: PoolUpdate, site: _Site = ""
             options=body.options(),
             reserved={mac: address or "" for mac, address in body.reserved.items()},
         )
-        return change.answer(_detail(change.session, access, pool, site))
+        return change.answer(_build_detail(change.session, access, pool, site))
 
 
 @router.delete("/{pool}", status_code=204, operation_id="deletePool")
@@ -237,22 +237,22 @@ def delete_pool(access: Changes, pool: _Pool, site: _Site = "") -> None:
     A pool in a policy cannot be deleted. The pool disappears with its last lease.
     """
     with access.change() as change:
-        _require(change, access, pool, site)
+        _require_match(change, access, pool, site)
         pools.delete_pool(change.session, actor=access.actor, tenant_id=access.tenant_id, name=pool, site=site)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
-def _require(change: Change, access: Access, name: str, site: str) -> None:
+def _require_match(change: Change, access: Access, name: str, site: str) -> None:
     pools.require_pool(change.session, tenant_id=access.tenant_id, name=name, site=site, lock=True)
-    change.require_match(_detail(change.session, access, name, site))
+    change.require_match(_build_detail(change.session, access, name, site))
 
 
-def _detail(session: Session, access: Access, name: str, site: str) -> PoolDetail:
+def _build_detail(session: Session, access: Access, name: str, site: str) -> PoolDetail:
     state = pools.get_pool_state(session, tenant_id=access.tenant_id, name=name, site=site)
-    return PoolDetail(**_values(state), cells=pools.count_by_cell(session, pool=state.pool))
+    return PoolDetail(**_describe_pool(state), cells=pools.count_by_cell(session, pool=state.pool))
 
 
-def _values(state: pools.PoolState) -> dict[str, Any]:
+def _describe_pool(state: pools.PoolState) -> dict[str, Any]:
     pool = state.pool
     columns = (
         "id",
@@ -274,7 +274,7 @@ def _values(state: pools.PoolState) -> dict[str, Any]:
     }
 
 
-def _lease(row: PoolAddress, names: dict[UUID, str]) -> PoolLease:
+def _build_lease(row: PoolAddress, names: dict[UUID, str]) -> PoolLease:
     return PoolLease(
         pool=names.get(row.pool_id),
         address=row.address,

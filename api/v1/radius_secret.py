@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
-from api.state import settings_of
+from api.application_state import get_settings
 from api.v1.inputs import Input, body_references
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
@@ -46,7 +46,7 @@ def reveal_secret(access: Reveals, body: RadiusSecretRequest) -> RadiusServer:
 
     The audit log records who viewed the secret.
     """
-    usual = settings_of(access.asked.request).radius_host
+    usual = get_settings(access.asked.request).radius_host
     with access.change() as change, body_references():
         secret = snippets.reveal_secret(
             change.session,

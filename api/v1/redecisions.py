@@ -8,10 +8,10 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Change, Observed
+from api.change import Change, ObservedModel
 from api.v1.inputs import Input, Omittable, Slug, body_references
-from api.v1.keys import RowId, RowNumber
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.list_parameters import RowId, RowNumber
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import Redecision as RedecisionRow
@@ -27,7 +27,7 @@ Reads = Annotated[Access, Depends(ReadsTenant(Permission.REDECISION_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.REDECISION_MANAGE, Effect.SESSIONS))]
 
 
-class Redecision(Observed):
+class Redecision(ObservedModel):
     id: int = Field(description="Permanent id.")
     began_at: datetime = Field(description="Start time.")
     ended_at: datetime | None = Field(description="End time; null if not ended.")
@@ -47,13 +47,13 @@ class Redecision(Observed):
     cannot_be_redecided: dict[str, int] = Field(description="Number of sessions that cannot be re-decided, by reason.")
     detail: str = Field(description='Explanation in one sentence; "" if none.')
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         """Return the fields that the worker updates; results change even after the decisions."""
         beside = set(type(self).model_fields) - set(Redecision.model_fields)
-        return beside | _BROUGHT if self.state in ("deciding", "sending") else beside
+        return beside | _RESULT_FIELDS if self.state in ("deciding", "sending") else beside
 
 
-_BROUGHT = {
+_RESULT_FIELDS = {
     *("state", "sessions", "unchanged", "disconnects", "reauthentications"),
     *("may_disconnect", "cannot_be_redecided", "detail"),
 }
@@ -184,13 +184,13 @@ class RedecisionSettingsUpdate(Input):
 @router.get("", operation_id="listRedecisions")
 def list_redecisions(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     state: Annotated[list[RedecisionState] | None, Query()] = None,
 ) -> Page[Redecision]:
     """List re-decisions, running and finished."""
     with access.read() as session:
         rows = redecisions.list_redecisions(session, tenant_id=access.tenant_id, span=paging.span, states=state or ())
-        return paging.ordered(rows, lambda row: Redecision(**_row(row)))
+        return paging.ordered(rows, lambda row: Redecision(**_describe_redecision(row)))
 
 
 @router.post("", status_code=202, operation_id="startRedecision")
@@ -203,7 +203,7 @@ def start_redecision(access: Changes) -> Redecision:
         run = redecisions.start_redecision(change.session, actor=access.actor, tenant_id=access.tenant_id)
         change.session.refresh(run)
         change.located(run.id)
-        return change.answer(Redecision(**_row(run)))
+        return change.answer(Redecision(**_describe_redecision(run)))
 
 
 @router.post("/preview", operation_id="previewRedecision")
@@ -216,7 +216,9 @@ def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> Redecisio
         drafts: dict[Any, object] = {}
         if not body.in_force:
             policy = policies.find_policy(session, tenant_id=access.tenant_id, slug=body.policy or "")
-            drafts[policy.id] = body.draft if body.draft is not None else _document(session, access, policy.slug, body)
+            drafts[policy.id] = (
+                body.draft if body.draft is not None else _get_document(session, access, policy.slug, body)
+            )
         preview = redecisions.preview_redecision(session, tenant_id=access.tenant_id, drafts=drafts)
     tallies = preview.tallies
     return RedecisionPreview(
@@ -234,7 +236,7 @@ def preview_redecision(access: Reads, body: RedecisionPreviewInput) -> Redecisio
 @router.get("/settings", operation_id="getRedecisionSettings")
 def get_settings(access: Reads) -> RedecisionSettings:
     with access.read() as session:
-        return access.shown(_settings(redecisions.get_settings(session, tenant_id=access.tenant_id)))
+        return access.shown(_build_settings(redecisions.get_settings(session, tenant_id=access.tenant_id)))
 
 
 @router.patch("/settings", operation_id="updateRedecisionSettings")
@@ -246,9 +248,9 @@ def update_settings(access: Changes, body: RedecisionSettingsUpdate) -> Redecisi
     given = body.model_dump(exclude_unset=True)
     with access.change() as change:
         now = redecisions.get_settings(change.session, tenant_id=access.tenant_id, lock=True)
-        change.require_match(_settings(now))
+        change.require_match(_build_settings(now))
         made = redecisions.update_settings(change.session, actor=access.actor, tenant_id=access.tenant_id, **given)
-        return change.answer(_settings(made))
+        return change.answer(_build_settings(made))
 
 
 @router.get("/{redecision}", operation_id="getRedecision")
@@ -258,7 +260,7 @@ def get_redecision(access: Reads, redecision: RowId) -> RedecisionDetail:
         run = redecisions.require_redecision(session, tenant_id=access.tenant_id, number=redecision)
         found = redecisions.redecision_row(session, run)
         whole = {name: found.get(name, {}) for name in ("nases", "sites", "changes", "items", "requests")}
-        return access.shown(RedecisionDetail(**_row(run), **whole))
+        return access.shown(RedecisionDetail(**_describe_redecision(run), **whole))
 
 
 @router.post("/{redecision}/approve", status_code=202, operation_id="approveRedecision")
@@ -272,7 +274,7 @@ def approve_redecision(access: Changes, redecision: RowId) -> Redecision:
         run = redecisions.approve_redecision(
             change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision
         )
-        return change.answer(Redecision(**_row(run)))
+        return change.answer(Redecision(**_describe_redecision(run)))
 
 
 @router.post("/{redecision}/stop", operation_id="cancelRedecision")
@@ -286,20 +288,23 @@ def stop_redecision(access: Changes, redecision: RowId) -> CancelledRedecision:
         withdrawn = redecisions.stop_redecision(
             change.session, actor=access.actor, tenant_id=access.tenant_id, number=redecision
         )
-        return change.answer(CancelledRedecision(**_row(run), withdrawn=withdrawn), state=Redecision(**_row(run)))
+        return change.answer(
+            CancelledRedecision(**_describe_redecision(run), withdrawn=withdrawn),
+            state=Redecision(**_describe_redecision(run)),
+        )
 
 
 def _require_match(change: Change, access: Access, number: int) -> RedecisionRow:
     run = redecisions.require_redecision(change.session, tenant_id=access.tenant_id, number=number, lock=True)
-    change.require_match(Redecision(**_row(run)))
+    change.require_match(Redecision(**_describe_redecision(run)))
     return run
 
 
-def _document(session: Session, access: Access, slug: str, body: RedecisionPreviewInput) -> object:
+def _get_document(session: Session, access: Access, slug: str, body: RedecisionPreviewInput) -> object:
     return policies.require_newest_version(session, tenant_id=access.tenant_id, slug=slug, number=body.version).document
 
 
-def _settings(row: TenantRedecisionSettings) -> RedecisionSettings:
+def _build_settings(row: TenantRedecisionSettings) -> RedecisionSettings:
     return RedecisionSettings(
         mode=row.mode,
         per_second=row.per_second,
@@ -309,7 +314,7 @@ def _settings(row: TenantRedecisionSettings) -> RedecisionSettings:
     )
 
 
-def _row(run: RedecisionRow) -> dict[str, Any]:
+def _describe_redecision(run: RedecisionRow) -> dict[str, Any]:
     same = ("id", "cause", "asked_by", "scope", "state", "sessions", "unchanged", "disconnects", "reauthentications")
     return {
         **{name: getattr(run, name) for name in same},

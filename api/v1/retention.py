@@ -7,10 +7,10 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesPlatform, ChangesTenant, ReadsPlatform, ReadsTenant
-from api.change import Change, Observed
+from api.change import Change, ObservedModel
 from api.v1.inputs import Input, Omittable
-from api.v1.keys import RowId
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.list_parameters import RowId
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import RetentionHold as RetentionHoldRow
@@ -24,8 +24,8 @@ from nac.retention.service import MAX_DAYS
 
 router = APIRouter(tags=["retention"])
 
-_TENANT = "/tenants/{tenant}/retention"
-_PLATFORM = "/platform/retention"
+_TENANT_PATH = "/tenants/{tenant}/retention"
+_PLATFORM_PATH = "/platform/retention"
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.RETENTION_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.RETENTION_MANAGE, Effect.ERASURE))]
 ReadsLimits = Annotated[Access, Depends(ReadsPlatform(Permission.RETENTION_READ))]
@@ -46,7 +46,7 @@ class RetentionNotice(BaseModel):
     detail: str = Field(description='Explanation in one sentence; "" if none.')
 
 
-class Retention(Observed):
+class Retention(ObservedModel):
     log: LogName = Field(description="Name of the log.")
     days: int = Field(description="Days of retention.")
     days_chosen: bool = Field(description="Whether the tenant set the days; otherwise the platform's default applies.")
@@ -62,7 +62,7 @@ class Retention(Observed):
     held: bool = Field(description="Whether a hold prevents deletion.")
     notices: list[RetentionNotice] = Field(description="Warnings about early deletion, or deletion without export.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         return {"used_bytes", "used_rows", "oldest_day", "kept_from", "kept_from_later", "notices"}
 
 
@@ -137,27 +137,27 @@ class RetentionLimitsInput(Input):
     ceiling_bytes: _Bytes | None = Field(None, description="Maximum bytes of a tenant's log; null for no limit.")
 
 
-@router.get(_TENANT, operation_id="listRetention")
+@router.get(_TENANT_PATH, operation_id="listRetention")
 def list_retention(access: Reads) -> RetentionList:
     """List the retention of each log, with usage and warnings."""
     with access.read() as session:
         logs = service.get_log_plans(session, tenant_id=access.tenant_id).values()
-        return RetentionList(items=[Retention(**_retention(log)) for log in logs])
+        return RetentionList(items=[Retention(**_describe_retention(log)) for log in logs])
 
 
-@router.get(f"{_TENANT}/holds", operation_id="listRetentionHolds")
+@router.get(f"{_TENANT_PATH}/holds", operation_id="listRetentionHolds")
 def list_holds(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(HOLD_ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(HOLD_ORDERS))],
     in_force: Annotated[bool | None, Query(description="Whether the hold is in force.")] = None,
 ) -> Page[RetentionHold]:
     """List holds, oldest first, including cleared ones."""
     with access.read() as session:
         rows = holds.list_holds(session, tenant_id=access.tenant_id, span=paging.span, in_force=in_force)
-        return paging.ordered(rows, _hold)
+        return paging.ordered(rows, _build_hold)
 
 
-@router.post(f"{_TENANT}/holds", status_code=201, operation_id="createRetentionHold")
+@router.post(f"{_TENANT_PATH}/holds", status_code=201, operation_id="createRetentionHold")
 def update_hold(access: Changes, body: RetentionHoldInput) -> RetentionHold:
     """Create a hold, which keeps days of logs until it is cleared."""
     with access.change() as change:
@@ -171,16 +171,16 @@ def update_hold(access: Changes, body: RetentionHoldInput) -> RetentionHold:
             last_day=body.until,
         )
         change.located(row.id)
-        return change.answer(_hold(row))
+        return change.answer(_build_hold(row))
 
 
-@router.get(f"{_TENANT}/holds/{{hold}}", operation_id="getRetentionHold")
+@router.get(f"{_TENANT_PATH}/holds/{{hold}}", operation_id="getRetentionHold")
 def get_hold(access: Reads, hold: RowId) -> RetentionHold:
     with access.read() as session:
-        return access.shown(_hold(holds.require_hold(session, tenant_id=access.tenant_id, hold_id=hold)))
+        return access.shown(_build_hold(holds.require_hold(session, tenant_id=access.tenant_id, hold_id=hold)))
 
 
-@router.post(f"{_TENANT}/holds/{{hold}}/clear", operation_id="deleteRetentionHold")
+@router.post(f"{_TENANT_PATH}/holds/{{hold}}/clear", operation_id="deleteRetentionHold")
 def clear_hold(access: Changes, hold: RowId) -> RetentionHold:
     """Clear a hold.
 
@@ -188,18 +188,20 @@ def clear_hold(access: Changes, hold: RowId) -> RetentionHold:
     """
     with access.change() as change:
         now = holds.require_hold(change.session, tenant_id=access.tenant_id, hold_id=hold, lock=True)
-        change.require_match(_hold(now))
+        change.require_match(_build_hold(now))
         row = holds.clear_hold(change.session, actor=access.actor, tenant_id=access.tenant_id, hold_id=hold)
-        return change.answer(_hold(row))
+        return change.answer(_build_hold(row))
 
 
-@router.get(f"{_TENANT}/{{log}}", operation_id="getRetention")
+@router.get(f"{_TENANT_PATH}/{{log}}", operation_id="getRetention")
 def get_retention(access: Reads, log: LogName) -> Retention:
     with access.read() as session:
-        return access.shown(Retention(**_retention(service.get_log_plans(session, tenant_id=access.tenant_id)[log])))
+        return access.shown(
+            Retention(**_describe_retention(service.get_log_plans(session, tenant_id=access.tenant_id)[log]))
+        )
 
 
-@router.patch(f"{_TENANT}/{{log}}", operation_id="updateRetention")
+@router.patch(f"{_TENANT_PATH}/{{log}}", operation_id="updateRetention")
 def update_retention(access: Changes, log: LogName, body: RetentionUpdate) -> Retention:
     """Update the retention of a log.
 
@@ -208,38 +210,40 @@ def update_retention(access: Changes, log: LogName, body: RetentionUpdate) -> Re
     with access.change() as change:
         service.lock_log_setting(change.session, tenant_id=access.tenant_id, log=log)
         now = service.get_log_plans(change.session, tenant_id=access.tenant_id)[log]
-        change.require_match(Retention(**_retention(now)))
+        change.require_match(Retention(**_describe_retention(now)))
         made = service.update_retention(
-            change.session, actor=access.actor, tenant_id=access.tenant_id, change=_change(log, body)
+            change.session, actor=access.actor, tenant_id=access.tenant_id, change=_build_change(log, body)
         )
-        return change.answer(Retention(**_retention(made)))
+        return change.answer(Retention(**_describe_retention(made)))
 
 
-@router.post(f"{_TENANT}/{{log}}/preview", operation_id="previewRetention")
+@router.post(f"{_TENANT_PATH}/{{log}}/preview", operation_id="previewRetention")
 def preview_retention(access: Reads, log: LogName, body: RetentionUpdate) -> RetentionPreview:
     """Preview what a change would delete."""
     with access.read() as session:
-        would_be = service.preview_change(session, tenant_id=access.tenant_id, change=_change(log, body))
+        would_be = service.preview_change(session, tenant_id=access.tenant_id, change=_build_change(log, body))
     return RetentionPreview(
-        **_retention(would_be),
+        **_describe_retention(would_be),
         lost_days=sum(would_be.is_lost(day) for day in would_be.sizes),
         no_longer_exported=bool(would_be.terms.export) and would_be.export_format is None,
     )
 
 
-@router.get(f"{_PLATFORM}/limits", operation_id="listRetentionLimits")
+@router.get(f"{_PLATFORM_PATH}/limits", operation_id="listRetentionLimits")
 def list_limits(access: ReadsLimits) -> RetentionLimitsList:
     with access.read() as session:
-        return RetentionLimitsList(items=[_limits(log, each) for log, each in service.get_limits(session).items()])
+        return RetentionLimitsList(
+            items=[_build_limits(log, each) for log, each in service.get_limits(session).items()]
+        )
 
 
-@router.get(f"{_PLATFORM}/limits/{{log}}", operation_id="getRetentionLimits")
+@router.get(f"{_PLATFORM_PATH}/limits/{{log}}", operation_id="getRetentionLimits")
 def get_limits(access: ReadsLimits, log: LogName) -> RetentionLimits:
     with access.read() as session:
-        return access.shown(_limits(log, service.get_limits(session)[log]))
+        return access.shown(_build_limits(log, service.get_limits(session)[log]))
 
 
-@router.put(f"{_PLATFORM}/limits/{{log}}", operation_id="updateRetentionLimits")
+@router.put(f"{_PLATFORM_PATH}/limits/{{log}}", operation_id="updateRetentionLimits")
 def update_limits(access: ChangesLimits, log: LogName, body: RetentionLimitsInput) -> RetentionLimits:
     """Update the limits of retention for tenants.
 
@@ -249,39 +253,39 @@ def update_limits(access: ChangesLimits, log: LogName, body: RetentionLimitsInpu
         _require_match(change, log)
         wanted = LogLimits(**body.model_dump())
         made = service.update_limits(change.session, actor=access.actor, log=log, limits=wanted)
-        return change.answer(_limits(log, made))
+        return change.answer(_build_limits(log, made))
 
 
-@router.delete(f"{_PLATFORM}/limits/{{log}}", operation_id="deleteRetentionLimits")
+@router.delete(f"{_PLATFORM_PATH}/limits/{{log}}", operation_id="deleteRetentionLimits")
 def reset_limits(access: ChangesLimits, log: LogName) -> RetentionLimits:
     """Reset the limits of a log to the built-in values."""
     with access.change() as change:
         _require_match(change, log)
         made = service.update_limits(change.session, actor=access.actor, log=log, limits=None)
-        return change.answer(_limits(log, made))
+        return change.answer(_build_limits(log, made))
 
 
-@router.post(f"{_PLATFORM}/trust-clock", status_code=204, operation_id="trustClock")
+@router.post(f"{_PLATFORM_PATH}/trust-clock", status_code=204, operation_id="trustClock")
 def trust_clock(access: ChangesLimits) -> None:
     """Confirm the clock after a jump, so that deletion continues."""
     with access.change() as change:
         clock.trust_clock(change.session, actor=access.actor)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
 def _require_match(change: Change, log: LogName) -> None:
     service.lock_limits(change.session, log=log)
-    change.require_match(_limits(log, service.get_limits(change.session)[log]))
+    change.require_match(_build_limits(log, service.get_limits(change.session)[log]))
 
 
-def _change(log: LogName, body: RetentionUpdate) -> service.RetentionChange:
+def _build_change(log: LogName, body: RetentionUpdate) -> service.RetentionChange:
     cleared = {name for name in body.model_fields_set if getattr(body, name) is None}
     most = "default" if "bytes" in cleared else body.bytes
     export = "none" if "export" in cleared else body.export
     return service.RetentionChange(log=log, days=body.days, bytes=most, export_format=export)
 
 
-def _retention(log: LogPlan) -> dict[str, Any]:
+def _describe_retention(log: LogPlan) -> dict[str, Any]:
     return {
         "log": log.log,
         "days": log.days,
@@ -296,15 +300,15 @@ def _retention(log: LogPlan) -> dict[str, Any]:
         "kept_from_later": log.wanted_from,
         "export": log.export_format,
         "held": bool(log.holds),
-        "notices": [_notice(notice) for notice in log.notices.values()],
+        "notices": [_build_notice(notice) for notice in log.notices.values()],
     }
 
 
-def _notice(row: RetentionNoticeRow) -> RetentionNotice:
+def _build_notice(row: RetentionNoticeRow) -> RetentionNotice:
     return RetentionNotice(log=row.log, kind=row.kind, since=row.since, expected_on=row.expected_on, detail=row.detail)
 
 
-def _hold(row: RetentionHoldRow) -> RetentionHold:
+def _build_hold(row: RetentionHoldRow) -> RetentionHold:
     return RetentionHold.model_validate(
         {
             "id": row.id,
@@ -320,7 +324,7 @@ def _hold(row: RetentionHoldRow) -> RetentionHold:
     )
 
 
-def _limits(log: LogName, limits: LogLimits) -> RetentionLimits:
+def _build_limits(log: LogName, limits: LogLimits) -> RetentionLimits:
     return RetentionLimits(
         log=log,
         floor_days=limits.floor_days,

@@ -6,11 +6,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
 
-from api.access import Access, Requires
+from api.access import Access, RequiresPermission
 from api.change import Change
 from api.v1.inputs import Input, Name, Omittable, PermissionNames, Slug
-from api.v1.owners import of_tenants_and_msps
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.owner_routes import list_tenant_and_msp_routes
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.custom_roles import service as custom_roles
@@ -45,13 +45,13 @@ class RoleUpdate(Input):
     )
 
 
-def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
 
     @router.get(f"{prefix}/roles", operation_id=f"list{noun}Roles")
     def list_roles(
         access: Annotated[Access, read],
-        paging: Annotated[OrderedPaging, Depends(sorted_by(custom_roles.ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(require_paging(custom_roles.ORDERS))],
         text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
         own: Annotated[
             bool | None, Query(description="Whether to list only custom roles, or only built-in ones.")
@@ -82,7 +82,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
                 change.session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
             )
             change.located(row.slug)
-            return change.answer(_own(row))
+            return change.answer(_build_custom_role(row))
 
     @router.patch(f"{prefix}/roles/{{slug}}", operation_id=f"update{noun}Role")
     def change_role(access: Annotated[Access, manage], slug: _Slug, body: RoleUpdate) -> Role:
@@ -95,7 +95,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             row = custom_roles.change_role(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, slug=slug, **body.model_dump()
             )
-            return change.answer(_own(row))
+            return change.answer(_build_custom_role(row))
 
     @router.delete(f"{prefix}/roles/{{slug}}", status_code=204, operation_id=f"delete{noun}Role")
     def remove_role(access: Annotated[Access, manage], slug: _Slug) -> None:
@@ -104,18 +104,20 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             custom_roles.remove_role(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, slug=slug
             )
-            change.answer_nothing()
+            change.set_empty_response()
 
 
-for each in of_tenants_and_msps(Permission.ROLE_READ, Permission.ROLE_MANAGE, Effect.RIGHTS):
-    _routes(*each)
+for each in list_tenant_and_msp_routes(Permission.ROLE_READ, Permission.ROLE_MANAGE, Effect.RIGHTS):
+    _add_routes(*each)
 
 
 def _require_match(change: Change, access: Access, slug: str) -> None:
     # Lock first, in the same order as changes of members.
     members.lock_managers(change.session, owner=access.owner)
-    change.require_match(_own(custom_roles.require_by_slug(change.session, owner=access.owner, slug=slug, lock=True)))
+    change.require_match(
+        _build_custom_role(custom_roles.require_by_slug(change.session, owner=access.owner, slug=slug, lock=True))
+    )
 
 
-def _own(row: CustomRole) -> Role:
+def _build_custom_role(row: CustomRole) -> Role:
     return Role(slug=row.slug, name=row.name, permissions=row.permissions, own=True)

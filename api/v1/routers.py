@@ -4,9 +4,9 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from api.bodies_left_out import letting_bodies_out
-from api.quick_reads import quickened
-from api.routes import routes_below
+from api.optional_bodies import allow_empty_body
+from api.quick_reads import use_quick_reads
+from api.routes import prefix_routes
 from api.v1 import (
     accounting,
     audit,
@@ -17,7 +17,7 @@ from api.v1 import (
     certificates,
     coa_requests,
     decisions,
-    endpoint_care,
+    endpoint_findings,
     endpoints,
     enrolment,
     exports,
@@ -39,7 +39,7 @@ from api.v1 import (
     people,
     platform,
     policies,
-    policy_trials,
+    policy_evaluation,
     pools,
     radius_secret,
     redecisions,
@@ -71,12 +71,12 @@ _CERTIFICATES = (certificates, certificate_settings, authorities, external_autho
 _LOGS = (sessions, decisions, accounting, coa_requests, redecisions, retention, exports, feeds)
 
 V1: Final[tuple[APIRouter, ...]] = (
-    *(noun.router for noun in (*_PEOPLE, *_MSPS, *_SECRETS, sites, policies, policy_trials, *_CERTIFICATES)),
+    *(noun.router for noun in (*_PEOPLE, *_MSPS, *_SECRETS, sites, policies, policy_evaluation, *_CERTIFICATES)),
     # Before the routes of one endpoint: "inbox" is not an address.
     inbox.router,
-    *(noun.router for noun in (endpoints, endpoint_care, nases, pools, users, identity_sources, bulk, imports)),
-    *(groups.of_endpoints, groups.of_users),
+    *(noun.router for noun in (endpoints, endpoint_findings, nases, pools, users, identity_sources, bulk, imports)),
+    *(groups.endpoint_group_router, groups.user_group_router),
     *(noun.router for noun in (*_LOGS, audit, *_TRIALS, jobs, platform)),
 )
 
-ROUTES: Final = tuple(quickened(letting_bodies_out(routes_below("/v1", *V1))))
+ROUTES: Final = tuple(use_quick_reads(allow_empty_body(prefix_routes("/v1", *V1))))

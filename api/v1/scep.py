@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
-from api.description import refuses
+from api.openapi_document import error_responses
 from api.v1.enrolment import Reads
 from api.v1.inputs import Input
 from nac.accounts.effects import Effect
@@ -77,7 +77,7 @@ class CreatedScepWebhook(ScepWebhook):
     )
 
 
-@router.get("", operation_id="getScep", responses=refuses(409))
+@router.get("", operation_id="getScep", responses=error_responses(409))
 def get_scep(access: Reads) -> ScepSettings:
     """Get the SCEP settings.
 
@@ -103,7 +103,7 @@ def get_scep(access: Reads) -> ScepSettings:
 @router.get("/webhook", operation_id="getScepWebhook")
 def get_webhook(access: Reads) -> ScepWebhook:
     with access.read() as session:
-        return access.shown(_webhook(webhook_config.require_webhook(session, tenant_id=access.tenant_id)))
+        return access.shown(_build_webhook(webhook_config.require_webhook(session, tenant_id=access.tenant_id)))
 
 
 @router.put("/webhook", operation_id="updateScepWebhook")
@@ -112,7 +112,7 @@ def update_webhook(access: Connects, body: ScepWebhookInput) -> CreatedScepWebho
     wanted = WebhookSettings(**body.model_dump(exclude={"networks"}), networks=tuple(body.networks))
     with access.change() as change:
         before = webhook_config.find_webhook_row(change.session, tenant_id=access.tenant_id, lock=True)
-        change.require_match(None if before is None else _webhook(before))
+        change.require_match(None if before is None else _build_webhook(before))
         secret = webhook_config.set_webhook(
             change.session,
             actor=access.actor,
@@ -122,7 +122,7 @@ def update_webhook(access: Connects, body: ScepWebhookInput) -> CreatedScepWebho
             now=utc_now(),
         )
         row = webhook_config.require_webhook(change.session, tenant_id=access.tenant_id)
-        shown = _webhook(row)
+        shown = _build_webhook(row)
         return change.answer(CreatedScepWebhook(**shown.model_dump(), secret=secret), state=shown)
 
 
@@ -134,13 +134,13 @@ def delete_webhook(access: Connects) -> None:
     """
     with access.change() as change:
         change.require_match(
-            _webhook(webhook_config.require_webhook(change.session, tenant_id=access.tenant_id, lock=True))
+            _build_webhook(webhook_config.require_webhook(change.session, tenant_id=access.tenant_id, lock=True))
         )
         webhook_config.delete_webhook(change.session, actor=access.actor, tenant_id=access.tenant_id)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
-def _webhook(row: ScepWebhookRow) -> ScepWebhook:
+def _build_webhook(row: ScepWebhookRow) -> ScepWebhook:
     settings = webhook_config.parse_settings(row)
     return ScepWebhook(
         url=settings.url,

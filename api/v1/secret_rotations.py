@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Change, Observed
-from api.remedies import of_the_api
+from api.change import Change, ObservedModel
+from api.remedies import replace_commands
 from api.v1.inputs import Input, body_references
 from api.v1.paging import Page, Paging
 from nac.accounts.effects import Effect
@@ -57,7 +57,7 @@ class SecretRotationCounts(BaseModel):
     back: int = Field(0, description="Number of NASes that used the new secret, then the old one again.")
 
 
-class SecretRotation(Observed):
+class SecretRotation(ObservedModel):
     nas: str | None = Field(description="NAS with its own secret; null for the tenant's secret.")
     state: RotationStage = Field(description="State.")
     at_end: Literal["finish", "wait"] = Field(
@@ -70,7 +70,7 @@ class SecretRotation(Observed):
     nases: SecretRotationCounts = Field(description="Number of NASes by the secret that they use.")
     plan: list[str] = Field(description="Next steps.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         """Return the observed fields. A person decides about the end."""
         return {"state", "opened_at", "nases", "plan"}
 
@@ -105,14 +105,14 @@ def begin_rotation(access: Rotates, body: SecretRotationInput) -> SecretRotation
             **body.model_dump(),
         )
         change.located(nas=body.nas)
-        return change.answer(_shown(status))
+        return change.answer(_build_rotation(status))
 
 
 @router.get("", operation_id="getSecretRotation")
 def get_rotation(access: Reads, nas: _Nas = "") -> SecretRotation:
     """Get the last rotation, with its next steps."""
     with access.read() as session:
-        return access.shown(_shown(rotations.require_status(session, tenant_id=access.tenant_id, nas=nas)))
+        return access.shown(_build_rotation(rotations.require_status(session, tenant_id=access.tenant_id, nas=nas)))
 
 
 @router.get("/nases", operation_id="listSecretRotationNases")
@@ -132,7 +132,7 @@ def list_nases(
             after=paging.after(),
             limit=paging.limit + 1,
         )
-        return paging.page(rows, lambda row: row.key, lambda row: SecretRotationNas(**_row(row)))
+        return paging.page(rows, lambda row: row.key, lambda row: SecretRotationNas(**_describe_nas(row)))
 
 
 @router.post("/finish", operation_id="finishSecretRotation")
@@ -147,7 +147,7 @@ def finish_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
             sealer=access.sealer,
             **body.model_dump(),
         )
-        return change.answer(_shown(status))
+        return change.answer(_build_rotation(status))
 
 
 @router.post("/cancel", operation_id="cancelSecretRotation")
@@ -158,16 +158,16 @@ def cancel_rotation(access: Rotates, body: SecretRotationEnd) -> SecretRotation:
         status = rotations.cancel_rotation(
             change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump()
         )
-        return change.answer(_shown(status))
+        return change.answer(_build_rotation(status))
 
 
 def _require_match(change: Change, access: Access, nas: str) -> None:
     with body_references():
         last = rotations.lock_last_status(change.session, tenant_id=access.tenant_id, nas=nas)
-    change.require_match(None if last is None else _shown(last))
+    change.require_match(None if last is None else _build_rotation(last))
 
 
-def _shown(status: RotationStatus) -> SecretRotation:
+def _build_rotation(status: RotationStatus) -> SecretRotation:
     row = status.rotation
     stage = rotations.get_stage(row, utc_now())
     return SecretRotation(
@@ -179,11 +179,11 @@ def _shown(status: RotationStatus) -> SecretRotation:
         ends_at=row.ends_at,
         ended_at=row.ended_at,
         nases=SecretRotationCounts(**status.counts),
-        plan=[of_the_api(step) for step in list_steps(status, stage)],
+        plan=[replace_commands(step) for step in list_steps(status, stage)],
     )
 
 
-def _row(nas: RotationNas) -> dict[str, Any]:
+def _describe_nas(nas: RotationNas) -> dict[str, Any]:
     advice = advise_nas(nas)
     return {
         "key": nas.key,

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.errors import InvalidInput
@@ -49,11 +49,11 @@ class SelfTest(BaseModel):
 
 
 @router.get("", operation_id="listSelfTests")
-def list_self_tests(access: Reads, paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))]) -> Page[SelfTest]:
+def list_self_tests(access: Reads, paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))]) -> Page[SelfTest]:
     """List the last 50 self-tests."""
     with access.read() as session:
         rows = self_tests.list_self_tests(session, tenant_id=access.tenant_id, span=paging.span)
-        return paging.ordered(rows, self_test_of)
+        return paging.ordered(rows, build_self_test)
 
 
 @router.post("", status_code=202, operation_id="startSelfTest")
@@ -66,18 +66,18 @@ def startself_test_of(access: Starts) -> SelfTest:
     with access.change() as change:
         row = self_tests.start_self_test(change.session, actor=access.actor, tenant_id=access.tenant_id)
         change.located(row.id)
-        return change.answer(self_test_of(row))
+        return change.answer(build_self_test(row))
 
 
 @router.get("/{self_test_id}", operation_id="getSelfTest")
 def getself_test_of(access: Reads, self_test_id: UUID) -> SelfTest:
     with access.read() as session:
         return access.shown(
-            self_test_of(self_tests.require_self_test(session, tenant_id=access.tenant_id, test_id=self_test_id))
+            build_self_test(self_tests.require_self_test(session, tenant_id=access.tenant_id, test_id=self_test_id))
         )
 
 
-def _place(key: str) -> tuple[datetime, UUID] | None:
+def _parse_place(key: str) -> tuple[datetime, UUID] | None:
     if not key:
         return None
     try:
@@ -90,7 +90,7 @@ def _place(key: str) -> tuple[datetime, UUID] | None:
         raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.") from exc
 
 
-def self_test_of(row: SelfTestRow) -> SelfTest:
+def build_self_test(row: SelfTestRow) -> SelfTest:
     return SelfTest(
         id=row.id,
         state=cast(SelfTestState, row.state),

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.v1.coa_rows import CoaRequest, shown_request
-from api.v1.keys import Mac, NasName, RowId, SiteSlug, User, key_text, moment_key
-from api.v1.moments import PastMoment
-from api.v1.paging import Page, SortedPaging, sorted_by_time
+from api.v1.coa_models import CoaRequest, build_coa_request
+from api.v1.list_parameters import Mac, NasName, RowId, SiteSlug, User, format_moment_key, parse_moment_key
+from api.v1.paging import Page, SortedPaging, require_time_paging
+from api.v1.timestamps import PastMoment
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.coa_requests import service as coa_requests
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/tenants/{tenant}/sessions", tags=["sessions"])
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.SESSION_READ))]
 Disconnects = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNECT, Effect.SESSIONS))]
-_PARTS: dict[str, Literal["live", "ended"]] = {"live": "live", "ended": "ended"}
+_SESSION_STATES: dict[str, Literal["live", "ended"]] = {"live": "live", "ended": "ended"}
 
 
 class Session(BaseModel):
@@ -70,7 +70,7 @@ class SessionDetail(Session):
 @router.get("", operation_id="listSessions")
 def list_sessions(
     access: Reads,
-    paging: Annotated[SortedPaging, Depends(sorted_by_time("started_at"))],
+    paging: Annotated[SortedPaging, Depends(require_time_paging("started_at"))],
     mac: Mac = "",
     user: User = "",
     address: Annotated[
@@ -88,7 +88,7 @@ def list_sessions(
 
     `sort=started_at` reverses the list. With only live sessions, it then begins with the oldest.
     """
-    after = _key(paging.after())
+    after = _parse_key(paging.after())
     by_key = not ended and sessions.is_indexed_query(mac=mac, user=user, nas=nas, address=address)
     with access.read(by_key=by_key) as session:
         rows = sessions.list_sessions(
@@ -108,7 +108,9 @@ def list_sessions(
             limit=paging.limit + 1,
             oldest_first=not paging.goes_down,
         )
-        return paging.page(rows, lambda row: f"{row.key.part} {key_text(row.key.moment, row.key.id)}", _session)
+        return paging.page(
+            rows, lambda row: f"{row.key.part} {format_moment_key(row.key.moment, row.key.id)}", _build_session
+        )
 
 
 @router.get("/{session}", operation_id="getSession")
@@ -116,7 +118,7 @@ def get_session(access: Reads, session: RowId) -> SessionDetail:
     """Get a session, with the decision that started it."""
     with access.read() as opened:
         shown = sessions.get_session(opened, tenant_id=access.tenant_id, row=session)
-        return _decided(shown, sessions.find_deciding_row(opened, shown))
+        return _build_session_detail(shown, sessions.find_deciding_row(opened, shown))
 
 
 @router.post("/{session}/disconnect", status_code=202, operation_id="disconnectSession")
@@ -125,39 +127,39 @@ def disconnect_session(access: Disconnects, session: RowId) -> CoaRequest:
 
     The response has the id of the request, which will show the result.
     """
-    return _ask(access, session, "disconnect")
+    return _create_coa_request(access, session, "disconnect")
 
 
 @router.post("/{session}/reauthenticate", status_code=202, operation_id="reauthenticateSession")
 def reauthenticate_session(access: Disconnects, session: RowId) -> CoaRequest:
     """Ask the NAS to reauthenticate the device of a session."""
-    return _ask(access, session, "reauthenticate")
+    return _create_coa_request(access, session, "reauthenticate")
 
 
 @router.post("/{session}/bounce", status_code=202, operation_id="bounceSession")
 def bounce_session(access: Disconnects, session: RowId) -> CoaRequest:
     """Ask the NAS to take the port of a session down and up."""
-    return _ask(access, session, "bounce")
+    return _create_coa_request(access, session, "bounce")
 
 
-def _ask(access: Access, row: int, kind: CoaKind) -> CoaRequest:
+def _create_coa_request(access: Access, row: int, kind: CoaKind) -> CoaRequest:
     with access.change() as change:
         asked = coa_requests.ask(change.session, actor=access.actor, tenant_id=access.tenant_id, kind=kind, row=row)
         change.located(asked[0].id, at="coa-requests")
-        return change.answer(shown_request(asked[0]))
+        return change.answer(build_coa_request(asked[0]))
 
 
-def _key(text: str) -> SessionKey | None:
+def _parse_key(text: str) -> SessionKey | None:
     word, _, rest = text.partition(" ")
-    key = moment_key(rest)
+    key = parse_moment_key(rest)
     if key is None and not text:
         return None
-    if key is None or word not in _PARTS:
+    if key is None or word not in _SESSION_STATES:
         raise InvalidInput("Invalid cursor in `after`.", place="after", remedy="Start again without it.")
-    return SessionKey(_PARTS[word], *key)
+    return SessionKey(_SESSION_STATES[word], *key)
 
 
-def _session(shown: SessionView) -> Session:
+def _build_session(shown: SessionView) -> Session:
     row = shown.row
     return Session(
         id=row.id,
@@ -184,8 +186,8 @@ def _session(shown: SessionView) -> Session:
     )
 
 
-def _decided(shown: SessionView, decision: AuthLog | None) -> SessionDetail:
-    known = _session(shown).model_dump()
+def _build_session_detail(shown: SessionView, decision: AuthLog | None) -> SessionDetail:
+    known = _build_session(shown).model_dump()
     if decision is None:
         return SessionDetail(**known)
     return SessionDetail(

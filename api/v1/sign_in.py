@@ -6,17 +6,17 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 
 from api import cookies
-from api.access import Anyone
-from api.description import refuses
-from api.me import Me
-from api.signing_in import Desk, Done, MoreNeeded
+from api.access import AllowsAnyone
+from api.openapi_document import error_responses
+from api.own_account import OwnAccount
+from api.sign_in_flow import CompletedSignIn, PendingSignIn, SignInFlow
 from api.v1.inputs import Input
 from nac.sign_in import sign_ins
 from nac.sign_in.challenges import MAX_TEXT_LENGTH
 
 router = APIRouter(tags=["sign-in"])
 
-_ANYONE = Depends(Anyone("The caller is not signed in yet."))
+_ANYONE = Depends(AllowsAnyone("The caller is not signed in yet."))
 Email = Annotated[str, Field(max_length=255, pattern=r"^[^\s@\x00]+@[^\s@\x00]+$", examples=["ann@example.com"])]
 Password = Annotated[str, Field(max_length=1_000)]
 Challenge = Annotated[str, Field(max_length=MAX_TEXT_LENGTH, pattern=r"^[A-Za-z0-9_-]+$")]
@@ -25,13 +25,13 @@ Code = Annotated[str, Field(max_length=40, examples=["123456"])]
 Credential = Annotated[dict[str, Any], Field(max_length=20)]
 
 
-def desk_of(request: Request, response: Response) -> Desk:
+def open_sign_in_flow(request: Request, response: Response) -> SignInFlow:
     cookies.require_same_origin(request)
     response.headers["Cache-Control"] = "no-store"
-    return Desk(request, response)
+    return SignInFlow(request, response)
 
 
-_Desk = Annotated[Desk, Depends(desk_of)]
+_SignInFlow = Annotated[SignInFlow, Depends(open_sign_in_flow)]
 
 
 class SignInByPassword(Input):
@@ -90,55 +90,55 @@ class PasskeyOptions(BaseModel):
 
 
 @router.post("/sign-in", operation_id="signIn", dependencies=[_ANYONE])
-def sign_in(desk: _Desk, body: SignInByPassword) -> SignedIn | SecondFactorRequired:
+def sign_in(desk: _SignInFlow, body: SignInByPassword) -> SignedIn | SecondFactorRequired:
     """Sign in with a password.
 
     The response does not reveal whether the account exists.
     """
     found = desk.by_password(body.email, body.password)
-    if isinstance(found, MoreNeeded):
+    if isinstance(found, PendingSignIn):
         return SecondFactorRequired(methods=list(found.methods), challenge=found.challenge)
-    return _signed_in(found)
+    return _build_signed_in(found)
 
 
 @router.post("/sign-in/totp", operation_id="signInByTotp", dependencies=[_ANYONE])
-def sign_in_by_totp(desk: _Desk, body: SignInByCode) -> SignedIn:
+def sign_in_by_totp(desk: _SignInFlow, body: SignInByCode) -> SignedIn:
     """Complete a sign-in with a code of the authenticator app.
 
     Each code works once.
     """
-    return _signed_in(desk.by_totp(body.challenge, body.code))
+    return _build_signed_in(desk.by_totp(body.challenge, body.code))
 
 
 @router.post("/sign-in/recovery-code", operation_id="signInByRecoveryCode", dependencies=[_ANYONE])
-def sign_in_by_recovery_code(desk: _Desk, body: SignInByCode) -> SignedIn:
+def sign_in_by_recovery_code(desk: _SignInFlow, body: SignInByCode) -> SignedIn:
     """Complete a sign-in with a recovery code."""
-    return _signed_in(desk.by_recovery_code(body.challenge, body.code))
+    return _build_signed_in(desk.by_recovery_code(body.challenge, body.code))
 
 
 @router.post("/sign-in/passkey/options", operation_id="startPasskeySignIn", dependencies=[_ANYONE])
-def ask_for_passkey(desk: _Desk, body: PasskeyChallengeInput) -> PasskeyOptions:
+def ask_for_passkey(desk: _SignInFlow, body: PasskeyChallengeInput) -> PasskeyOptions:
     """Start a sign-in with a passkey, as the second step or without a password."""
-    options, challenge = desk.ask_passkey(body.challenge)
+    options, challenge = desk.create_passkey_challenge(body.challenge)
     return PasskeyOptions(options=options, challenge=challenge)
 
 
 @router.post("/sign-in/passkey", operation_id="signInByPasskey", dependencies=[_ANYONE])
-def sign_in_by_passkey(desk: _Desk, body: SignInByPasskey) -> SignedIn:
-    return _signed_in(desk.by_passkey(body.challenge, body.credential))
+def sign_in_by_passkey(desk: _SignInFlow, body: SignInByPasskey) -> SignedIn:
+    return _build_signed_in(desk.by_passkey(body.challenge, body.credential))
 
 
-ASKED = "If this address has an account with a password, a mail with a link is on its way."
+LINK_SENT_SENTENCE = "If this address has an account with a password, a mail with a link is on its way."
 
 
 @router.post("/sign-in/forgotten-password", status_code=202, operation_id="requestPasswordLink", dependencies=[_ANYONE])
-def ask_for_password_link(desk: _Desk, body: PasswordLinkRequest) -> PasswordLinkResponse:
+def ask_for_password_link(desk: _SignInFlow, body: PasswordLinkRequest) -> PasswordLinkResponse:
     """Mail a link to set a new password.
 
     The link works once, for an hour. Response and response time are the same for unknown addresses.
     """
     desk.ask_for_link(body.email)
-    return PasswordLinkResponse(message=ASKED)
+    return PasswordLinkResponse(message=LINK_SENT_SENTENCE)
 
 
 @router.post(
@@ -146,9 +146,9 @@ def ask_for_password_link(desk: _Desk, body: PasswordLinkRequest) -> PasswordLin
     status_code=204,
     operation_id="resetPassword",
     dependencies=[_ANYONE],
-    responses=refuses(410),
+    responses=error_responses(410),
 )
-def update_password_by_link(desk: _Desk, body: PasswordReset) -> None:
+def update_password_by_link(desk: _SignInFlow, body: PasswordReset) -> None:
     """Set a new password with the token of a mailed link.
 
     The token works once. The person is signed out everywhere.
@@ -157,12 +157,12 @@ def update_password_by_link(desk: _Desk, body: PasswordReset) -> None:
 
 
 @router.post("/sign-out", status_code=204, operation_id="signOut")
-def sign_out(request: Request, response: Response, me: Annotated[Me, Depends()]) -> None:
+def sign_out(request: Request, response: Response, me: Annotated[OwnAccount, Depends()]) -> None:
     """Sign out of this browser."""
     with me.session() as session:
         sign_ins.end_own(session, signed_in=me.signed_in, sign_in_id=me.signed_in.sign_in_id)
-    cookies.clear_cookie(request, response, cookies.SESSION)
+    cookies.clear_cookie(request, response, cookies.SESSION_COOKIE)
 
 
-def _signed_in(done: Done) -> SignedIn:
+def _build_signed_in(done: CompletedSignIn) -> SignedIn:
     return SignedIn(csrf_token=done.csrf_token)

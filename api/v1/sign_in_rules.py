@@ -6,9 +6,9 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
-from api.access import Access, Requires
+from api.access import Access, RequiresPermission
 from api.v1.inputs import Input
-from api.v1.owners import of_every_owner
+from api.v1.owner_routes import list_owner_routes
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import SignInRule
@@ -46,13 +46,13 @@ class SignInRulesUpdate(Input):
     )
 
 
-def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
 
     @router.get(f"{prefix}/sign-in-rules", operation_id=f"get{noun}SignInRules")
     def get_rules(access: Annotated[Access, read]) -> SignInRules:
         with access.read() as session:
-            return access.shown(_rules(session, rules.get_rule(session, owner=access.owner)))
+            return access.shown(_build_rules(session, rules.get_rule(session, owner=access.owner)))
 
     @router.put(f"{prefix}/sign-in-rules", operation_id=f"update{noun}SignInRules")
     def change_rules(access: Annotated[Access, manage], body: SignInRulesUpdate) -> SignInRules:
@@ -65,7 +65,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         """
         with access.change() as change:
             now = rules.get_rule(change.session, owner=access.owner, lock=True)
-            change.require_match(_rules(change.session, now))
+            change.require_match(_build_rules(change.session, now))
             row = rules.update_rule(
                 change.session,
                 actor=access.actor,
@@ -75,13 +75,13 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
                 sign_on_only=body.sign_on_only,
                 local_account=body.local_account,
             )
-            return change.answer(_rules(change.session, row))
+            return change.answer(_build_rules(change.session, row))
 
 
-def _rules(session: Session, row: SignInRule) -> SignInRules:
+def _build_rules(session: Session, row: SignInRule) -> SignInRules:
     local = rules.get_local_email(session, row)
     return SignInRules(two_factors=row.two_factors, sign_on_only=row.sign_on_only, local_account=local)
 
 
-for each in of_every_owner(Permission.MEMBER_READ, Permission.MEMBER_MANAGE, Effect.SIGN_IN, takes_everything=True):
-    _routes(*each)
+for each in list_owner_routes(Permission.MEMBER_READ, Permission.MEMBER_MANAGE, Effect.SIGN_IN, takes_everything=True):
+    _add_routes(*each)

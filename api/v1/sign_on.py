@@ -8,17 +8,17 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
-from api import signing_on
-from api.access import Access, Anyone, Requires
-from api.description import refuses
-from api.head import get_only
-from api.signing_in import Desk
-from api.signing_on import Back
-from api.state import signing_of
+from api import sign_on_flow
+from api.access import Access, AllowsAnyone, RequiresPermission
+from api.application_state import get_signing
+from api.head_requests import mark_get_only
+from api.openapi_document import error_responses
+from api.sign_in_flow import SignInFlow
+from api.sign_on_flow import ProviderCallback
 from api.v1.inputs import Input, Slug
-from api.v1.owners import of_tenants_and_msps
-from api.v1.paging import OrderedPaging, Page, sorted_by
-from api.v1.sign_in import desk_of
+from api.v1.owner_routes import list_tenant_and_msp_routes
+from api.v1.paging import OrderedPaging, Page, require_paging
+from api.v1.sign_in import open_sign_in_flow
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.models import Person, SignIn
@@ -31,10 +31,10 @@ from nac.sign_ons.settings import MAX_JOINS
 
 router = APIRouter(tags=["sign-on"])
 
-_ANYONE = Depends(Anyone("The caller is not signed in yet."))
+_ANYONE = Depends(AllowsAnyone("The caller is not signed in yet."))
 # A path of this site, never a URL that a browser could read as another host.
-_PATH = r"^/(?:[A-Za-z0-9._~%?&=+,:@-][A-Za-z0-9._~%?&=+,:@/-]*)?$"
-_Desk = Annotated[Desk, Depends(desk_of)]
+_LOCAL_PATH = r"^/(?:[A-Za-z0-9._~%?&=+,:@-][A-Za-z0-9._~%?&=+,:@/-]*)?$"
+_SignInFlow = Annotated[SignInFlow, Depends(open_sign_in_flow)]
 
 
 class SignOnRule(Input):
@@ -104,13 +104,13 @@ class SignOnSession(BaseModel):
     last_seen_at: datetime = Field(description="Time when it was last seen; null if never.")
 
 
-def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
 
     @router.get(f"{prefix}/sign-on", operation_id=f"get{noun}SignOn")
     def get_sign_on(request: Request, access: Annotated[Access, read]) -> SignOn:
         with access.read() as session:
-            return access.shown(_sign_on(request, sign_ons.require_sign_on(session, owner=access.owner)))
+            return access.shown(_build_sign_on(request, sign_ons.require_sign_on(session, owner=access.owner)))
 
     @router.put(f"{prefix}/sign-on", operation_id=f"update{noun}SignOn")
     def set_up_sign_on(request: Request, access: Annotated[Access, manage], body: SignOnUpdate) -> SignOn:
@@ -121,7 +121,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         """
         with access.change() as change:
             before = sign_ons.find_sign_on(change.session, owner=access.owner, lock=True)
-            change.require_match(None if before is None else _sign_on(request, before))
+            change.require_match(None if before is None else _build_sign_on(request, before))
             row = sign_ons.set_up_sign_on(
                 change.session,
                 actor=access.actor,
@@ -129,9 +129,9 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
                 owner=access.owner,
                 document=body.model_dump(exclude={"client_secret"}),
                 secret=body.client_secret,
-                seal=signing_of(request).sealer.seal,
+                seal=get_signing(request).sealer.seal,
             )
-            return change.answer(_sign_on(request, row))
+            return change.answer(_build_sign_on(request, row))
 
     @router.delete(f"{prefix}/sign-on", status_code=204, operation_id=f"delete{noun}SignOn")
     def remove_sign_on(request: Request, access: Annotated[Access, manage]) -> None:
@@ -141,25 +141,25 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         """
         with access.change() as change:
             change.require_match(
-                _sign_on(request, sign_ons.require_sign_on(change.session, owner=access.owner, lock=True))
+                _build_sign_on(request, sign_ons.require_sign_on(change.session, owner=access.owner, lock=True))
             )
             sign_ons.delete_sign_on(change.session, actor=access.actor, owner=access.owner)
-            change.answer_nothing()
+            change.set_empty_response()
 
 
-def _session_routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+def _add_session_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
 
     @router.get(f"{prefix}/sign-on/sessions", operation_id=f"list{noun}SignOnSessions")
     def list_sign_on_sessions(
         access: Annotated[Access, read],
-        paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
         text: Annotated[str, Query(max_length=255, description="Part of the e-mail address.")] = "",
     ) -> Page[SignOnSession]:
         """List sign-ins by the provider, newest first by default."""
         with access.read() as session:
             rows = sign_ins.list_via(session, owner=access.owner, span=paging.span, text=text)
-            return paging.ordered(rows, lambda row: _via(*row), entity=lambda row: row[0])
+            return paging.ordered(rows, lambda row: _build_session(*row), entity=lambda row: row[0])
 
     @router.delete(
         f"{prefix}/sign-on/sessions/{{session_id}}", status_code=204, operation_id=f"delete{noun}SignOnSession"
@@ -173,18 +173,18 @@ def _session_routes(prefix: str, noun: str, reads: Requires, manages: Requires) 
             sign_ins.end_via(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, sign_in_id=session_id
             )
-            change.answer_nothing()
+            change.set_empty_response()
 
 
-for each in of_tenants_and_msps(Permission.SIGN_ON_READ, Permission.SIGN_ON_MANAGE, Effect.SIGN_IN):
-    _session_routes(*each)
-for each in of_tenants_and_msps(
+for each in list_tenant_and_msp_routes(Permission.SIGN_ON_READ, Permission.SIGN_ON_MANAGE, Effect.SIGN_IN):
+    _add_session_routes(*each)
+for each in list_tenant_and_msp_routes(
     Permission.SIGN_ON_READ,
     Permission.SIGN_ON_MANAGE,
     *(Effect.SIGN_IN, Effect.CONNECTION),
     takes_everything=True,
 ):
-    _routes(*each)
+    _add_routes(*each)
 
 
 @router.get(
@@ -193,21 +193,21 @@ for each in of_tenants_and_msps(
     operation_id="startSignOn",
     response_class=RedirectResponse,
     dependencies=[_ANYONE],
-    responses=refuses(401, 403),
+    responses=error_responses(401, 403),
 )
 def begin_sign_on(
     request: Request,
-    desk: _Desk,
+    desk: _SignInFlow,
     sign_on_id: UUID,
-    to: Annotated[str, Query(alias="next", max_length=500, pattern=_PATH)] = "/",
-    on_error: Annotated[str, Query(max_length=500, pattern=rf"{_PATH}|^$")] = "",
+    to: Annotated[str, Query(alias="next", max_length=500, pattern=_LOCAL_PATH)] = "/",
+    on_error: Annotated[str, Query(max_length=500, pattern=rf"{_LOCAL_PATH}|^$")] = "",
 ) -> Response:
     """Start single sign-on: redirect the browser to the provider.
 
     On failure, the browser is redirected to the path `on_error` with `error`, the code of the problem, and
     `request_id`. Without `on_error`, it gets a page or a problem.
     """
-    return signing_on.begin(request, desk, sign_on_id, to=to, on_error=on_error)
+    return sign_on_flow.begin_sign_on(request, desk, sign_on_id, to=to, on_error=on_error)
 
 
 @router.get(
@@ -215,12 +215,12 @@ def begin_sign_on(
     status_code=303,
     operation_id="finishSignOn",
     dependencies=[_ANYONE],
-    responses=refuses(401, 403),
+    responses=error_responses(401, 403),
 )
-@get_only
+@mark_get_only
 def finish_sign_on(
     request: Request,
-    desk: _Desk,
+    desk: _SignInFlow,
     sign_on_id: UUID,
     state: Annotated[str, Query(max_length=200)] = "",
     code: Annotated[str, Query(max_length=4_000)] = "",
@@ -231,20 +231,20 @@ def finish_sign_on(
 
     On failure, the browser is redirected to `on_error` with the error.
     """
-    return signing_on.finish(request, desk, sign_on_id, Back(state, code, error, iss))
+    return sign_on_flow.finish_sign_on(request, desk, sign_on_id, ProviderCallback(state, code, error, iss))
 
 
-def _sign_on(request: Request, row: SignOnRow) -> SignOn:
+def _build_sign_on(request: Request, row: SignOnRow) -> SignOn:
     settings: Settings = request.app.state.settings
     return SignOn(
         **row.settings,
         id=row.id,
-        begin_url=signing_on.begin_url(settings, row.id),
-        callback_url=signing_on.callback_url(settings, row.id),
+        begin_url=sign_on_flow.begin_url(settings, row.id),
+        callback_url=sign_on_flow.callback_url(settings, row.id),
     )
 
 
-def _via(row: SignIn, person: Person | None) -> SignOnSession:
+def _build_session(row: SignIn, person: Person | None) -> SignOnSession:
     return SignOnSession(
         id=row.id,
         email=person.email if person is not None else None,

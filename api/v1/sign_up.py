@@ -3,14 +3,16 @@
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 
-from api.access import Anyone
-from api.description import refuses
-from api.sign_up import desk
+from api.access import AllowsAnyone
+from api.openapi_document import error_responses
+from api.sign_up import sign_up_flow
 from api.v1.inputs import Input
 
-router = APIRouter(prefix="/sign-up", tags=["sign-up"], dependencies=[Depends(Anyone("the caller has no account yet"))])
+router = APIRouter(
+    prefix="/sign-up", tags=["sign-up"], dependencies=[Depends(AllowsAnyone("the caller has no account yet"))]
+)
 
-ASKED = "If this address can sign up, a mail with a link is on its way. The link works for a day."
+LINK_SENT_SENTENCE = "If this address can sign up, a mail with a link is on its way. The link works for a day."
 
 
 class SignUpInput(Input):
@@ -43,18 +45,18 @@ def sign_up(request: Request, body: SignUpInput) -> SignUpResponse:
 
     The response is the same for known and unknown addresses.
     """
-    desk.ask(request, email=body.email, organisation=body.organisation)
-    return SignUpResponse(message=ASKED)
+    sign_up_flow.request_sign_up(request, email=body.email, organisation=body.organisation)
+    return SignUpResponse(message=LINK_SENT_SENTENCE)
 
 
-@router.post("/confirm", status_code=201, operation_id="confirmSignUp", responses=refuses(410))
+@router.post("/confirm", status_code=201, operation_id="confirmSignUp", responses=error_responses(410))
 def confirm_sign_up(request: Request, response: Response, body: SignUpConfirmation) -> ConfirmedSignUp:
     """Confirm a sign-up with the token of the mailed link.
 
     The token works once. It creates an account with this password, and a tenant that admits known devices and its own
     certificates. A self-test of the tenant starts.
     """
-    tenant = desk.confirm(request, token=body.token, password=body.password, name=body.name).tenant
+    tenant = sign_up_flow.confirm_sign_up(request, token=body.token, password=body.password, name=body.name).tenant
     # Readable after the new account signs in.
     response.headers["Location"] = f"/v1/tenants/{tenant}" if tenant else "/v1/me/places"
     return ConfirmedSignUp(tenant=tenant)

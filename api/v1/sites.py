@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import Input, Name, Omittable, Slug, body_references
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.db import hold
@@ -29,9 +29,9 @@ Changes = Annotated[
     Access,
     Depends(ChangesTenant(Permission.SITE_MANAGE, Effect.FACTS, Effect.RULES, also={Permission.POLICY_PUBLISH})),
 ]
-Adds = Annotated[Access, Depends(ChangesTenant(Permission.SITE_MANAGE, Effect.FACTS))]
+Creates = Annotated[Access, Depends(ChangesTenant(Permission.SITE_MANAGE, Effect.FACTS))]
 # These fields determine the rules in force at the site.
-_OF_POLICY = {"policy", "monitor", "fallback", "default"}
+_POLICY_FIELDS = {"policy", "monitor", "fallback", "default"}
 
 
 class Site(BaseModel):
@@ -78,7 +78,7 @@ class SiteUpdate(Input):
 @router.get("", operation_id="listSites")
 def list_sites(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(sites.ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(sites.ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
     policy: Annotated[str, Query(max_length=63, description="Slug of the policy.")] = "",
 ) -> Page[Site]:
@@ -86,12 +86,12 @@ def list_sites(
     with access.read() as session:
         policy_id = policies.require_by_slug(session, **who, slug=policy).id if policy else None
         rows = sites.list_page(session, **who, span=paging.span, text=text, policy_id=policy_id)
-        by_id = {site.id: site for site in _sites(session, access, rows)}
+        by_id = {site.id: site for site in _build_sites(session, access, rows)}
         return paging.ordered(rows, lambda row: by_id[row.id])
 
 
 @router.post("", status_code=201, operation_id="createSite")
-def create_site(access: Adds, body: SiteInput) -> Site:
+def create_site(access: Creates, body: SiteInput) -> Site:
     """Create a site.
 
     It denies everything until you assign a policy.
@@ -99,14 +99,14 @@ def create_site(access: Adds, body: SiteInput) -> Site:
     with access.change() as change:
         row = sites.create_site(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
         change.located(row.slug)
-        return change.answer(_site(change.session, access, row))
+        return change.answer(_build_site(change.session, access, row))
 
 
 @router.get("/{site}", operation_id="getSite")
 def get_site(access: Reads, site: _Slug) -> Site:
     with access.read() as session:
         return access.shown(
-            _site(session, access, sites.require_by_slug(session, tenant_id=access.tenant_id, slug=site))
+            _build_site(session, access, sites.require_by_slug(session, tenant_id=access.tenant_id, slug=site))
         )
 
 
@@ -117,7 +117,7 @@ def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
     Omitted fields stay unchanged. `policy`, `monitor`, `fallback` and `default` require `policy.publish` too, because
     they determine the rules in force.
     """
-    if _OF_POLICY & body.model_fields_set:
+    if _POLICY_FIELDS & body.model_fields_set:
         access.require(Permission.POLICY_PUBLISH)
     changes = body.model_dump(exclude_unset=True)
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": site}
@@ -126,7 +126,7 @@ def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
         lock_before_site(
             change.session, tenant_id=access.tenant_id, policies=named, tenant=bool(changes.get("default"))
         )
-        row = _require(change, access, site, renames="name" in changes)
+        row = _require_match(change, access, site, renames="name" in changes)
         if "policy" in changes:
             slug = changes.pop("policy")
             with body_references():
@@ -138,33 +138,33 @@ def update_site(access: Changes, site: _Slug, body: SiteUpdate) -> Site:
             row = sites.make_default(change.session, **who)
         if changes:
             row = sites.update_site(change.session, **who, **changes)
-        return change.answer(_site(change.session, access, row))
+        return change.answer(_build_site(change.session, access, row))
 
 
 @router.delete("/{site}", status_code=204, operation_id="deleteSite")
-def delete_site(access: Adds, site: _Slug) -> None:
+def delete_site(access: Creates, site: _Slug) -> None:
     """Delete a site.
 
     The default site and sites with NASes cannot be deleted.
     """
     with access.change() as change:
-        _require(change, access, site, renames=True)
+        _require_match(change, access, site, renames=True)
         sites.delete_site(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=site)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
-def _require(change: Change, access: Access, slug: str, *, renames: bool) -> SiteRow:
+def _require_match(change: Change, access: Access, slug: str, *, renames: bool) -> SiteRow:
     row = sites.require_by_slug(change.session, tenant_id=access.tenant_id, slug=slug)
     (lock_with_namesakes if renames else hold)(change.session, row)
-    change.require_match(_site(change.session, access, row))
+    change.require_match(_build_site(change.session, access, row))
     return row
 
 
-def _site(session: Session, access: Access, row: SiteRow) -> Site:
-    return _sites(session, access, [row])[0]
+def _build_site(session: Session, access: Access, row: SiteRow) -> Site:
+    return _build_sites(session, access, [row])[0]
 
 
-def _sites(session: Session, access: Access, rows: Sequence[SiteRow]) -> list[Site]:
+def _build_sites(session: Session, access: Access, rows: Sequence[SiteRow]) -> list[Site]:
     slugs = {policy.id: policy.slug for policy in policies.list_policies(session, tenant_id=access.tenant_id)}
     default = sites.get_default(session, tenant_id=access.tenant_id)
     return [

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 
 from api.access import Access, ReadsTenant
-from api.state import settings_of
+from api.application_state import get_settings
 from nac.accounts.permissions import Permission
 from nac.snippets import service as snippets
 from nac.snippets.catalogue import AccessKind, Feature, SnippetKind, SnippetTemplate
@@ -39,7 +39,7 @@ class SnippetList(BaseModel):
 @router.get("/snippets", operation_id="listSnippets")
 def list_snippets(access: Reads) -> SnippetList:
     """List configuration snippets, without pages."""
-    return SnippetList(items=[Snippet(**_row(template)) for template in snippets.list_templates()])
+    return SnippetList(items=[Snippet(**_describe_snippet(template)) for template in snippets.list_templates()])
 
 
 @router.get("/snippets/{snippet}", operation_id="getSnippet")
@@ -59,12 +59,12 @@ def get_snippet(
             session,
             tenant_id=access.tenant_id,
             name=snippet,
-            usual_host=settings_of(request).radius_host,
+            usual_host=get_settings(request).radius_host,
             site=site,
             nas=nas,
         )
-    return SnippetText(**_row(snippets.require_template(snippet)), text=text)
+    return SnippetText(**_describe_snippet(snippets.require_template(snippet)), text=text)
 
 
-def _row(template: SnippetTemplate) -> dict[str, Any]:
+def _describe_snippet(template: SnippetTemplate) -> dict[str, Any]:
     return {name: getattr(template, name) for name in Snippet.model_fields}

@@ -9,11 +9,11 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesMsp, ReadsMsp
-from api.change import Change, Observed
-from api.remedies import of_the_api
-from api.state import signing_of
+from api.application_state import get_signing
+from api.change import Change, ObservedModel
+from api.remedies import replace_commands
 from api.v1.inputs import Input, Name, Slug, body_references
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.ids import TenantId
@@ -42,9 +42,9 @@ RollsOut = Annotated[
         )
     ),
 ]
-_TOLD = {"tenant", "state", "detail"}
-_NUMBER = Path(ge=1, le=2**31 - 1)
-_EXAMPLE = {
+_COMPUTED_FIELDS = {"tenant", "state", "detail"}
+_VERSION_NUMBER = Path(ge=1, le=2**31 - 1)
+_TEMPLATE_EXAMPLE = {
     "endpoint_groups": ["printers"],
     "policies": [{"slug": "office", "document": {"rules": [], "fallback": {"verdict": "deny"}}}],
     "sites": [{"slug": "main", "time_zone": "Europe/Berlin", "policy": "office"}],
@@ -81,7 +81,9 @@ class TemplateVersionDetail(TemplateVersion):
 
 
 class TemplateVersionInput(Input):
-    document: dict[str, Any] = Field(examples=[_EXAMPLE], description="Template document (docs/how-to/templates.md).")
+    document: dict[str, Any] = Field(
+        examples=[_TEMPLATE_EXAMPLE], description="Template document (docs/how-to/templates.md)."
+    )
     comment: str = Field("", max_length=1_000, description='Comment; "" if none.')
 
 
@@ -177,10 +179,10 @@ class Rollout(BaseModel):
     ended_at: datetime | None = Field(description="End time; null if not ended.")
 
 
-class RolloutDetail(Rollout, Observed):
+class RolloutDetail(Rollout, ObservedModel):
     tenants: list[RolloutTenant] = Field(description="State of each tenant.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         """Return the fields that the job updates while it runs."""
         return {"stage", "tenants", "detail"} if self.state in ("running", "rolling-back") else set()
 
@@ -188,12 +190,12 @@ class RolloutDetail(Rollout, Observed):
 @router.get("", operation_id="listTemplates")
 def list_templates(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(repository.TEMPLATE_ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(repository.TEMPLATE_ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
 ) -> Page[Template]:
     with access.read() as session:
         rows = templates.list_page(session, msp_id=access.msp_id, span=paging.span, text=text)
-        return paging.ordered(rows, _template)
+        return paging.ordered(rows, _build_template)
 
 
 @router.post("", status_code=201, operation_id="createTemplate")
@@ -203,13 +205,13 @@ def create_template(access: Changes, body: TemplateInput) -> Template:
             change.session, actor=access.actor, msp_id=access.msp_id, slug=body.slug, name=body.name
         )
         change.located(row.slug)
-        return change.answer(_template(row))
+        return change.answer(_build_template(row))
 
 
 @router.get("/{slug}", operation_id="getTemplate")
 def get_template(access: Reads, slug: str) -> Template:
     with access.read() as session:
-        return access.shown(_template(_require(session, access, slug)))
+        return access.shown(_build_template(_require_template(session, access, slug)))
 
 
 @router.patch("/{slug}", operation_id="updateTemplate")
@@ -219,30 +221,30 @@ def update_template(access: Changes, slug: str, body: TemplateUpdate) -> Templat
     Its slug cannot change.
     """
     with access.change() as change:
-        change.require_match(_template(_require(change.session, access, slug, lock=True)))
+        change.require_match(_build_template(_require_template(change.session, access, slug, lock=True)))
         row = templates.rename_template(
             change.session, actor=access.actor, msp_id=access.msp_id, slug=slug, name=body.name
         )
-        return change.answer(_template(row))
+        return change.answer(_build_template(row))
 
 
 @router.delete("/{slug}", status_code=204, operation_id="deleteTemplate")
 def delete_template(access: Changes, slug: str) -> None:
     """Delete a template that no tenant follows."""
     with access.change() as change:
-        change.require_match(_template(_require(change.session, access, slug, lock=True)))
+        change.require_match(_build_template(_require_template(change.session, access, slug, lock=True)))
         templates.delete_template(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
 @router.get("/{slug}/versions", operation_id="listTemplateVersions")
 def list_versions(
-    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(sorted_by(repository.VERSION_ORDERS))]
+    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(require_paging(repository.VERSION_ORDERS))]
 ) -> Page[TemplateVersion]:
     """List versions of a template, newest first by default."""
     with access.read() as session:
-        rows = templates.list_versions(session, template=_require(session, access, slug), span=paging.span)
-        return paging.ordered(rows, lambda row: TemplateVersion.model_validate(_version(row)))
+        rows = templates.list_versions(session, template=_require_template(session, access, slug), span=paging.span)
+        return paging.ordered(rows, lambda row: TemplateVersion.model_validate(_describe_version(row)))
 
 
 @router.post("/{slug}/versions", status_code=201, operation_id="createTemplateVersion")
@@ -252,7 +254,7 @@ def create_version(access: Changes, slug: str, body: TemplateVersionInput) -> Te
     Tenants get it by a roll-out.
     """
     with access.change() as change:
-        change.require_match(_template(_require(change.session, access, slug, lock=True)))
+        change.require_match(_build_template(_require_template(change.session, access, slug, lock=True)))
         row = templates.save_version(
             change.session,
             actor=access.actor,
@@ -261,23 +263,23 @@ def create_version(access: Changes, slug: str, body: TemplateVersionInput) -> Te
             document=body.document,
             comment=body.comment,
         )
-        state = _template(_require(change.session, access, slug))
+        state = _build_template(_require_template(change.session, access, slug))
         change.located(row.number)
-        return change.answer(TemplateVersionDetail.model_validate(_version(row)), state=state)
+        return change.answer(TemplateVersionDetail.model_validate(_describe_version(row)), state=state)
 
 
 @router.get("/{slug}/versions/{number}", operation_id="getTemplateVersion")
-def get_version(access: Reads, slug: str, number: Annotated[int, _NUMBER]) -> TemplateVersionDetail:
+def get_version(access: Reads, slug: str, number: Annotated[int, _VERSION_NUMBER]) -> TemplateVersionDetail:
     with access.read() as session:
-        row = templates.require_version(session, template=_require(session, access, slug), number=number)
-        return access.shown(TemplateVersionDetail.model_validate(_version(row)))
+        row = templates.require_version(session, template=_require_template(session, access, slug), number=number)
+        return access.shown(TemplateVersionDetail.model_validate(_describe_version(row)))
 
 
 @router.get("/{slug}/tenants", operation_id="listTemplateTenants")
 def list_followers(
     access: Compares,
     slug: str,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(repository.FOLLOWER_ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(repository.FOLLOWER_ORDERS))],
     drift: Annotated[
         bool, Query(description="Whether to include differences between each tenant and its version.")
     ] = False,
@@ -289,13 +291,13 @@ def list_followers(
     with access.read() as session:
         rows = templates.list_followers(
             session,
-            template=_require(session, access, slug),
+            template=_require_template(session, access, slug),
             span=paging.span,
             with_drift=drift,
-            only=_seen(access),
-            held=access.held_at,
+            only=_list_visible_tenants(access),
+            held=access.permissions_at_tenant,
         )
-        return paging.ordered(rows, _follower, entity=lambda row: (row.row, row.tenant))
+        return paging.ordered(rows, _build_follower, entity=lambda row: (row.row, row.tenant))
 
 
 @router.put("/{slug}/tenants/{follower}", operation_id="followTemplate")
@@ -314,9 +316,9 @@ def follow_template(access: RollsOut, slug: str, follower: str, body: TemplateFo
             slug=slug,
             tenant=follower,
             overrides=body.overrides,
-            held=access.held_at,
+            held=access.permissions_at_tenant,
         )
-        return change.answer(_follower(row))
+        return change.answer(_build_follower(row))
 
 
 @router.delete("/{slug}/tenants/{follower}", status_code=204, operation_id="releaseFromTemplate")
@@ -328,17 +330,17 @@ def release_from_template(access: Changes, slug: str, follower: str) -> None:
     with access.change() as change:
         _require_match(change, access, slug, follower)
         templates.release_follower(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug, tenant=follower)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
 @router.get("/{slug}/rollouts", operation_id="listRollouts")
 def list_rollouts(
-    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(sorted_by(repository.ROLLOUT_ORDERS))]
+    access: Reads, slug: str, paging: Annotated[OrderedPaging, Depends(require_paging(repository.ROLLOUT_ORDERS))]
 ) -> Page[Rollout]:
     """List roll-outs, newest first by default."""
     with access.read() as session:
-        rows = repository.list_rollouts(session, _require(session, access, slug), span=paging.span)
-        return paging.ordered(rows, lambda row: Rollout.model_validate(_rollout(row)))
+        rows = repository.list_rollouts(session, _require_template(session, access, slug), span=paging.span)
+        return paging.ordered(rows, lambda row: Rollout.model_validate(_describe_rollout(row)))
 
 
 @router.post("/{slug}/rollouts", status_code=201, operation_id="startRollout")
@@ -349,7 +351,7 @@ def start_rollout(access: RollsOut, slug: str, body: RolloutInput) -> RolloutDet
     """
     stages = [rollouts.RolloutStage(stage.minutes, stage.tenants, stage.share) for stage in body.stages]
     with access.change() as change:
-        _require(change.session, access, slug, lock=True)
+        _require_template(change.session, access, slug, lock=True)
         with body_references():
             row = rollouts.start_rollout(
                 change.session,
@@ -360,17 +362,17 @@ def start_rollout(access: RollsOut, slug: str, body: RolloutInput) -> RolloutDet
                 stages=stages,
                 most_moved=body.most_moved,
                 back_when_moved=body.back_when_moved,
-                held=access.held_at,
-                seal=signing_of(access.asked.request).sealer.seal,
+                held=access.permissions_at_tenant,
+                seal=get_signing(access.asked.request).sealer.seal,
             )
         change.located(row.id)
-        return change.answer(_whole(access, change.session, row))
+        return change.answer(_build_rollout_detail(access, change.session, row))
 
 
 @router.get("/{slug}/rollouts/{rollout_id}", operation_id="getRollout")
 def get_rollout(access: Reads, slug: str, rollout_id: UUID) -> RolloutDetail:
     with access.read() as session:
-        return access.shown(_whole(access, session, _require_rollout(session, access, slug, rollout_id)))
+        return access.shown(_build_rollout_detail(access, session, _require_rollout(session, access, slug, rollout_id)))
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/stop", operation_id="pauseRollout")
@@ -382,7 +384,7 @@ def pause_rollout(access: Changes, slug: str, rollout_id: UUID) -> RolloutDetail
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
         row = rollouts.stop_rollout(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id)
-        return change.answer(_whole(access, change.session, row))
+        return change.answer(_build_rollout_detail(access, change.session, row))
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/go-on", operation_id="resumeRollout")
@@ -393,16 +395,16 @@ def resume_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutDeta
     """
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
-        seal = signing_of(access.asked.request).sealer.seal
+        seal = get_signing(access.asked.request).sealer.seal
         row = rollouts.resume_rollout(
             change.session,
             actor=access.actor,
             msp_id=access.msp_id,
             rollout_id=rollout_id,
-            held=access.held_at,
+            held=access.permissions_at_tenant,
             seal=seal,
         )
-        return change.answer(_whole(access, change.session, row))
+        return change.answer(_build_rollout_detail(access, change.session, row))
 
 
 @router.post("/{slug}/rollouts/{rollout_id}/roll-back", operation_id="rollBackRollout")
@@ -413,54 +415,54 @@ def roll_back_rollout(access: RollsOut, slug: str, rollout_id: UUID) -> RolloutD
     """
     with access.change() as change:
         _require_rollout_match(change, access, slug, rollout_id)
-        seal = signing_of(access.asked.request).sealer.seal
+        seal = get_signing(access.asked.request).sealer.seal
         row = rollouts.roll_back_rollout(
             change.session,
             actor=access.actor,
             msp_id=access.msp_id,
             rollout_id=rollout_id,
-            held=access.held_at,
+            held=access.permissions_at_tenant,
             seal=seal,
         )
-        return change.answer(_whole(access, change.session, row))
+        return change.answer(_build_rollout_detail(access, change.session, row))
 
 
-def _require(session: Session, access: Access, slug: str, *, lock: bool = False) -> TemplateRow:
+def _require_template(session: Session, access: Access, slug: str, *, lock: bool = False) -> TemplateRow:
     return templates.require_template(session, msp_id=access.msp_id, slug=slug, lock=lock)
 
 
 def _require_match(change: Change, access: Access, slug: str, tenant: str) -> None:
     follower = templates.find_follower(change.session, msp_id=access.msp_id, slug=slug, tenant=tenant)
-    change.require_match(None if follower is None else _follower(follower))
+    change.require_match(None if follower is None else _build_follower(follower))
 
 
 def _require_rollout_match(change: Change, access: Access, slug: str, rollout_id: UUID) -> None:
     row = _require_rollout(change.session, access, slug, rollout_id, lock=True)
-    change.require_match(_whole(access, change.session, row))
+    change.require_match(_build_rollout_detail(access, change.session, row))
 
 
 def _require_rollout(
     session: Session, access: Access, slug: str, rollout_id: UUID, *, lock: bool = False
 ) -> RolloutRow:
     """Return a roll-out of this template. Raises RolloutNotFound."""
-    template = _require(session, access, slug)
+    template = _require_template(session, access, slug)
     row = rollouts.require_rollout(session, msp_id=access.msp_id, rollout_id=rollout_id, lock=lock)
     if row.template_id != template.id:
         raise rollouts.RolloutNotFound("The roll-out does not exist.", place="rollout")
     return row
 
 
-def _template(row: TemplateRow) -> Template:
+def _build_template(row: TemplateRow) -> Template:
     return Template(
         slug=row.slug, name=row.name, newest=row.newest, created_at=row.created_at, updated_at=row.updated_at
     )
 
 
-def _version(row: VersionRow) -> dict[str, Any]:
+def _describe_version(row: VersionRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in ("number", "comment", "created_by", "created_at", "document")}
 
 
-def _follower(row: templates.TemplateFollower) -> TemplateFollower:
+def _build_follower(row: templates.TemplateFollower) -> TemplateFollower:
     drift = None
     if row.drift is not None:
         drift = [TemplateDifference(part=each.part, wanted=each.wanted, found=each.found) for each in row.drift]
@@ -473,25 +475,25 @@ def _follower(row: templates.TemplateFollower) -> TemplateFollower:
     )
 
 
-def _rollout(row: RolloutRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in Rollout.model_fields} | {"detail": of_the_api(row.detail)}
+def _describe_rollout(row: RolloutRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in Rollout.model_fields} | {"detail": replace_commands(row.detail)}
 
 
-def _seen(access: Access) -> frozenset[TenantId] | None:
+def _list_visible_tenants(access: Access) -> frozenset[TenantId] | None:
     """Return the visible tenants; None for all of the MSP."""
     return access.principal.tenants_of(access.msp_id)
 
 
-def _whole(access: Access, session: Session, row: RolloutRow) -> RolloutDetail:
-    only = _seen(access)
+def _build_rollout_detail(access: Access, session: Session, row: RolloutRow) -> RolloutDetail:
+    only = _list_visible_tenants(access)
     tenants = [
         RolloutTenant(
             tenant=tenant.slug,
             state=cast(Any, each.state),
-            **{name: getattr(each, name) for name in RolloutTenant.model_fields if name not in _TOLD},
-            detail=of_the_api(each.detail),
+            **{name: getattr(each, name) for name in RolloutTenant.model_fields if name not in _COMPUTED_FIELDS},
+            detail=replace_commands(each.detail),
         )
         for each, tenant in repository.list_rollout_tenants(session, row)
         if only is None or tenant.id in only
     ]
-    return RolloutDetail(**_rollout(row), tenants=tenants)
+    return RolloutDetail(**_describe_rollout(row), tenants=tenants)

@@ -8,10 +8,10 @@ from fastapi.responses import FileResponse
 from pydantic import Field
 
 from api.access import Access, ChangesMsp, ReadsMsp
-from api.json_input import takes
-from api.state import signing_of
+from api.application_state import get_signing
+from api.json_input import accept_body
 from api.v1.inputs import Input, Slug
-from api.v1.jobs import Job, accepted
+from api.v1.jobs import Job, respond_accepted
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.accounts.places import find_tenant
@@ -22,16 +22,19 @@ from nac.tenant_files.file_key import PASSPHRASE_CHARACTERS, require_passphrase
 from nac.tenants import service as tenants
 
 # A file of 16 MB in base64.
-_LARGE = takes(most_bytes=24 * 1024 * 1024)
+_FILE_BODY = accept_body(most_bytes=24 * 1024 * 1024)
 router = APIRouter(tags=["tenant-files"])
 
 _Tenant = Annotated[str, Path(description="Slug or id of the tenant.", max_length=63)]
 _Job = Annotated[UUID, Path(description="Id of the job that created the file.")]
-_EVERYTHING = file_permissions.export_permissions(logs=True, secrets=True)
-_EXPORT = {"always": file_permissions.export_permissions(logs=False, secrets=False), "also": _EVERYTHING}
-_HANDED_OUT = (Effect.DISCLOSURE, Effect.SECRETS)
-Exports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, *_HANDED_OUT, **_EXPORT))]
-Fetches = Annotated[Access, Depends(ReadsMsp(Permission.TENANT_DELETE, *_HANDED_OUT, **_EXPORT))]
+_ALL_PERMISSIONS = file_permissions.export_permissions(logs=True, secrets=True)
+_EXPORT_PERMISSIONS = {
+    "always": file_permissions.export_permissions(logs=False, secrets=False),
+    "also": _ALL_PERMISSIONS,
+}
+_EXPORT_EFFECTS = (Effect.DISCLOSURE, Effect.SECRETS)
+Exports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, *_EXPORT_EFFECTS, **_EXPORT_PERMISSIONS))]
+Downloads = Annotated[Access, Depends(ReadsMsp(Permission.TENANT_DELETE, *_EXPORT_EFFECTS, **_EXPORT_PERMISSIONS))]
 Imports = Annotated[
     Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS, always=file_permissions.IMPORT_PERMISSIONS))
 ]
@@ -88,13 +91,13 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Tena
             title=f"Export of tenant {slug}",
             input={"tenant_id": str(place.tenant_id), **body.model_dump()},
             needs=needs,
-            seal=signing_of(request).sealer.seal,
+            seal=get_signing(request).sealer.seal,
         )
-        return change.answer(accepted(access, change.response, row))
+        return change.answer(respond_accepted(access, change.response, row))
 
 
 @router.get("/msps/{msp}/tenant-files/{job}", operation_id="getTenantFile", response_class=FileResponse)
-def get_tenant_file(request: Request, access: Fetches, job: _Job) -> FileResponse:
+def get_tenant_file(request: Request, access: Downloads, job: _Job) -> FileResponse:
     """Download a tenant file (zip).
 
     Requires the permissions of the export.
@@ -102,14 +105,14 @@ def get_tenant_file(request: Request, access: Fetches, job: _Job) -> FileRespons
     with access.read() as session:
         row = jobs.require_job(session, owner=access.owner, job_id=job)
     if row.kind == file_jobs.EXPORT_JOB:
-        access.require(*(_EVERYTHING if row.needs is None else map(Permission, row.needs)))
+        access.require(*(_ALL_PERMISSIONS if row.needs is None else map(Permission, row.needs)))
     path = file_jobs.get_path(request.app.state.settings.export_dir, row.id)
     if row.kind != file_jobs.EXPORT_JOB or row.state != "done" or not path.exists():
         raise NotFound("The file does not exist or has expired.", place="job")
     return FileResponse(path, media_type="application/zip", filename=f"tenant-{row.id}.zip")
 
 
-@router.post("/msps/{msp}/tenant-files", status_code=202, operation_id="importTenant", openapi_extra=_LARGE)
+@router.post("/msps/{msp}/tenant-files", status_code=202, operation_id="importTenant", openapi_extra=_FILE_BODY)
 def import_tenant(request: Request, access: Imports, body: TenantImport) -> Job:
     """Start a job that creates a tenant from a file.
 
@@ -126,6 +129,6 @@ def import_tenant(request: Request, access: Imports, body: TenantImport) -> Job:
             title=f"Import of tenant {body.slug}",
             input=fields,
             needs=file_permissions.IMPORT_PERMISSIONS,
-            seal=signing_of(request).sealer.seal,
+            seal=get_signing(request).sealer.seal,
         )
-        return change.answer(accepted(access, change.response, row))
+        return change.answer(respond_accepted(access, change.response, row))

@@ -8,11 +8,21 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
-from api.access import Access, Asked, ChangesMsp, ChangesNamedMsp, ChangesTenant, Mine, Naming, ReadsMsp, ReadsTenant
+from api.access import (
+    Access,
+    Caller,
+    ChangesMsp,
+    ChangesNamedMsp,
+    ChangesTenant,
+    ReadsMsp,
+    ReadsTenant,
+    RequiresSelf,
+    UnresolvedMspAccess,
+)
+from api.application_state import get_settings, get_signing
 from api.change import Change
-from api.state import settings_of, signing_of
 from api.v1.inputs import Input, Name, Omittable, Slug, SlugOrNone, body_references
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Level, Permission
 from nac.accounts.places import find_tenant
@@ -38,7 +48,7 @@ Reads = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
 Manages = Annotated[Access, Depends(ChangesTenant(Permission.TENANT_MANAGE, Effect.TRUST, Effect.REJECTION))]
 Lists = Annotated[Access, Depends(ReadsMsp(Permission.MSP_READ))]
 Creates = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE, Effect.TENANTS))]
-Names = Annotated[Naming, Depends(ChangesNamedMsp(Permission.TENANT_CREATE, Effect.TENANTS))]
+CreatesInNamedMsp = Annotated[UnresolvedMspAccess, Depends(ChangesNamedMsp(Permission.TENANT_CREATE, Effect.TENANTS))]
 Deletes = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE, Effect.REJECTION, Effect.ERASURE))]
 
 
@@ -200,7 +210,7 @@ class TenantUpdate(Input):
 @router.get("/msps/{msp}/tenants", operation_id="listTenants")
 def list_tenants(
     access: Lists,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
     status: Annotated[list[_Status] | None, Query()] = None,
 ) -> Page[Tenant]:
@@ -208,13 +218,13 @@ def list_tenants(
     only = access.principal.tenants_of(access.msp_id)
     with access.read() as session:
         rows = tenants.list_tenants(session, span=paging.span, only=only, text=text, statuses=status or ())
-        return paging.ordered(rows, _tenant)
+        return paging.ordered(rows, _build_tenant)
 
 
 @router.get("/tenants", operation_id="listDiscoveredTenants")
 def list_seen_tenants(
-    asked: Annotated[Asked, Depends(Mine())],
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    asked: Annotated[Caller, Depends(RequiresSelf())],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=200, description="Part of the slug or name.")] = "",
     status: Annotated[list[_Status] | None, Query()] = None,
     msp: Annotated[str, Query(max_length=63, description="Slug or id of the MSP.")] = "",
@@ -225,7 +235,7 @@ def list_seen_tenants(
     omitted after a sign-in with one.
     """
     has_two = asked.signed_in is None or asked.signed_in.has_two_factors
-    with asked.among_tenants(Permission.TENANT_READ) as (session, reach):
+    with asked.read_tenants(Permission.TENANT_READ) as (session, reach):
         rows = tenants.list_visible(
             session,
             reach=reach,
@@ -235,32 +245,32 @@ def list_seen_tenants(
             statuses=status or (),
             has_two_factors=has_two,
         )
-        return paging.ordered(rows, lambda row: MspTenant(**_tenant(row).model_dump(), msp_id=row.msp_id))
+        return paging.ordered(rows, lambda row: MspTenant(**_build_tenant(row).model_dump(), msp_id=row.msp_id))
 
 
 @router.post("/tenants", status_code=201, operation_id="createTenant")
-def create_tenant(request: Request, names: Names, body: MspTenantInput) -> TenantDetail:
+def create_tenant(request: Request, names: CreatesInNamedMsp, body: MspTenantInput) -> TenantDetail:
     """Create a tenant with a slot, a site, certificate authorities and a server certificate.
 
     With the standard policy it is ready for use. `?wait=live` waits until its cell answers.
     """
     with body_references():
         access = names.on_msp(body.msp)
-    return _create(request, access, body)
+    return _create_tenant(request, access, body)
 
 
 @router.post("/msps/{msp}/tenants", status_code=201, operation_id="createTenantOfMsp")
 def create_tenant_of_msp(request: Request, access: Creates, body: TenantInput) -> TenantDetail:
     """Create a tenant of an MSP, as with `createTenant`."""
-    return _create(request, access, body)
+    return _create_tenant(request, access, body)
 
 
-def _create(request: Request, access: Access, body: TenantInput) -> TenantDetail:
+def _create_tenant(request: Request, access: Access, body: TenantInput) -> TenantDetail:
     with access.change() as change:
         # The tenant takes a slot of a cell.
         enter_platform(change.session, msp_id=access.msp_id)
         begun = None if change.made_id is None else TenantId(change.made_id)
-        row = finish_tenant(change.session, actor=access.actor, tenant_id=begun, signing=signing_of(request))
+        row = finish_tenant(change.session, actor=access.actor, tenant_id=begun, signing=get_signing(request))
         if row is None:
             row = provision_tenant(
                 change.session,
@@ -271,18 +281,20 @@ def _create(request: Request, access: Access, body: TenantInput) -> TenantDetail
                 server_names=body.server_names,
                 label=body.place,
                 has_policy=body.policy == "standard",
-                signing=signing_of(request),
-                note=change.note_made,
+                signing=get_signing(request),
+                note=change.record_created,
             )
         change.tenant_id = row.id
         change.located(row.slug, at="/v1/tenants")
-        return change.answer(_whole(access, change.session, row))
+        return change.answer(_build_tenant_detail(access, change.session, row))
 
 
 @router.get("/tenants/{tenant}", operation_id="getTenant")
 def get_tenant(access: Reads) -> TenantDetail:
     with access.read() as session:
-        return access.shown(_whole(access, session, tenants.require_tenant(session, tenant_id=access.tenant_id)))
+        return access.shown(
+            _build_tenant_detail(access, session, tenants.require_tenant(session, tenant_id=access.tenant_id))
+        )
 
 
 @router.patch("/tenants/{tenant}", operation_id="updateTenant")
@@ -293,12 +305,12 @@ def update_tenant(access: Manages, body: TenantUpdate) -> TenantDetail:
     """
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
-        _set(change.session, access, body.model_dump(exclude_unset=True, exclude_none=True))
+        _update_settings(change.session, access, body.model_dump(exclude_unset=True, exclude_none=True))
         row = tenants.require_tenant(change.session, tenant_id=access.tenant_id)
-        return change.answer(_whole(access, change.session, row))
+        return change.answer(_build_tenant_detail(access, change.session, row))
 
 
-def _set(session: Session, access: Access, changes: dict[str, Any]) -> None:
+def _update_settings(session: Session, access: Access, changes: dict[str, Any]) -> None:
     who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
     texts = {name: ",".join(changes[name]) if name in changes else None for name in ("methods", "tls_versions")}
     offer = parse_offer(**texts)
@@ -336,9 +348,9 @@ def suspend_tenant(access: Manages) -> TenantDetail:
     with access.change() as change:
         _require_match(change, access, access.tenant_id)
         row = tenants.suspend_tenant(
-            change.session, actor=access.actor, tenant_id=access.tenant_id, level=_level(access)
+            change.session, actor=access.actor, tenant_id=access.tenant_id, level=_get_manage_level(access)
         )
-        return change.answer(_whole(access, change.session, row))
+        return change.answer(_build_tenant_detail(access, change.session, row))
 
 
 @router.post("/tenants/{tenant}/resume", operation_id="resumeTenant")
@@ -355,12 +367,12 @@ def resume_tenant(access: Manages) -> TenantDetail:
             actor=access.actor,
             tenant_id=access.tenant_id,
             is_deletion=False,
-            level=_level(access),
+            level=_get_manage_level(access),
         )
-        return change.answer(_whole(access, change.session, row))
+        return change.answer(_build_tenant_detail(access, change.session, row))
 
 
-def _level(access: Access) -> Level:
+def _get_manage_level(access: Access) -> Level:
     assert access.asked.tenant is not None
     return access.principal.level_on_tenant(access.asked.tenant, Permission.TENANT_MANAGE)
 
@@ -376,7 +388,7 @@ def delete_tenant(
     Its data is deleted after `days`, or after the MSP's default. Until then you can restore it. Audit entries stay.
     """
     with access.change() as change:
-        tenant_id = _enter(change.session, access, tenant)
+        tenant_id = _enter_named_tenant(change.session, access, tenant)
         _require_match(change, access, tenant_id)
         grace = days or msps.require_msp(change.session, msp_id=access.msp_id).deletion_days
         row = tenants.delete_tenant(
@@ -387,7 +399,7 @@ def delete_tenant(
             # Prevents an unnoticed change of `days` during a deletion.
             is_new=days is not None,
         )
-        return change.answer(_whole(access, change.session, row))
+        return change.answer(_build_tenant_detail(access, change.session, row))
 
 
 @router.post("/msps/{msp}/tenants/{tenant}/restore", operation_id="restoreTenant")
@@ -397,21 +409,21 @@ def restore_tenant(access: Deletes, tenant: _Key) -> TenantDetail:
     It answers as before.
     """
     with access.change() as change:
-        tenant_id = _enter(change.session, access, tenant)
+        tenant_id = _enter_named_tenant(change.session, access, tenant)
         _require_match(change, access, tenant_id)
         is_platform = Permission.TENANT_DELETE in access.principal.on_platform()
         level = Level.PLATFORM if is_platform else Level.MSP
         row = tenants.resume_tenant(change.session, actor=access.actor, tenant_id=tenant_id, level=level)
-        return change.answer(_whole(access, change.session, row))
+        return change.answer(_build_tenant_detail(access, change.session, row))
 
 
 def _require_match(change: Change, access: Access, tenant_id: TenantId) -> None:
     row = tenants.require_tenant(change.session, tenant_id=tenant_id)
     hold(change.session, row)
-    change.require_match(_whole(access, change.session, row))
+    change.require_match(_build_tenant_detail(access, change.session, row))
 
 
-def _enter(session: Session, access: Access, key: str) -> TenantId:
+def _enter_named_tenant(session: Session, access: Access, key: str) -> TenantId:
     """Return a tenant of the MSP. Raises TenantNotFound."""
     place = find_tenant(session, key)
     if place is None or place.msp_id != access.msp_id:
@@ -420,7 +432,7 @@ def _enter(session: Session, access: Access, key: str) -> TenantId:
     return place.tenant_id
 
 
-def _tenant(row: TenantRow) -> Tenant:
+def _build_tenant(row: TenantRow) -> Tenant:
     return Tenant(
         id=row.id,
         slug=row.slug,
@@ -432,12 +444,12 @@ def _tenant(row: TenantRow) -> Tenant:
     )
 
 
-def _whole(access: Access, session: Session, row: TenantRow) -> TenantDetail:
+def _build_tenant_detail(access: Access, session: Session, row: TenantRow) -> TenantDetail:
     slot = cells.require_slot(session, tenant_id=row.id)
-    address = cells.told_address(session, slot=slot, usual=settings_of(access.asked.request).radius_host)
+    address = cells.told_address(session, slot=slot, usual=get_settings(access.asked.request).radius_host)
     settings = {name: getattr(row, name) for name in TenantSettings.model_fields if name != "replay_days"}
     return TenantDetail(
-        **_tenant(row).model_dump(),
+        **_build_tenant(row).model_dump(),
         listeners=Listeners(address=address, auth_port=slot.auth_port, acct_port=slot.acct_port),
         settings=TenantSettings(**settings, replay_days=row.replay_days or 0),
     )

@@ -7,12 +7,12 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
-from api.access import Access, Requires
-from api.change import Observed
+from api.access import Access, RequiresPermission
+from api.change import ObservedModel
 from api.v1.inputs import Input, Name, PermissionNames
-from api.v1.moments import Moment
-from api.v1.owners import of_every_owner
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.owner_routes import list_owner_routes
+from api.v1.paging import OrderedPaging, Page, require_paging
+from api.v1.timestamps import Moment
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.api_tokens import service as tokens
@@ -23,7 +23,7 @@ from nac.models import ApiToken as TokenRow
 router = APIRouter(tags=["tokens"])
 
 
-class Token(Observed):
+class Token(ObservedModel):
     id: UUID = Field(description="Permanent id.")
     name: str = Field(description="Name.")
     prefix: str = Field(description="Beginning of the token's text.")
@@ -39,7 +39,7 @@ class Token(Observed):
     parent_id: UUID | None = Field(description="Token that created it; both end together.")
     created_at: datetime = Field(description="Creation time.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         return {"last_used_at", "last_used_from"}
 
 
@@ -56,19 +56,19 @@ class TokenInput(Input):
     expires_at: Moment = Field(description="Expiry time.")
 
 
-def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+def _add_routes(prefix: str, noun: str, reads: RequiresPermission, manages: RequiresPermission) -> None:
     read, manage = Depends(reads), Depends(manages)
 
     @router.get(f"{prefix}/tokens", operation_id=f"list{noun}Tokens")
     def list_tokens(
         access: Annotated[Access, read],
-        paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+        paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
         text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
         status: Annotated[list[TokenStatus] | None, Query()] = None,
     ) -> Page[Token]:
         with access.read() as session:
             rows = tokens.list_tokens(session, owner=access.owner, span=paging.span, text=text, statuses=status or ())
-            return paging.ordered(rows, _token)
+            return paging.ordered(rows, _build_token)
 
     @router.post(f"{prefix}/tokens", status_code=201, operation_id=f"create{noun}Token")
     def make_token(access: Annotated[Access, manage], body: TokenInput) -> CreatedToken:
@@ -90,14 +90,14 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             )
             change.session.refresh(made.row)
             change.located(made.row.id)
-            token = _token(made.row)
+            token = _build_token(made.row)
             return change.answer(CreatedToken(**token.model_dump(), token=made.text), state=token)
 
     @router.get(f"{prefix}/tokens/{{token_id}}", operation_id=f"get{noun}Token")
     def get_token(access: Annotated[Access, read], token_id: UUID) -> Token:
         """Get a token, without its text."""
         with access.read() as session:
-            return access.shown(_token(tokens.require(session, owner=access.owner, token_id=token_id)))
+            return access.shown(_build_token(tokens.require(session, owner=access.owner, token_id=token_id)))
 
     @router.delete(f"{prefix}/tokens/{{token_id}}", status_code=204, operation_id=f"revoke{noun}Token")
     def revoke_token(access: Annotated[Access, manage], token_id: UUID) -> None:
@@ -107,18 +107,18 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
         """
         with access.change() as change:
             row = tokens.require(change.session, owner=access.owner, token_id=token_id, lock=True)
-            change.require_match(_token(row))
+            change.require_match(_build_token(row))
             tokens.revoke_token(
                 change.session, actor=access.actor, held=access.held, owner=access.owner, token_id=token_id
             )
-            change.answer_nothing()
+            change.set_empty_response()
 
 
-for each in of_every_owner(Permission.TOKEN_READ, Permission.TOKEN_MANAGE, Effect.RIGHTS):
-    _routes(*each)
+for each in list_owner_routes(Permission.TOKEN_READ, Permission.TOKEN_MANAGE, Effect.RIGHTS):
+    _add_routes(*each)
 
 
-def _token(row: TokenRow) -> Token:
+def _build_token(row: TokenRow) -> Token:
     return Token(
         id=row.id,
         name=row.name,

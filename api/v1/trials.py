@@ -9,10 +9,10 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesPlatform, ReadsPlatform
-from api.change import Change, Observed
-from api.sign_up.desk import desk_of
+from api.change import Change, ObservedModel
+from api.sign_up.sign_up_flow import build_sign_up_context
 from api.v1.inputs import Input, body_references
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect
 from nac.accounts.permissions import Permission
 from nac.ids import TenantId
@@ -32,7 +32,7 @@ Converts = Annotated[
 ]
 
 
-class Trial(Observed):
+class Trial(ObservedModel):
     tenant_id: UUID = Field(description="Id of the tenant; null if none.")
     tenant: str = Field(description="Slug of the tenant.")
     organisation: str = Field(description="Name of the organisation.")
@@ -47,7 +47,7 @@ class Trial(Observed):
     )
     created_at: datetime = Field(description="Creation time.")
 
-    def observed(self) -> set[str]:
+    def observed_fields(self) -> set[str]:
         return {"over_since"}
 
 
@@ -64,7 +64,7 @@ class TrialExtension(Input):
 @router.get("", operation_id="listTrials")
 def list_trials(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     text: Annotated[str, Query(max_length=255, description="Part of the organisation or e-mail address.")] = "",
     state: Annotated[list[TrialState] | None, Query()] = None,
 ) -> Page[Trial]:
@@ -72,13 +72,13 @@ def list_trials(
     with access.read() as session:
         rows = trials.list_trials(session, span=paging.span, text=text, states=state or ())
         slugs = trials.slugs_by_tenant(session, rows)
-        return paging.ordered(rows, lambda row: _shown(row, slugs.get(row.tenant_id, "")))
+        return paging.ordered(rows, lambda row: _build_trial(row, slugs.get(row.tenant_id, "")))
 
 
 @router.get("/{tenant_id}", operation_id="getTrial")
 def get_trial(access: Reads, tenant_id: UUID) -> Trial:
     with access.read() as session:
-        return access.shown(_trial(session, trials.require_trial(session, tenant_id=TenantId(tenant_id))))
+        return access.shown(_read_trial(session, trials.require_trial(session, tenant_id=TenantId(tenant_id))))
 
 
 @router.post("/{tenant_id}/convert", operation_id="convertTrial")
@@ -94,9 +94,13 @@ def convert_trial(request: Request, access: Converts, tenant_id: UUID, body: Tri
         _require_match(change, tenant_id)
         with body_references():
             row = lifecycle.convert_trial(
-                change.session, desk_of(request), actor=access.actor, tenant_id=TenantId(tenant_id), msp=body.msp
+                change.session,
+                build_sign_up_context(request),
+                actor=access.actor,
+                tenant_id=TenantId(tenant_id),
+                msp=body.msp,
             )
-        return change.answer(_trial(change.session, row))
+        return change.answer(_read_trial(change.session, row))
 
 
 @router.post("/{tenant_id}/extend", operation_id="extendTrial")
@@ -108,19 +112,19 @@ def extend_trial(access: Changes, tenant_id: UUID, body: TrialExtension) -> Tria
     with access.change() as change:
         _require_match(change, tenant_id)
         row = lifecycle.extend_trial(change.session, actor=access.actor, tenant_id=TenantId(tenant_id), days=body.days)
-        return change.answer(_trial(change.session, row))
+        return change.answer(_read_trial(change.session, row))
 
 
 def _require_match(change: Change, tenant_id: UUID) -> None:
     row = trials.require_trial(change.session, tenant_id=TenantId(tenant_id), lock=True)
-    change.require_match(_trial(change.session, row))
+    change.require_match(_read_trial(change.session, row))
 
 
-def _trial(session: Session, row: TrialRow) -> Trial:
-    return _shown(row, trials.slugs_by_tenant(session, [row])[row.tenant_id])
+def _read_trial(session: Session, row: TrialRow) -> Trial:
+    return _build_trial(row, trials.slugs_by_tenant(session, [row])[row.tenant_id])
 
 
-def _shown(row: TrialRow, slug: str) -> Trial:
+def _build_trial(row: TrialRow, slug: str) -> Trial:
     return Trial(
         tenant_id=row.tenant_id,
         tenant=slug,

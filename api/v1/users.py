@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
 from api.v1.inputs import GroupNames, Input, Omittable, body_references
-from api.v1.moments import Moment
-from api.v1.paging import OrderedPaging, Page, sorted_by
+from api.v1.paging import OrderedPaging, Page, require_paging
+from api.v1.timestamps import Moment
 from nac.accounts.effects import OF_USERS
 from nac.accounts.permissions import Permission
 from nac.groups import USER_GROUPS
@@ -77,7 +77,7 @@ class UserUpdate(Input):
 @router.get("", operation_id="listUsers")
 def list_users(
     access: Reads,
-    paging: Annotated[OrderedPaging, Depends(sorted_by(ORDERS))],
+    paging: Annotated[OrderedPaging, Depends(require_paging(ORDERS))],
     name: Annotated[str, Query(max_length=253, description="Exact name.")] = "",
     text: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
     group: Annotated[str, Query(max_length=200)] = "",
@@ -90,7 +90,7 @@ def list_users(
     user_filter = UserFilter(name=users.fold_name(name), text=text, group=group, disabled=disabled)
     with access.read() as session:
         rows, searched = users.search_users(session, tenant_id=access.tenant_id, wanted=user_filter, span=paging.span)
-        by_id = {row.id: user for row, user in zip(rows, _users(session, access, rows), strict=True)}
+        by_id = {row.id: user for row, user in zip(rows, _build_users(session, access, rows), strict=True)}
         return paging.ordered(rows, lambda row: by_id[row.id], searched=searched)
 
 
@@ -107,13 +107,15 @@ def create_user(access: Changes, body: UserInput) -> User:
             **body.model_dump(exclude={"chap", "mschap"}),
         )
         change.located(row.id)
-        return change.answer(_user(change.session, access, row))
+        return change.answer(_build_user(change.session, access, row))
 
 
 @router.get("/{user}", operation_id="getUser")
 def get_user(access: Reads, user: _Key) -> User:
     with access.read() as session:
-        return access.shown(_user(session, access, users.require_user(session, tenant_id=access.tenant_id, key=user)))
+        return access.shown(
+            _build_user(session, access, users.require_user(session, tenant_id=access.tenant_id, key=user))
+        )
 
 
 @router.patch("/{user}", operation_id="updateUser")
@@ -123,13 +125,13 @@ def update_user(access: Changes, user: _Key, body: UserUpdate) -> User:
     Omitted fields stay unchanged. The name cannot change.
     """
     with access.change() as change:
-        name = _require(change, access, user).name
+        name = _require_match(change, access, user).name
         changes = body.model_dump(exclude_unset=True)
         with body_references():
             row = users.update_user(
                 change.session, actor=access.actor, tenant_id=access.tenant_id, name=name, **changes
             )
-        return change.answer(_user(change.session, access, row))
+        return change.answer(_build_user(change.session, access, row))
 
 
 @router.put("/{user}/password", operation_id="updateUserPassword")
@@ -139,7 +141,7 @@ def update_password(access: Changes, user: _Key, body: UserPasswordInput) -> Use
     `chap` and `mschap` stay unchanged if omitted.
     """
     with access.change() as change:
-        name = _require(change, access, user).name
+        name = _require_match(change, access, user).name
         row = users.update_password(
             change.session,
             actor=access.actor,
@@ -148,7 +150,7 @@ def update_password(access: Changes, user: _Key, body: UserPasswordInput) -> Use
             seal=access.sealer.seal,
             **body.model_dump(),
         )
-        return change.answer(_user(change.session, access, row))
+        return change.answer(_build_user(change.session, access, row))
 
 
 @router.delete("/{user}", status_code=204, operation_id="deleteUser")
@@ -158,22 +160,22 @@ def delete_user(access: Changes, user: _Key) -> None:
     A user with valid certificates cannot be deleted.
     """
     with access.change() as change:
-        name = _require(change, access, user).name
+        name = _require_match(change, access, user).name
         users.delete_user(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name)
-        change.answer_nothing()
+        change.set_empty_response()
 
 
-def _require(change: Change, access: Access, key: str) -> UserRow:
+def _require_match(change: Change, access: Access, key: str) -> UserRow:
     row = users.require_user(change.session, tenant_id=access.tenant_id, key=key, lock=True)
-    change.require_match(_user(change.session, access, row))
+    change.require_match(_build_user(change.session, access, row))
     return row
 
 
-def _user(session: Session, access: Access, row: UserRow) -> User:
-    return _users(session, access, [row])[0]
+def _build_user(session: Session, access: Access, row: UserRow) -> User:
+    return _build_users(session, access, [row])[0]
 
 
-def _users(session: Session, access: Access, rows: Sequence[UserRow]) -> list[User]:
+def _build_users(session: Session, access: Access, rows: Sequence[UserRow]) -> list[User]:
     groups = USER_GROUPS.names_of(session, tenant_id=access.tenant_id, member_ids=[row.id for row in rows])
     return [
         User(

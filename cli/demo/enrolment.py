@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from api.enrolment.certificate import authority_file
+from api.enrolment.server_certificate import authority_path
 from cli.demo.files import Writer, read
 from cli.domain import Domain
 from nac.clock import utc_now
@@ -36,7 +36,7 @@ def est_access(domain: Domain, slug: str, folder: Path) -> EstAccess:
 
 def _server_ca(domain: Domain, folder: Path) -> Path | None:
     """A copy that whoever runs the demo may read."""
-    pem = read(authority_file(domain.settings.enrolment_certificate_file.parent))
+    pem = read(authority_path(domain.settings.enrolment_certificate_file.parent))
     if not pem:
         return None
     writer, copy = Writer(), folder / "est-ca.pem"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from api.access import ChangesTenant, RequiresToChange
-from api.described import routes
+from api.access import ChangesTenant, RequiresChangePermission
+from api.described import described_routes
 from cli.openapi import application
 from cli.permissions import declared
 from nac.accounts.effects import GUARDS, Declared, Effect, pairs, reach
@@ -29,7 +29,7 @@ def test_change_cannot_be_declared_without_an_effect() -> None:
 
 
 def test_route_that_changes_something_declares_it() -> None:
-    told = routes.routes_of(application()).values()
+    told = described_routes.collect_routes(application()).values()
     changing = [each for each in told if "change" in each.uses and each.method != "get"]
     assert len(changing) > 150
     assert [each.operation_id for each in changing if not _declares(each.asks)] == []
@@ -37,7 +37,7 @@ def test_route_that_changes_something_declares_it() -> None:
 
 def _declares(asks: object) -> bool:
     """Of one's own account nobody needs a permission."""
-    return isinstance(asks, RequiresToChange) or not hasattr(asks, "permission")
+    return isinstance(asks, RequiresChangePermission) or not hasattr(asks, "permission")
 
 
 def test_strong_effects_are_reached_by_their_guards_only() -> None:

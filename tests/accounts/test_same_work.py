@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from api.access import Asked, ReadsMsp, ReadsTenant
+from api.access import Caller, ReadsMsp, ReadsTenant
 from nac.accounts.grants import Grant, MspPlace, Principal, TenantPlace
 from nac.accounts.permissions import Level, Permission, permissions_at
 from nac.audit.service import Origin
@@ -23,7 +23,7 @@ _GRANTS = {
 }
 
 
-def _calls(refuse: Any, asked: Asked, refusal: type[Exception]) -> Counter[str]:
+def _calls(refuse: Any, asked: Caller, refusal: type[Exception]) -> Counter[str]:
     """Which functions are called, and how often."""
     called = Counter[str]()
 
@@ -46,8 +46,8 @@ def _calls(refuse: Any, asked: Asked, refusal: type[Exception]) -> Counter[str]:
 
 @pytest.mark.parametrize("grant", _GRANTS.values(), ids=_GRANTS)
 def test_unknown_ones_are_refused_after_the_same_calls_as_anothers(grant: Grant) -> None:
-    def asked(tenant: TenantPlace | None = None, msp: MspPlace | None = None) -> Asked:
-        return Asked(Principal("token:x", (grant,)), Origin(None, "r"), tenant, msp, Mock(), Mock())
+    def asked(tenant: TenantPlace | None = None, msp: MspPlace | None = None) -> Caller:
+        return Caller(Principal("token:x", (grant,)), Origin(None, "r"), tenant, msp, Mock(), Mock())
 
     anothers = MspId(uuid4())
     refuse: Any = ReadsTenant(Permission.SESSION_READ).on_tenant

@@ -15,7 +15,7 @@ from tests.api.served import served_on_port
 
 @pytest.fixture
 def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT_SECONDS", 0.5)
     app = FastAPI(redirect_slashes=False)
 
     @app.post("/length")
@@ -37,7 +37,7 @@ def _told_at_the_end(address: tuple[str, int], beginning: bytes, more: bytes) ->
     with socket.create_connection(address, timeout=10) as sock:
         try:
             sock.sendall(beginning)
-            for _ in range(4 * connections.REQUEST_BYTES_MOST // len(more) if more else 0):
+            for _ in range(4 * connections.MAX_REQUEST_BYTES // len(more) if more else 0):
                 sock.sendall(more)
             while part := sock.recv(4096):
                 told += part
@@ -127,7 +127,7 @@ def test_odd_http_is_answered_as_any_other(address: tuple[str, int], request_: b
 
 
 def test_answer_that_takes_long_and_several_requests_of_a_connection_are_served(address: tuple[str, int]) -> None:
-    half = b"x" * (connections.REQUEST_BYTES_MOST // 2)
+    half = b"x" * (connections.MAX_REQUEST_BYTES // 2)
     with httpx.Client(base_url="http://{}:{}".format(*address), trust_env=False) as client:
         assert client.get("/slow").status_code == 200
         assert [client.post("/length", content=half).json() for _ in range(4)] == [len(half)] * 4

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from api.access import Anyone
-from api.described.routes import routes_of
+from api.access import AllowsAnyone
+from api.described.described_routes import collect_routes
 from cli import openapi
 
 
@@ -85,7 +85,7 @@ def test_numbers_tell_their_size(described: dict[str, Any]) -> None:
 
 
 def test_public_operations_say_that_they_take_no_credential(described: dict[str, Any]) -> None:
-    public = [told for told in routes_of(openapi.application()).values() if isinstance(told.asks, Anyone)]
+    public = [told for told in collect_routes(openapi.application()).values() if isinstance(told.asks, AllowsAnyone)]
     assert len(public) > 9
     for operation in _operations(described):
         is_public = operation["operationId"] in {told.operation_id for told in public}

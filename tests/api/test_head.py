@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 
-from api.head import HeadAsGet, get_only
+from api.head_requests import HeadAsGet, mark_get_only
 from api.main import create_app
 from nac.settings import Settings
 from tests.api.served import served, served_on_port
@@ -42,7 +42,7 @@ def app(tmp_path: Path) -> FastAPI:
         return Response(request.method, headers={"Seen": request.method})
 
     @app.get("/once")
-    @get_only
+    @mark_get_only
     def once() -> Response:
         MADE.append("once")
         return Response("done")

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from api.kept_answers import KeptAnswers
+from api.slow_result_cache import SlowResultCache
 from tests.waiting import PATIENCE_SECONDS
 
 
@@ -34,7 +34,7 @@ class Maker:
 )
 def test_an_answer_is_kept_for_a_hundred_times_as_long_as_it_took(took: float, later: float, is_kept: bool) -> None:
     clock = Clock()
-    kept, make = KeptAnswers[int](clock=clock), Maker(clock, took)
+    kept, make = SlowResultCache[int](clock=clock), Maker(clock, took)
     first = kept.get("a", make)
     clock.now += later
     second = kept.get("a", make)
@@ -44,7 +44,7 @@ def test_an_answer_is_kept_for_a_hundred_times_as_long_as_it_took(took: float, l
 
 def test_who_asks_while_it_is_made_waits_for_it_or_takes_the_one_before() -> None:
     clock, begun, goes_on = Clock(), threading.Event(), threading.Event()
-    kept, make = KeptAnswers[int](clock=clock), Maker(clock, 1)
+    kept, make = SlowResultCache[int](clock=clock), Maker(clock, 1)
 
     def slowly() -> int:
         begun.set()
@@ -79,7 +79,7 @@ def test_who_asks_while_it_is_made_waits_for_it_or_takes_the_one_before() -> Non
 @pytest.mark.parametrize("fails", [True, False])
 def test_what_failed_or_was_made_fast_is_nobody_elses(fails: bool) -> None:
     clock, begun, goes_on = Clock(), threading.Event(), threading.Event()
-    kept, make = KeptAnswers[int](clock=clock), Maker(clock, 0)
+    kept, make = SlowResultCache[int](clock=clock), Maker(clock, 0)
 
     def first() -> int:
         begun.set()
@@ -100,7 +100,7 @@ def test_what_failed_or_was_made_fast_is_nobody_elses(fails: bool) -> None:
 
 def test_of_very_many_those_are_forgotten_that_nobody_asks_for() -> None:
     clock = Clock()
-    kept, make = KeptAnswers[int](clock=clock), Maker(clock, 6)
+    kept, make = SlowResultCache[int](clock=clock), Maker(clock, 6)
     for number in range(64):
         kept.get(number, make)
     assert kept.get(0, make).value == 1

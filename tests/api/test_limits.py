@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.bodies import BodyTooLarge, BodyTooSlow, read_body
-from api.limits import TokenBuckets
 from api.public import ocsp
 from api.public.main import create_app
+from api.source_rate_limit import SourceTokenBuckets
 from nac.request_sources import get_source
 from nac.settings import Settings
 from tests.api.served import served, served_on_port
@@ -32,7 +32,7 @@ class Clock:
 
 def test_bucket_gives_a_burst_and_then_as_much_as_comes_in() -> None:
     clock = Clock()
-    buckets = TokenBuckets(5, clock=clock)
+    buckets = SourceTokenBuckets(5, clock=clock)
     assert [buckets.take("a") for _ in range(10)] == [0.0] * 10
     assert buckets.take("a") == pytest.approx(0.2)
     assert buckets.take("b") == 0.0
@@ -45,7 +45,7 @@ def test_bucket_gives_a_burst_and_then_as_much_as_comes_in() -> None:
 
 
 def test_sources_are_bounded_and_the_silent_ones_are_forgotten() -> None:
-    buckets = TokenBuckets(0.5, most=2, clock=Clock())
+    buckets = SourceTokenBuckets(0.5, most=2, clock=Clock())
     assert [buckets.take(source) > 0 for source in ("a", "b", "a", "c", "a", "b")] == [0, 0, 1, 0, 1, 0]
 
 
@@ -108,7 +108,7 @@ def test_body_is_read_up_to_its_limit() -> None:
 def test_client_that_stops_in_the_middle_of_its_request_is_hung_up_on(
     public_settings: Settings, alpha: Certified, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(ocsp, "_BODY_SECONDS", 0.3)
+    monkeypatch.setattr(ocsp, "_BODY_TIMEOUT_SECONDS", 0.3)
     with served_on_port(create_app(public_settings)) as url:
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as sock:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from api.listening import open_listeners
-from api.public.__main__ import make_server
+from api.public.__main__ import create_server
 from api.public.main import create_app
+from api.tcp_listeners import open_listeners
 from cli import health
 from nac.settings import Settings
 from tests.api.served import settings_of_public
@@ -35,7 +35,7 @@ def status_of(host: str, port: int) -> int:
 
 def test_public_process_answers_over_both_families(settings: Settings) -> None:
     listeners = open_listeners(settings.listen_address, settings.public_port)
-    server = make_server(create_app(settings), settings)
+    server = create_server(create_app(settings), settings)
     thread = threading.Thread(target=server.run, args=(listeners,))
     thread.start()
     try:

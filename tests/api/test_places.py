@@ -10,16 +10,16 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from api.concurrency_limit import ConcurrencyLimit
 from api.connections import BoundedHttp
-from api.limits import RateLimit
-from api.places import Places
+from api.source_rate_limit import SourceRateLimit
 from nac.request_sources import NetworkSet
 from tests.api.served import served_on_port
 from tests.waiting import until
 
 
 def test_source_has_so_many_places_and_gets_them_back() -> None:
-    places = Places(2, what="connections")
+    places = ConcurrencyLimit(2, what="connections")
     first, second = places.take("192.0.2.1"), places.take("192.0.2.1")
     assert first is not None
     assert second is not None
@@ -32,7 +32,7 @@ def test_source_has_so_many_places_and_gets_them_back() -> None:
 
 
 def test_household_shares_its_places_and_all_share_those_that_there_are() -> None:
-    places = Places(1, what="connections", most_in_all=2)
+    places = ConcurrencyLimit(1, what="connections", most_in_all=2)
     assert places.take("2001:db8::1") is not None
     assert places.take("2001:db8::2") is None
     assert places.take("2001:db8:0:1::1") is not None
@@ -40,13 +40,13 @@ def test_household_shares_its_places_and_all_share_those_that_there_are() -> Non
 
 
 def test_no_limit_where_none_is_wanted() -> None:
-    places = Places(0, what="connections")
+    places = ConcurrencyLimit(0, what="connections")
     assert None not in [places.take("192.0.2.1") for _ in range(1000)]
 
 
 def test_refusals_are_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
     now = 100.0
-    places = Places(1, what="connections", clock=lambda: now)
+    places = ConcurrencyLimit(1, what="connections", clock=lambda: now)
     with caplog.at_level(logging.WARNING, "admit.api"):
         for _ in range(5):
             places.take("192.0.2.1")
@@ -110,7 +110,7 @@ def held() -> Iterator[Held]:
 
 
 def test_one_address_has_so_many_connections_and_others_are_served_meanwhile(held: Held) -> None:
-    http = BoundedHttp.sharing(Places(3, what="connections"), proxies=NetworkSet(""))
+    http = BoundedHttp.with_limit(ConcurrencyLimit(3, what="connections"), proxies=NetworkSet(""))
     with served_on_port(held.app, http=http) as url, ExitStack() as stack:
         address = url.removeprefix("http://").split(":")
         for _ in range(3):
@@ -126,8 +126,8 @@ def test_one_address_has_so_many_connections_and_others_are_served_meanwhile(hel
 
 
 def test_requests_under_way_are_counted_by_the_client_that_a_proxy_names(held: Held) -> None:
-    held.app.add_middleware(RateLimit, per_second=0, at_once=2)
-    http = BoundedHttp.sharing(Places(2, what="connections"), proxies=NetworkSet("127.0.0.1"))
+    held.app.add_middleware(SourceRateLimit, per_second=0, at_once=2)
+    http = BoundedHttp.with_limit(ConcurrencyLimit(2, what="connections"), proxies=NetworkSet("127.0.0.1"))
     with (
         served_on_port(held.app, http=http, proxy_headers=True, forwarded_allow_ips="127.0.0.1") as url,
         ExitStack() as stack,

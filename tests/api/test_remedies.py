@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from api import remedies
-from api.remedies import OPERATIONS, of_the_api, told_by_the_api
+from api.remedies import COMMAND_OPERATIONS, replace_commands, replace_problem_commands
 from api.v1.routers import V1
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,9 +36,9 @@ _OF_THE_INSTALLATION = {"api", "up"}
     ],
 )
 def test_commands_become_operations(told: str, wanted: str) -> None:
-    assert of_the_api(told) == wanted
+    assert replace_commands(told) == wanted
     mistakes = [{"remedy": told, "place": "./admit endpoint list"}]
-    assert told_by_the_api({"remedy": told, "mistakes": mistakes}) == {
+    assert replace_problem_commands({"remedy": told, "mistakes": mistakes}) == {
         "remedy": wanted,
         "mistakes": [{"remedy": wanted, "place": "./admit endpoint list"}],
     }
@@ -62,16 +62,16 @@ def test_nothing_is_looked_through_twice_however_many_quotations_do_not_end(
 ) -> None:
     text = "./admit ca list " + part * (1_000_000 // len(part))
     looked: list[int] = []
-    for quote, pattern in remedies._ENDS.items():
-        monkeypatch.setitem(remedies._ENDS, quote, _Counted(pattern, looked))
-    monkeypatch.setattr(remedies, "_TOLD", _Counted(remedies._TOLD, looked))
-    assert of_the_api(text).startswith("listAuthorities ")
+    for quote, pattern in remedies._QUOTE_ENDS.items():
+        monkeypatch.setitem(remedies._QUOTE_ENDS, quote, _Counted(pattern, looked))
+    monkeypatch.setattr(remedies, "_REPLACED_PATTERN", _Counted(remedies._REPLACED_PATTERN, looked))
+    assert replace_commands(text).startswith("listAuthorities ")
     # By each of the two, and for what commands begin with.
-    assert sum(looked) <= len(text) * (2 + len(remedies._ENDS))
+    assert sum(looked) <= len(text) * (2 + len(remedies._QUOTE_ENDS))
 
 
 def test_operations_are_there() -> None:
-    assert set(OPERATIONS.values()) <= {route.operation_id for router in V1 for route in router.routes}
+    assert set(COMMAND_OPERATIONS.values()) <= {route.operation_id for router in V1 for route in router.routes}
 
 
 def test_each_command_that_services_name_has_an_operation() -> None:
@@ -80,6 +80,6 @@ def test_each_command_that_services_name_has_an_operation() -> None:
         for file in (ROOT / "nac").rglob("*.py")
         for found in re.finditer(r"\./admit ([a-z][a-z-]*(?: [a-z][a-z-]*)?)", file.read_text())
     }
-    unknown = {name for name in named if not any(f"{name} ".startswith(f"{known} ") for known in OPERATIONS)}
-    unknown -= {name for name in named if any(known.startswith(f"{name} ") for known in OPERATIONS)}
+    unknown = {name for name in named if not any(f"{name} ".startswith(f"{known} ") for known in COMMAND_OPERATIONS)}
+    unknown -= {name for name in named if any(known.startswith(f"{name} ") for known in COMMAND_OPERATIONS)}
     assert {name for name in unknown if name.split()[0] not in _OF_THE_INSTALLATION} == set()

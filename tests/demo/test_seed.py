@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 from sqlalchemy import func, select
 
-from api.enrolment.certificate import ensure_certificate
+from api.enrolment.server_certificate import ensure_certificate
 from cli.demo.board import describe, enrolment
 from cli.demo.reset import remove_tenants
 from cli.demo.rows import all_checks

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from api.enrolment.__main__ import make_server
-from api.enrolment.certificate import Caretaker, authority_file, ensure_certificate
+from api.enrolment.__main__ import create_server
 from api.enrolment.main import create_app
-from api.enrolment.tls import ContextKeeper, ServerFiles, make_context
+from api.enrolment.server_certificate import CertificateMaintainer, authority_path, ensure_certificate
+from api.enrolment.tls import ServerFiles, TlsContextUpdater, create_tls_context
 from nac.settings import Settings, load_settings
 from tests.api.served import running
 from tests.factories.certificates import write_master_key
@@ -73,16 +73,16 @@ def serving(settings: Settings, folder: Path, *, port: int = 0) -> Iterator[Est]
     assert ensure_certificate(keys, settings, owner=None)
     app = create_app(settings)
     files = ServerFiles(settings.enrolment_certificate_file, settings.enrolment_key_file)
-    context = make_context(files)
-    caretaker = Caretaker(settings)
-    keeper = ContextKeeper(context, files, settings.database_url, look_after=caretaker.look, interval_seconds=0.05)
-    server = make_server(app, settings, context)
+    context = create_tls_context(files)
+    caretaker = CertificateMaintainer(settings)
+    keeper = TlsContextUpdater(context, files, settings.database_url, look_after=caretaker.look, interval_seconds=0.05)
+    server = create_server(app, settings, context)
     server.config.port = port
     server.config.log_level = "critical"
     keeper.refresh()
     keeper.start()
     try:
         with running(server):
-            yield Est(server.servers[0].sockets[0].getsockname()[1], authority_file(keys), folder)
+            yield Est(server.servers[0].sockets[0].getsockname()[1], authority_path(keys), folder)
     finally:
         keeper.stop()

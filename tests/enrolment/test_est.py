@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, func, select
 
 from api.enrolment import est as est_routes
-from api.enrolment.certificate import ensure_certificate
+from api.enrolment.server_certificate import ensure_certificate
 from nac.certificates import service as certificates
 from nac.certificates.rollover import carry_out, plan_rollover
 from nac.db import PlatformScope, TenantScope, session_scope
@@ -325,7 +325,7 @@ def read_or_refused(body: bytes) -> None:
 def test_any_authorization_is_credentials_or_refused(header: str) -> None:
     scope = {"type": "http", "headers": [(b"authorization", header.encode("utf-8", "replace"))]}
     try:
-        name, secret = est_routes.credentials(Request(scope))
+        name, secret = est_routes.read_credentials(Request(scope))
     except SecretNeeded:
         return
     assert isinstance(name, str)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select
 
-from api.enrolment import listening
-from api.enrolment.__main__ import make_server
+from api.enrolment import tls_listener
+from api.enrolment.__main__ import create_server
 from api.enrolment.main import create_app
 from cli import health
 from nac.db import TenantScope, session_scope
@@ -87,7 +87,7 @@ def test_connections_that_come_too_fast_cost_no_handshake(limited: Settings, tmp
 def test_handshake_that_does_not_come_is_hung_up_on_and_its_place_is_free(
     limited: Settings, tmp_path: Path, alpha: Certified, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "HANDSHAKE_SECONDS", 0.3)
+    monkeypatch.setattr(tls_listener, "HANDSHAKE_TIMEOUT_SECONDS", 0.3)
     with serving(limited, tmp_path) as est, ExitStack() as stack:
         silent = [connect(est, stack) for _ in range(3)]
         for sock in silent:
@@ -96,7 +96,7 @@ def test_handshake_that_does_not_come_is_hung_up_on_and_its_place_is_free(
         noisy = connect(est, stack, first=b"GET / HTTP/1.0\r\n\r\n")
         while noisy.recv(100):
             pass
-        monkeypatch.setattr(listening, "HANDSHAKE_SECONDS", 10.0)
+        monkeypatch.setattr(tls_listener, "HANDSHAKE_TIMEOUT_SECONDS", 10.0)
         for _ in range(10):
             # The place of the one before is free a moment after its client has gone.
             until(lambda: is_served(est, connect(est, stack)), "another is served")
@@ -141,7 +141,7 @@ def test_port_that_is_taken_is_named(limited: Settings, caplog: pytest.LogCaptur
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         settings = replace(limited, api_port=port - 2)
-        server = make_server(create_app(settings), settings, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        server = create_server(create_app(settings), settings, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         with pytest.raises(SystemExit):
             server.run()
     assert f"nothing can listen on 127.0.0.1, port {port}: " in caplog.text

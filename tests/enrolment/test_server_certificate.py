@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from api.enrolment import certificate as server_certificate
-from api.enrolment.certificate import RENEWED_BEFORE, Caretaker, authority_file, ensure_certificate
+from api.enrolment import server_certificate
+from api.enrolment.server_certificate import RENEWAL_LEAD, CertificateMaintainer, authority_path, ensure_certificate
 from cli import diagnosis
 from nac.settings import Settings, load_settings
 from pki.bundles import certificates_pem
@@ -35,7 +35,7 @@ def test_certificate_names_what_is_reached_and_convinces_openssl(tmp_path: Path)
     assert names == {"dns:est.alpha.example", "ip:127.0.0.1", "dns:localhost"}
     command = ["openssl", "verify", "-purpose", "sslserver", "-verify_hostname", "est.alpha.example"]
     subprocess.run(
-        [*command, "-CAfile", authority_file(keys(tmp_path)), settings.enrolment_certificate_file],
+        [*command, "-CAfile", authority_path(keys(tmp_path)), settings.enrolment_certificate_file],
         check=True,
         capture_output=True,
     )
@@ -54,14 +54,14 @@ def test_good_certificate_stays_and_another_address_or_a_near_end_brings_a_new_o
     settings = settings_of(tmp_path)
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
     assert not ensure_certificate(keys(tmp_path), settings, owner=None)
-    authority = authority_file(keys(tmp_path)).read_bytes()
+    authority = authority_path(keys(tmp_path)).read_bytes()
     assert ensure_certificate(keys(tmp_path), settings_of(tmp_path, ADMIT_LISTEN_ADDRESS="::1"), owner=None)
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
     end = shown(settings).not_valid_after_utc
-    monkeypatch.setattr(server_certificate, "utc_now", lambda: end - server_certificate.RENEWED_BEFORE)
+    monkeypatch.setattr(server_certificate, "utc_now", lambda: end - server_certificate.RENEWAL_LEAD)
     assert ensure_certificate(keys(tmp_path), settings, owner=None)
     assert shown(settings).not_valid_after_utc > end
-    assert authority_file(keys(tmp_path)).read_bytes() == authority
+    assert authority_path(keys(tmp_path)).read_bytes() == authority
 
 
 def test_key_that_does_not_fit_is_replaced(tmp_path: Path) -> None:
@@ -87,10 +87,10 @@ def test_certificate_that_is_shown_is_renewed_in_time_and_looked_at_once_an_hour
 ) -> None:
     settings, seconds = settings_of(tmp_path), 0.0
     ensure_certificate(keys(tmp_path), settings, owner=None)
-    caretaker = Caretaker(settings, clock=lambda: seconds)
+    caretaker = CertificateMaintainer(settings, clock=lambda: seconds)
     first = shown(settings)
     caretaker.look()
-    at(monkeypatch, first.not_valid_after_utc - RENEWED_BEFORE + timedelta(minutes=1))
+    at(monkeypatch, first.not_valid_after_utc - RENEWAL_LEAD + timedelta(minutes=1))
     seconds += 3599
     caretaker.look()
     assert shown(settings) == first
@@ -108,7 +108,7 @@ def test_end_of_a_certificate_of_the_administrator_is_told_in_each_window(
     theirs = tmp_path / "theirs.pem"
     theirs.write_bytes(settings_of(tmp_path).enrolment_certificate_file.read_bytes())
     settings, seconds = settings_of(tmp_path, ADMIT_ENROLMENT_CERTIFICATE_FILE=str(theirs)), 0.0
-    caretaker = Caretaker(settings, clock=lambda: seconds)
+    caretaker = CertificateMaintainer(settings, clock=lambda: seconds)
     end, told = shown(settings).not_valid_after_utc, []
     for hours in range(24 * 70, -24, -12):
         at(monkeypatch, end - timedelta(hours=hours))
@@ -124,7 +124,7 @@ def test_what_cannot_be_renewed_or_read_is_logged_and_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings, seconds = settings_of(tmp_path), 0.0
-    caretaker = Caretaker(settings, clock=lambda: seconds)
+    caretaker = CertificateMaintainer(settings, clock=lambda: seconds)
     # The folder is missing.
     caretaker.look()
     assert "cannot be renewed" in caplog.text

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.access import Mine
+from api.access import RequiresSelf
 from nac.accounts.permissions import Level
 from tests.isolation.hall import Hall
 from tests.isolation.installation import BY_NAME, Installation, Route
@@ -33,7 +33,7 @@ class Forgetting:
         self._own = [
             (route.method, compile_path(f"/v1{route.path}")[0])
             for route in BY_NAME.values()
-            if isinstance(route.asks, Mine)
+            if isinstance(route.asks, RequiresSelf)
         ]
         self._turn = asyncio.Lock()
         # How often an operation was answered with a status.
@@ -131,7 +131,7 @@ def configuration(world: Installation, *, always: bool) -> str:
 
 def as_whom(world: Installation, route: Route, things: dict[str, Any]) -> dict[str, str]:
     """Headers of an operator of the platform, of a person where the route is about whoever asks."""
-    if isinstance(route.asks, Mine):
+    if isinstance(route.asks, RequiresSelf):
         return {"Cookie": f"admit={things['cookie']}", "Admit-CSRF": things["csrf"]}
     return {"Authorization": f"Bearer {world.tokens['platform', 'platform-operator']}"}
 

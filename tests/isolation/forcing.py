@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.access import Access, Asked, OperatesMsp, Requires
+from api.access import Access, Caller, OperatesMsp, RequiresPermission
 from nac.accounts.grants import Grant, Principal
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
@@ -23,25 +23,25 @@ _EVERYTHING = frozenset(Permission)
 def forced(scope: Scope) -> Iterator[None]:
     """Each route is run in this scope, as if it were that of the tenant, the MSP or the platform that it is about."""
 
-    def access(asks: Requires, asked: Asked, owner: Owner) -> Access:
+    def access(asks: RequiresPermission, asked: Caller, owner: Owner) -> Access:
         principal = Principal(asked.principal.actor, (Grant(_EVERYTHING),))
         return Access(replace(asked, principal=principal), _EVERYTHING, scope, owner, asks)
 
-    def on_tenant(self: Requires, asked: Asked) -> Access:
+    def on_tenant(self: RequiresPermission, asked: Caller) -> Access:
         assert asked.tenant is not None
         return access(self, asked, Owner(tenant_id=asked.tenant.tenant_id))
 
-    def on_msp(self: Requires, asked: Asked) -> Access:
+    def on_msp(self: RequiresPermission, asked: Caller) -> Access:
         assert asked.msp_id is not None
         return access(self, asked, Owner(asked.msp_id))
 
-    def on_platform(self: Requires, asked: Asked) -> Access:
+    def on_platform(self: RequiresPermission, asked: Caller) -> Access:
         return access(self, asked, Owner())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Requires, "on_tenant", on_tenant)
-        patch.setattr(Requires, "on_msp", on_msp)
-        patch.setattr(Requires, "on_platform", on_platform)
+        patch.setattr(RequiresPermission, "on_tenant", on_tenant)
+        patch.setattr(RequiresPermission, "on_msp", on_msp)
+        patch.setattr(RequiresPermission, "on_platform", on_platform)
         # Its own, which would go on as the platform.
         patch.setattr(OperatesMsp, "on_msp", on_platform)
         yield

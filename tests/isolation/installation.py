@@ -13,7 +13,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from sqlalchemy import update
 
-from api.access import Anyone, Mine, Requires
+from api.access import AllowsAnyone, RequiresPermission, RequiresSelf
 from api.main import create_app
 from api.v1.routers import V1
 from nac.accounts.owners import Owner
@@ -35,7 +35,7 @@ from tests.isolation.calls import Answer, Caller
 from tests.isolation.things import MSPS, TENANTS, Filler, dictionary, named
 from tests.postgres import Database, Engines
 
-Asked = Requires | Mine | Anyone
+Asked = RequiresPermission | RequiresSelf | AllowsAnyone
 
 
 class Route(NamedTuple):
@@ -46,7 +46,7 @@ class Route(NamedTuple):
 
     @property
     def level(self) -> Level | None:
-        return self.asks.level if isinstance(self.asks, Requires) else None
+        return self.asks.level if isinstance(self.asks, RequiresPermission) else None
 
     @property
     def good(self) -> Good:

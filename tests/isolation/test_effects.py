@@ -6,7 +6,7 @@ from itertools import chain
 
 from sqlalchemy import Engine
 
-from api.access import Requires, RequiresToChange
+from api.access import RequiresChangePermission, RequiresPermission
 from nac.accounts.effects import OF_ENDPOINTS, OF_USERS, Effect
 from nac.db.base import Base
 from tests.isolation.fed import as_whom, things_of
@@ -69,11 +69,11 @@ def _written(world: Installation, hall: Hall, route: Route) -> set[str]:
 def test_written_tables_are_in_the_declared_effects(world: Installation, hall: Hall) -> None:
     wrong, seen = [], set()
     for name, route in BY_NAME.items():
-        if not isinstance(route.asks, Requires):
+        if not isinstance(route.asks, RequiresPermission):
             continue
         tables = _written(world, hall, route) - _FOLLOW
         seen |= tables
-        if isinstance(route.asks, RequiresToChange):
+        if isinstance(route.asks, RequiresChangePermission):
             wrong += [(name, table) for table in tables if not route.asks.leads_to & set(_LEADS.get(table, ()))]
         elif tables and name not in _READS_THAT_WRITE:
             wrong.append((name, *tables))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from api.access import Anyone, Mine
+from api.access import AllowsAnyone, RequiresSelf
 from tests.isolation.book import Good
 from tests.isolation.calls import Answer
 from tests.isolation.fed import as_whom, things_of
@@ -68,7 +68,7 @@ def compared(world: Installation) -> set[str]:
     for route in BY_NAME.values():
         path = f"/v1{route.path}"
         above = path if route.path in read else path.rpartition("/")[0]
-        if not isinstance(route.asks, Mine) and (
+        if not isinstance(route.asks, RequiresSelf) and (
             route.method in _CHANGES or (route.method == "POST" and above in shown)
         ):
             found.add(route.name)
@@ -117,7 +117,7 @@ def test_what_is_told_to_have_a_state_shows_it(world: Installation, hall: Hall) 
     with hall.open():
         for operations in world.app.openapi()["paths"].values():
             route = BY_NAME.get(operations.get("get", {}).get("operationId"))
-            if route is None or isinstance(route.asks, Mine | Anyone):
+            if route is None or isinstance(route.asks, RequiresSelf | AllowsAnyone):
                 continue
             told = _has_state(operations["get"])
             asked = route.good.asked(route.path, things_of(world, route))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api.access import Mine
+from api.access import RequiresSelf
 from nac.accounts.permissions import Level
 from tests.isolation.calls import Answer
 from tests.isolation.hall import Hall
@@ -144,7 +144,7 @@ def _queries(world: Installation, route: Route) -> list[str]:
 
 
 def _ask(world: Installation, route: Route, things: Mapping[str, Any], asked: dict[str, Any]) -> Answer:
-    if isinstance(route.asks, Mine):
+    if isinstance(route.asks, RequiresSelf):
         headers = {"Cookie": f"admit={things['cookie']}", "Admit-CSRF": things["csrf"]}
     else:
         headers = {"Authorization": f"Bearer {world.tokens['platform', 'platform-operator']}"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from api.access import Mine
+from api.access import RequiresSelf
 from tests.isolation.calls import Answer
 from tests.isolation.fed import as_whom, things_of
 from tests.isolation.hall import Hall
@@ -97,7 +97,7 @@ def test_change_of_nothing_is_answered_with_what_there_is(world: Installation, h
     seen: set[str] = set()
     for route, schema in _patches(world):
         with hall.open():
-            before = None if isinstance(route.asks, Mine) else _shown(world, route)
+            before = None if isinstance(route.asks, RequiresSelf) else _shown(world, route)
             entries = hall.connection.scalar(_ENTRIES)
             bodies = [b"{}"]
             if before is not None and before.status == 200:

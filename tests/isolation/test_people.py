@@ -4,15 +4,15 @@ from contextlib import suppress
 
 import pytest
 
-from api.access import Mine
-from api.me import Me
+from api.access import RequiresSelf
+from api.own_account import OwnAccount
 from nac.db import PersonScope, session_scope
 from tests.isolation.forcing import seen_of
 from tests.isolation.hall import Hall
 from tests.isolation.installation import ROUTES, Installation, Route
 from tests.isolation.things import nobodys
 
-OWN = [route for routes in ROUTES.values() for route in routes if isinstance(route.asks, Mine)]
+OWN = [route for routes in ROUTES.values() for route in routes if isinstance(route.asks, RequiresSelf)]
 
 
 def test_things_of_another_person_are_answered_as_things_that_there_are_not(world: Installation, hall: Hall) -> None:
@@ -38,7 +38,7 @@ def test_account_of_another_is_not_reached_without_the_services_scope(
     with hall.open():
         own = world.ask_as_person(ME, theirs, theirs)
         assert seen_of("bolt-1", own, ""), own.text
-    monkeypatch.setattr(Me, "session", lambda self: session_scope(PersonScope(mine["person_id"])))
+    monkeypatch.setattr(OwnAccount, "session", lambda self: session_scope(PersonScope(mine["person_id"])))
     with hall.open():
         with suppress(Exception):
             # Where a row must be and none is found, nothing is answered; else its answer is the sign-in's own.

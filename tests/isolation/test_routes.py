@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from api.access import Anyone, OperatesMsp, Requires
+from api.access import AllowsAnyone, OperatesMsp, RequiresPermission
 from api.v1.routers import V1
 from nac.accounts.permissions import Level
 from tests.isolation.calls import Answer
@@ -33,9 +33,9 @@ def test_every_route_is_in_the_table(world: Installation) -> None:
 def test_every_route_names_one_permission_at_its_level(noun: str) -> None:
     assert ROUTES[noun]
     for route in ROUTES[noun]:
-        if isinstance(route.asks, Anyone):
+        if isinstance(route.asks, AllowsAnyone):
             assert route.asks.reason, route
-        if not isinstance(route.asks, Requires):
+        if not isinstance(route.asks, RequiresPermission):
             continue
         name = _PLACE.get(route.asks.level)
         in_path = name is not None and not route.asks.in_body
@@ -56,14 +56,16 @@ def test_each_role_reaches_its_own_and_nothing_else(
     by all who may not there and by one who may of each place, and by one role of each other place; or at all of them,
     by everybody."""
     for number, route in enumerate(ROUTES[noun]):
-        if isinstance(route.asks, Requires):
+        if isinstance(route.asks, RequiresPermission):
             places = world.of_level(route.asks.level)
             with hall.open():
                 chosen = places if everywhere else [places[number % len(places)]]
                 _reach(world, route, route.asks, chosen, None if everywhere else number)
 
 
-def _reach(world: Installation, route: Route, asks: Requires, places: Sequence[Place], turn: int | None) -> None:
+def _reach(
+    world: Installation, route: Route, asks: RequiresPermission, places: Sequence[Place], turn: int | None
+) -> None:
     """`turn`: which of the roles of a place, where one is enough; None: all of them."""
     missing = f"{_PLACE.get(asks.level)}-not-found"
     seen: dict[bool, int] = defaultdict(int)
@@ -90,7 +92,9 @@ def _reach(world: Installation, route: Route, asks: Requires, places: Sequence[P
     assert all(seen[allowed] for allowed in (True, False)), route
 
 
-def _who_ask(world: Installation, at: Place, asks: Requires, turn: int | None) -> Iterator[tuple[tuple[str, str], str]]:
+def _who_ask(
+    world: Installation, at: Place, asks: RequiresPermission, turn: int | None
+) -> Iterator[tuple[tuple[str, str], str]]:
     for slug, place in world.places.items():
         theirs = [(who, token) for who, token in world.tokens.items() if who[0] == slug]
         if turn is None:
@@ -123,7 +127,7 @@ def test_msps_that_are_listed_are_those_that_are_shown_by_themselves(world: Inst
 @pytest.mark.parametrize("noun", ROUTES)
 def test_without_a_good_token_nothing_is_answered(world: Installation, hall: Hall, noun: str) -> None:
     for route in ROUTES[noun]:
-        if isinstance(route.asks, Anyone):
+        if isinstance(route.asks, AllowsAnyone):
             continue
         asked = route.good.asked(route.path, world.things_of("acme") | world.things_of("acme-1"))
         for headers in _BAD:

@@ -210,7 +210,7 @@ def test_token_is_in_no_log(
     caplog.set_level(logging.INFO)
     public_app.state.guess_limiter = None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("api.links.routes.tenant_of_link", _database_away)
+        patch.setattr("api.links.routes.require_link_tenant", _database_away)
         assert client.get(path(token)).status_code == 503
     ours = "".join(record.getMessage() for record in caplog.records if record.name == "admit.api")
     assert "/enrol/{token}" in ours
@@ -235,7 +235,7 @@ def test_links_lead_over_plain_http_within_the_machine_alone(public_url: str, le
 
 
 def test_style_of_the_page_is_the_one_that_its_policy_allows():
-    reply = pages.refused(404, "x")
+    reply = pages.render_link_error(404, "x")
     style = re.search(rb"<style>(.*?)</style>", reply.body, re.DOTALL)
     assert style is not None
     assert style[1].decode() == pages._STYLE

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from api.main import create_app
-from api.start import routes as start_routes
+from api.start import sign_in_routes as start_routes
 from nac.sign_in.secret_texts import LinkText
 from tests.api.served import served, settings_of_public
 from tests.postgres import Database
@@ -59,7 +59,7 @@ def _wrong(*args: object, **kwargs: object) -> object:
 def test_what_goes_wrong_inside_is_a_page_that_tells_nothing_of_it(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(start_routes, "company_sign_on", _wrong)
+    monkeypatch.setattr(start_routes, "find_company_sign_on", _wrong)
     with served(create_app(settings_of_public(database, tmp_path))) as client:
         answer = client.get("/sign-in/company?name=a")
     status, _, ways = told(answer)

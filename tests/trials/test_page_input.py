@@ -7,7 +7,7 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from api.main import PAGES
+from api.main import PAGE_ROUTES
 from tests.trials.test_start_page import Start, start
 
 __all__ = ["start"]
@@ -24,7 +24,7 @@ _GIVEN: Final = "&".join(f"{name}={{0}}" for name in _NAMES)
     + [pytest.param(bad, id=bad, marks=pytest.mark.long) for bad in _OTHERS],
 )
 def test_what_no_form_sends_is_told_on_a_page(start: Start, bad: str) -> None:
-    for route in PAGES:
+    for route in PAGE_ROUTES:
         assert isinstance(route, APIRoute)
         method, given = next(iter(route.methods)), _GIVEN.format(bad)
         path = route.path.format(tenant=start.slug, method="totp", token="x")

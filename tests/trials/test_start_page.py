@@ -9,7 +9,7 @@ from sqlalchemy import Engine, select, update
 
 from api import change
 from api.main import create_app
-from api.start import routes, tenant_pages
+from api.start import sign_in_routes, tenant_pages
 from api.v1.radius_secret import RadiusServer
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission, permissions_at
@@ -51,7 +51,7 @@ class Start:
 @pytest.fixture
 def start(api: httpx.Client, trial: str, monkeypatch: pytest.MonkeyPatch) -> Start:
     # The cell of these tests is dead.
-    monkeypatch.setattr(change, "_LIVE_SECONDS", 0.05)
+    monkeypatch.setattr(change, "_LIVE_TIMEOUT_SECONDS", 0.05)
     return Start(api, trial)
 
 
@@ -148,7 +148,7 @@ def test_places_are_pages(start: Start, monkeypatch: pytest.MonkeyPatch, app_eng
         members.create_member(
             session, actor=ACTOR, held=held, owner=owner, email=ANN["email"], role="auditor", has_come=True
         )
-    monkeypatch.setattr(routes, "_MOST_PLACES", 1)
+    monkeypatch.setattr(sign_in_routes, "_MAX_PLACES", 1)
     path, found = "/", []
     while path:
         shown = start.api.get(path).text
@@ -162,8 +162,10 @@ def test_decisions_say_what_to_do():
     rejected = AuthLog(**common, identity="<i>", permitted=False, reason="unknown-mac")
     admitted = AuthLog(**common, identity="", permitted=True, reason="rule-permitted")
     found = [LoggedDecision(row, nas="sw<1>", site="", certificate="", outer_user="") for row in (rejected, admitted)]
-    shown = tenant_pages.tenant(
-        tenant_pages.Shown(server=RadiusServer(address="192.0.2.1", auth_port=1, acct_port=2, secret="", text="")),
+    shown = tenant_pages.render_tenant(
+        tenant_pages.TenantPageInput(
+            server=RadiusServer(address="192.0.2.1", auth_port=1, acct_port=2, secret="", text="")
+        ),
         slug="acme",
         name="Acme",
         status=200,

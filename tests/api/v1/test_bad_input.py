@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import json_input
 from api.errors import install_error_handlers
-from api.json_input import JsonInput, Takes, check_json, exceptions, takes
+from api.json_input import BodyRule, JsonInput, accept_body, check_json, list_body_rules
 from nac.errors import AdmitError, InvalidInput
 from tests.api.served import served
 
@@ -84,7 +84,7 @@ def test_method_that_a_path_has_not_is_told_whatever_the_body_is(api: httpx.Clie
         (b"{}", {"Content-Type": "application/x-www-form-urlencoded"}, 415, "unsupported-media-type"),
         (b"{}", {"Content-Type": "application/jsonx"}, 415, "unsupported-media-type"),
         (b"{}", {}, 415, "unsupported-media-type"),
-        (b" " * (json_input.MOST_BYTES + 1), JSON, 413, "body-too-large"),
+        (b" " * (json_input.MAX_BODY_BYTES + 1), JSON, 413, "body-too-large"),
     ],
 )
 def test_body_is_refused(api: httpx.Client, body: bytes, headers: dict[str, str], status: int, code: str) -> None:
@@ -97,7 +97,7 @@ def test_body_is_refused(api: httpx.Client, body: bytes, headers: dict[str, str]
 
 def test_body_without_a_length_is_counted(api: httpx.Client) -> None:
     def pieces() -> Iterator[bytes]:
-        for _ in range(json_input.MOST_BYTES // 65536 + 2):
+        for _ in range(json_input.MAX_BODY_BYTES // 65536 + 2):
             yield b" " * 65536
 
     assert api.post(ENDPOINTS, content=pieces(), headers=JSON).status_code == 413
@@ -145,7 +145,7 @@ def test_key_of_odd_octets_is_refused(api: httpx.Client, key: bytes) -> None:
 
 
 def test_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, api: httpx.Client) -> None:
-    monkeypatch.setattr(json_input, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(json_input, "BODY_TIMEOUT_SECONDS", 0.1)
 
     def hesitates() -> Iterator[bytes]:
         yield b"{"
@@ -159,17 +159,17 @@ def test_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPat
 def test_route_says_what_else_it_takes() -> None:
     app = FastAPI()
 
-    @app.post("/files/{name}", openapi_extra=takes(most_bytes=3_000_000, media_type="text/csv"))
+    @app.post("/files/{name}", openapi_extra=accept_body(most_bytes=3_000_000, media_type="text/csv"))
     async def take(name: str, request: Request) -> int:
         return len(await request.body())
 
-    @app.post("/large", openapi_extra=takes(most_bytes=2_000_000))
+    @app.post("/large", openapi_extra=accept_body(most_bytes=2_000_000))
     def large(body: dict[str, Any]) -> int:
         return len(body)
 
     install_error_handlers(app)
     app.state.for_strangers = False
-    app.add_middleware(JsonInput, excepted=list(exceptions(app.routes)))
+    app.add_middleware(JsonInput, excepted=list(list_body_rules(app.routes)))
     with served(app) as client:
         assert client.post("/files/a", content=b"," * 2_500_000).json() == 2_500_000
         assert client.post("/files/a", content=b"," * 3_500_000).status_code == 413
@@ -307,7 +307,7 @@ def test_large_bodies_that_come_slowly_have_bounded_memory_and_small_ones_pass()
         return int(told[0]["status"])
 
     async def scenario() -> list[int]:
-        bounded = JsonInput(app, excepted=[Takes("POST", "", re.compile("/large"), large, json=True)])
+        bounded = JsonInput(app, excepted=[BodyRule("POST", "", re.compile("/large"), large, json=True)])
         comes, at_once = asyncio.Event(), asyncio.Event()
         at_once.set()
         slow = [

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from api.v1.certificate_shapes import alternative_names, signing_request
+from api.v1.certificate_models import parse_alternative_names, parse_signing_request
 from nac.certificates import issuing
 from nac.certificates.errors import CertificateRefused
 from pki.signing_requests import SigningRequest
@@ -255,13 +255,13 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 )
 def test_any_text_is_a_request_or_is_refused(text: str) -> None:
     with suppress(CertificateRefused):
-        assert isinstance(signing_request(text), SigningRequest)
+        assert isinstance(parse_signing_request(text), SigningRequest)
 
 
 @given(st.lists(_TEXT, max_size=3))
 def test_any_alternative_names_are_such_or_are_refused(texts: list[str]) -> None:
     with suppress(CertificateRefused):
-        assert len(alternative_names(texts)) == len(texts)
+        assert len(parse_alternative_names(texts)) == len(texts)
 
 
 def test_certificates_of_another_tenant_are_nobodys(

@@ -142,7 +142,7 @@ def test_database_freezes_in_transactions_and_api_recovers(
 ) -> None:
     """Each has changed something already, and waits for a lock."""
     # One token stands for many owners.
-    monkeypatch.setattr("api.turns.OF_OWNER_MOST", CONNECTIONS_MOST)
+    monkeypatch.setattr("api.thread_limits.MAX_OWNER_REQUESTS", CONNECTIONS_MOST)
     app = create_app(settings_of_public(database, tmp_path))
     with served(app, http=HttpWithFiles) as client, ThreadPoolExecutor(CONNECTIONS_MOST) as clients:
         client.headers["Authorization"] = f"Bearer {msp_token}"

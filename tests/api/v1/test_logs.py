@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from api import kept_answers
+from api import slow_result_cache
 from nac import log_search
 from nac.clock import utc_now
 from nac.db.base import Base
@@ -166,8 +166,8 @@ def test_usage_is_summed_up_by_what_is_asked(api: httpx.Client, write) -> None:
 
 @pytest.mark.parametrize("takes_long", [True, False])
 def test_usage_that_takes_long_tells_of_when_it_is(api: httpx.Client, write, monkeypatch, takes_long: bool) -> None:
-    monkeypatch.setattr(kept_answers, "_LONG_SECONDS", -1 if takes_long else 60)
-    monkeypatch.setattr(kept_answers, "_TIMES", 1_000_000)
+    monkeypatch.setattr(slow_result_cache, "_SLOW_SECONDS", -1 if takes_long else 60)
+    monkeypatch.setattr(slow_result_cache, "_RETENTION_FACTOR", 1_000_000)
     told = []
     for row in (1, 2):
         write("usage_hours", session_row=row, seconds=60, input_octets=5, output_octets=7)
@@ -178,8 +178,8 @@ def test_usage_that_takes_long_tells_of_when_it_is(api: httpx.Client, write, mon
 
 
 def test_usage_until_one_moment_of_an_hour_or_another_is_one_answer(api: httpx.Client, write, monkeypatch) -> None:
-    monkeypatch.setattr(kept_answers, "_LONG_SECONDS", -1)
-    monkeypatch.setattr(kept_answers, "_TIMES", 1_000_000)
+    monkeypatch.setattr(slow_result_cache, "_SLOW_SECONDS", -1)
+    monkeypatch.setattr(slow_result_cache, "_RETENTION_FACTOR", 1_000_000)
     hour = NOW.replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
     write("usage_hours", (NOW - hour).total_seconds() / 60, session_row=1, seconds=60, input_octets=5, output_octets=7)
 

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, event, update
 
 from api import quick_reads
 from api.access import Access, ReadsTenant
-from api.quick_reads import is_quick, quickened
+from api.quick_reads import is_quick, use_quick_reads
 from api.v1.routers import ROUTES
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission
@@ -70,7 +70,7 @@ def some(api: httpx.Client) -> None:
 def by_fastapi(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], httpx.Response]], httpx.Response]:
     def asked(ask: Callable[[], httpx.Response]) -> httpx.Response:
         with monkeypatch.context() as patch:
-            patch.setattr(quick_reads._Quick, "__call__", lambda self, *asgi: self._otherwise(*asgi))
+            patch.setattr(quick_reads._QuickRoute, "__call__", lambda self, *asgi: self._fallback_app(*asgi))
             return ask()
 
     return asked
@@ -97,7 +97,7 @@ def test_nearly_all_that_is_read_is_read_so() -> None:
     reads = [route for route in ROUTES if isinstance(route, APIRoute) and route.methods == {"GET"}]
     # Files and redirects.
     others = {"startSignOn", "finishSignOn", "getTenantFile", "downloadCertificate", "downloadAuthority"}
-    left = {str(route.operation_id) for route in reads if not isinstance(route.app, quick_reads._Quick)}
+    left = {str(route.operation_id) for route in reads if not isinstance(route.app, quick_reads._QuickRoute)}
     assert {name for name in left if not name.startswith("export")} - others <= {"downloadExportFile"}
     assert len(reads) - len(left) > 100
 
@@ -139,7 +139,7 @@ def test_what_the_framework_alone_can_do_is_left_to_it(dependency: Any) -> None:
 
     found = {route.path: is_quick(route) for route in router.routes if isinstance(route, APIRoute)}
     assert list(found.values()) == [True, False, False]
-    taken = [isinstance(route.app, quick_reads._Quick) for route in quickened(router.routes)]
+    taken = [isinstance(route.app, quick_reads._QuickRoute) for route in use_quick_reads(router.routes)]
     assert taken == [True, False, False]
 
 

@@ -8,9 +8,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from api.credential_rate_limit import CredentialRateLimit, RateBuckets, hash_credential
 from api.deprecation import DeprecationHeaders, deprecated
 from api.main import create_app
-from api.rates import Buckets, Rates, credential_of
 from nac.accounts.owners import Owner
 from nac.ids import TenantId
 from tests.api.served import served, settings_of_public
@@ -77,7 +77,7 @@ def test_failures_of_others_stop_nobody_who_is_new_there(
 
 def test_buckets_fill_again() -> None:
     now = 100.0
-    buckets = Buckets(60, clock=lambda: now)
+    buckets = RateBuckets(60, clock=lambda: now)
     assert [buckets.take("a") for _ in range(61)] == [*map(float, range(59, -1, -1)), -1]
     assert buckets.wait(-1) == 1
     assert buckets.refill(0) == 60
@@ -95,16 +95,16 @@ def test_credentials_are_told_apart() -> None:
         [(b"cookie", b"x=1; admit=a")],
         [(b"cookie", b"__Host-admit=a; y=2")],
     ]
-    assert len({credential_of(headers) for headers in shown}) == 4
-    assert credential_of([(b"cookie", b"admit=a; z=3")]) == credential_of(shown[2])
-    assert credential_of([(b"cookie", b"x=1; admit-device=a")]) is None
+    assert len({hash_credential(headers) for headers in shown}) == 4
+    assert hash_credential([(b"cookie", b"admit=a; z=3")]) == hash_credential(shown[2])
+    assert hash_credential([(b"cookie", b"x=1; admit-device=a")]) is None
     # What is not looked at stands for nobody: what a proxy asks all of them for, and cookies beside a token.
     proxied = (b"authorization", b"Basic cHJveHk6")
-    assert credential_of([proxied]) is None
-    assert credential_of([proxied, *shown[2]]) == credential_of(shown[2])
-    assert credential_of([*shown[2], *shown[0]]) == credential_of(shown[0])
-    assert credential_of([(b"cookie", b"admit=b"), *shown[2]]) != credential_of([(b"cookie", b"admit=b")])
-    assert Rates is not None
+    assert hash_credential([proxied]) is None
+    assert hash_credential([proxied, *shown[2]]) == hash_credential(shown[2])
+    assert hash_credential([*shown[2], *shown[0]]) == hash_credential(shown[0])
+    assert hash_credential([(b"cookie", b"admit=b"), *shown[2]]) != hash_credential([(b"cookie", b"admit=b")])
+    assert CredentialRateLimit is not None
 
 
 def test_route_that_is_to_go_says_so() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.state import THREADS_MOST
+from api.application_state import MAX_THREADS
 
 ALPHA = "/v1/tenants/alpha"
 _SECONDS = 2.0
@@ -22,7 +22,7 @@ def outbound_networks() -> str:
 @pytest.fixture
 def silent_port() -> Iterator[int]:
     """It takes connections and says nothing."""
-    with socket.create_server(("127.0.0.1", 0), backlog=THREADS_MOST) as listener:
+    with socket.create_server(("127.0.0.1", 0), backlog=MAX_THREADS) as listener:
         yield listener.getsockname()[1]
 
 
@@ -50,8 +50,8 @@ def test_tests_of_a_silent_server_hold_up_nobody_else(
     api: httpx.Client, silent_port: int, add: Any, path: str, body: dict[str, str] | None
 ) -> None:
     add(api, silent_port)
-    with ThreadPoolExecutor(THREADS_MOST) as clients:
-        asked = [clients.submit(api.post, f"{ALPHA}/{path}", json=body) for _ in range(THREADS_MOST)]
+    with ThreadPoolExecutor(MAX_THREADS) as clients:
+        asked = [clients.submit(api.post, f"{ALPHA}/{path}", json=body) for _ in range(MAX_THREADS)]
         refused = next(each.result() for each in as_completed(asked))
         assert (refused.status_code, refused.json()["code"]) == (429, "too-many-tests"), refused.text
         assert refused.headers["retry-after"]

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import Engine, text
 
 from api.connections import HttpWithFiles
-from api.json_input import MOST_OF_STRANGERS
+from api.json_input import MAX_PUBLIC_BODY_BYTES
 from api.main import create_app
-from api.quick_reads import asks
+from api.quick_reads import needs_caller
 from api.v1.routers import ROUTES
 from nac.api_tokens.text import TokenText
 from nac.ids import TenantId
@@ -60,12 +60,12 @@ def test_body_to_unknown_address_is_not_read(api: httpx.Client) -> None:
 @pytest.mark.parametrize("path", ["/v1/sign-in", "/v1/sign-up"])
 def test_open_route_takes_small_bodies_only(api: httpx.Client, path: str) -> None:
     del api.headers["Authorization"]
-    answers = [api.post(path, content=b" " * octets, headers=JSON) for octets in (MOST_OF_STRANGERS + 1, 10)]
+    answers = [api.post(path, content=b" " * octets, headers=JSON) for octets in (MAX_PUBLIC_BODY_BYTES + 1, 10)]
     assert [each.status_code for each in answers] == [413, 422]
 
 
 def test_every_route_with_a_body_authenticates_or_is_small() -> None:
-    open_routes = {route.path for route in ROUTES if route.body_field is not None and not asks(route)}
+    open_routes = {route.path for route in ROUTES if route.body_field is not None and not needs_caller(route)}
     assert all(path.startswith(("/v1/sign-in", "/v1/sign-up", "/v1/sign-on")) for path in open_routes), open_routes
 
 

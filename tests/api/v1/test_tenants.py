@@ -234,7 +234,7 @@ def test_who_waits_beyond_the_places_is_answered_at_once(
             api.patch(f"{TENANT}?wait=live", json={"name": "Two"}, headers=operator)
         raise NotLiveYet
 
-    monkeypatch.setattr("api.change._waiters", BoundedSemaphore(1))
+    monkeypatch.setattr("api.change._waiter_permits", BoundedSemaphore(1))
     monkeypatch.setattr(cells, "wait_until_live", wait)
     for name in ("One", "Three"):
         assert api.patch(f"{TENANT}?wait=live", json={"name": name}).headers["admit-live"] == "false"

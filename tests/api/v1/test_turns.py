@@ -15,12 +15,12 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import Engine
 
-from api import turns
+from api import thread_limits
+from api.application_state import MAX_DEVICE_REQUESTS, MAX_LINK_REQUESTS, MAX_THREADS
 from api.connections import HttpWithFiles
 from api.enrolment import main as enrolment
 from api.main import create_app
 from api.public import main as public
-from api.state import DEVICES_MOST, LINKS_MOST, THREADS_MOST
 from nac.accounts.owners import Owner
 from nac.db import CONNECTIONS_MOST
 from nac.enrolment.tokens import Token
@@ -67,7 +67,7 @@ def _hurry(app: FastAPI, hurried: Settings) -> FastAPI:
 @pytest.fixture
 def of_one_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     """One token stands for many owners."""
-    monkeypatch.setattr(turns, "OF_OWNER_MOST", _CLIENTS)
+    monkeypatch.setattr(thread_limits, "MAX_OWNER_REQUESTS", _CLIENTS)
 
 
 @contextmanager
@@ -102,14 +102,14 @@ def told(refused: list[httpx.Response]) -> Refused:
         pytest.param(
             lambda api, _: api.get("/v1/tenants/alpha/authorities/x/download"),
             "tenants",
-            THREADS_MOST,
+            MAX_THREADS,
             404,
             id="GET by FastAPI",
         ),
         pytest.param(
             lambda api, number: api.post(ENDPOINTS, json={"mac": f"00:00:5e:00:53:{number:02x}"}),
             "endpoints",
-            THREADS_MOST,
+            MAX_THREADS,
             201,
             id="POST",
         ),
@@ -152,7 +152,7 @@ def test_pages_are_refused_on_pages_and_nothing_else_waits_for_them(
 ) -> None:
     with served(app) as client:
         company = "/sign-in/company?name=alpha"
-        with held_up(client, database, "tenants", lambda c, _: c.get(company), served_most=THREADS_MOST) as (
+        with held_up(client, database, "tenants", lambda c, _: c.get(company), served_most=MAX_THREADS) as (
             asked,
             refused,
         ):
@@ -197,7 +197,7 @@ def test_links_leave_threads_to_devices(
     link = f"/enrol/{Token.make().reveal()}"
     with (
         served(_hurry(make(replace(patient, public_url=public_url, connections_per_source=0)), hurried)) as client,
-        held_up(client, database, "enrolment_secrets", lambda c, _: c.get(link), served_most=LINKS_MOST) as (
+        held_up(client, database, "enrolment_secrets", lambda c, _: c.get(link), served_most=MAX_LINK_REQUESTS) as (
             asked,
             refused,
         ),
@@ -235,7 +235,10 @@ def test_devices_that_find_no_thread_are_told_so_and_links_go_on(
     at = {"public_url": "http://127.0.0.1" if make is public.create_app else "http://pki.example"}
     app = _hurry(make(replace(patient, connections_per_source=0, **at)), hurried)
     with served(app) as client:
-        with held_up(client, database, table, lambda c, _: c.get(path), served_most=DEVICES_MOST) as (asked, refused):
+        with held_up(client, database, table, lambda c, _: c.get(path), served_most=MAX_DEVICE_REQUESTS) as (
+            asked,
+            refused,
+        ):
             assert told(refused) == {(503, content_type, "5")}
             assert client.get("/healthz").status_code == 200
         assert len({each.result().status_code for each in asked}) == 1
@@ -248,7 +251,7 @@ def test_forms_that_come_slowly_take_nobodys_place(database: Database, patient: 
     link = f"/enrol/{Token.make().reveal()}"
     with served_on_port(app) as url, ExitStack() as slow:
         port = int(url.rpartition(":")[2])
-        for _ in range(2 * LINKS_MOST):
+        for _ in range(2 * MAX_LINK_REQUESTS):
             client = slow.enter_context(socket.create_connection(("127.0.0.1", port)))
             client.sendall(f"POST {link} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n".encode())
         assert httpx.get(f"{url}{link}").status_code == 404
@@ -274,7 +277,10 @@ def test_requests_of_one_owner_that_wait_hold_up_no_other(
             waiting = {clients.submit(client.patch, one, json={"name": "x"}, headers=own) for _ in range(_CLIENTS)}
             in_locks = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
             with psycopg.connect(database.superuser_url, autocommit=True) as looking:
-                until(lambda: looking.execute(in_locks).fetchone() == (turns.OF_OWNER_MOST,), "requests that wait")
+                until(
+                    lambda: looking.execute(in_locks).fetchone() == (thread_limits.MAX_OWNER_REQUESTS,),
+                    "requests that wait",
+                )
             for number in range(1, 11):
                 added = client.post("/v1/tenants/beta/endpoints", json={"mac": f"0000{number:08x}"}, headers=other)
                 assert added.status_code == 201, added.text

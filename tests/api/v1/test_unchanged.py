@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
-from api.change import etag
+from api.change import compute_etag
 from api.v1.nases import NasDetail
 from nac.accounts.owners import Owner
 from nac.clock import utc_now
@@ -129,9 +129,9 @@ def test_person_who_signs_in_is_news_and_can_be_disabled(
 def test_what_a_nas_cannot_do_of_a_policy_is_news_and_no_other_state() -> None:
     shown = NasDetail.model_construct(name="North", notes=[])
     noted, renamed = shown.model_copy(update={"notes": ["x"]}), shown.model_copy(update={"name": "South"})
-    states = [etag(each).partition("-")[0] for each in (shown, noted, renamed)]
+    states = [compute_etag(each).partition("-")[0] for each in (shown, noted, renamed)]
     assert states[0] == states[1] != states[2]
-    assert etag(shown) != etag(noted)
+    assert compute_etag(shown) != compute_etag(noted)
 
 
 def test_what_the_asker_may_not_see_tells_nothing(api: httpx.Client, tag: str) -> None:

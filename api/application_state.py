@@ -1,0 +1,102 @@
+"""What applications that hand out certificates keep beside their requests, and how a request comes by it."""
+
+from asyncio import Semaphore
+from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Final
+from weakref import WeakValueDictionary
+
+from fastapi import FastAPI, Request
+
+from api.slow_result_cache import SlowResultCache
+from nac.certificates.signing import Signing
+from nac.db import CONNECTIONS_MOST
+from nac.enrolment.limiter import GuessLimiter
+from nac.sessions.usage import UsageRow
+from nac.settings import Settings
+
+# Of anyio, for what FastAPI does: those that wait until a change is live, and as many others as there are connections.
+MAX_THREADS: Final = 40
+# Links that are opened at a time where devices come as well, to which threads and connections are left.
+MAX_LINK_REQUESTS: Final = CONNECTIONS_MOST // 2
+MAX_DEVICE_REQUESTS: Final = MAX_THREADS - MAX_LINK_REQUESTS
+
+
+def prepare_signing(app: FastAPI, settings: Settings) -> Signing:
+    """Raises KeyFileRefused."""
+    signing = Signing.from_settings(settings)
+    app.state.signing = signing
+    app.state.guess_limiter = GuessLimiter()
+    return signing
+
+
+def get_signing(request: Request) -> Signing:
+    signing: Signing = request.app.state.signing
+    return signing
+
+
+def get_settings(request: Request) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
+
+
+def get_guess_limiter(request: Request) -> GuessLimiter:
+    """Of all that is guessed at in this process."""
+    limiter: GuessLimiter = request.app.state.guess_limiter
+    return limiter
+
+
+def prepare_read_threads(app: FastAPI) -> None:
+    """Threads of api.quick_reads: each takes a connection to the database, of which there are no more."""
+    app.state.kept_usage = SlowResultCache[Sequence[UsageRow]]()
+
+    def start() -> None:
+        app.state.reading_threads = ThreadPoolExecutor(CONNECTIONS_MOST, thread_name_prefix="read")
+
+    def stop() -> None:
+        app.state.reading_threads.shutdown()
+
+    # Of one that is not started, as tests have it: those of the event loop.
+    app.state.reading_threads = None
+    app.state.beside.append((start, stop))
+
+
+def get_owner_shares(request: Request) -> WeakValueDictionary[object, Semaphore]:
+    """By owner, as long as requests of it run or wait."""
+    shares: WeakValueDictionary[object, Semaphore] = request.app.state.shares
+    return shares
+
+
+def prepare_request_limit(app: FastAPI, places: int, *, whose: str = "") -> None:
+    """Concurrent requests of api.thread_limits.LimitedRoute."""
+    rooms = app.state.rooms
+
+    def start() -> None:
+        rooms[whose] = Semaphore(places)
+
+    def stop() -> None:
+        del rooms[whose]
+
+    app.state.beside.append((start, stop))
+
+
+def get_read_threads(request: Request) -> Executor | None:
+    threads: Executor | None = request.app.state.reading_threads
+    return threads
+
+
+def get_usage_cache(request: Request) -> SlowResultCache[Sequence[UsageRow]]:
+    kept: SlowResultCache[Sequence[UsageRow]] = request.app.state.kept_usage
+    return kept
+
+
+def get_wait_seconds(request: Request) -> float:
+    """Until a request has heard from PostgreSQL; to wait for a thread and a connection counts as well."""
+    seconds: float = request.app.state.wait_seconds
+    return seconds
+
+
+def get_request_limit(request: Request, whose: str) -> Semaphore | None:
+    """None for any number, of an application that is not started."""
+    rooms: dict[str, Semaphore] = request.app.state.rooms
+    return rooms.get(whose)

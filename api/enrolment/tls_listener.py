@@ -1,0 +1,119 @@
+"""Accepts TLS connections: counts them by the client's address, which a balancer may tell by the PROXY protocol.
+
+asyncio's own servers neither count those whose handshake goes on nor read anything before it.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from api.concurrency_limit import ConcurrencyLimit, ConcurrencySlot
+from api.enrolment.tls import PeerCertificateProtocol
+from api.proxy_protocol import ProxyHeaderDamaged, read_client
+from api.source_rate_limit import SourceTokenBuckets
+from nac.request_sources import NetworkSet, get_source
+
+_log = logging.getLogger("admit.enrolment")
+HANDSHAKE_TIMEOUT_SECONDS = 10.0
+# A client that does not say that it closes, too, is not waited for: the process stops.
+_SHUTDOWN_TIMEOUT_SECONDS = 1.0
+# Where the process has no descriptors left, say.
+_ACCEPT_PAUSE_SECONDS = 1.0
+
+# (client's address and port, its place) to what serves the connection.
+ProtocolFactory = Callable[[tuple[str, int], ConcurrencySlot], PeerCertificateProtocol]
+
+
+class TlsListener:
+    """To uvicorn as an asyncio.Server: `sockets`, `close`, `wait_closed`."""
+
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        *,
+        context: ssl.SSLContext,
+        make_protocol: ProtocolFactory,
+        places: ConcurrencyLimit,
+        proxies: NetworkSet,
+        buckets: SourceTokenBuckets | None,
+    ) -> None:
+        """`sockets` listen, and do not block. Connections from `proxies` begin with a PROXY header, others do not.
+
+        `places` bound how many there are, `buckets` how fast they come; None for no limit.
+        """
+        self.sockets = sockets
+        self._context = context
+        self._make_protocol = make_protocol
+        self._places = places
+        self._proxies = proxies
+        self._buckets = buckets
+        self._loop = asyncio.get_running_loop()
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._accepting = [self._loop.create_task(self._accept(each)) for each in sockets]
+
+    def close(self) -> None:
+        for task in (*self._accepting, *self._handshakes):
+            task.cancel()
+        for each in self.sockets:
+            each.close()
+
+    async def wait_closed(self) -> None:
+        await asyncio.gather(*self._accepting, *self._handshakes, return_exceptions=True)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        while True:
+            try:
+                accepted, address = await self._loop.sock_accept(listening)
+            except OSError as exc:
+                _log.warning("no connection can be accepted: %s", exc)
+                await asyncio.sleep(_ACCEPT_PAUSE_SECONDS)
+                continue
+            task = self._loop.create_task(self._begin(accepted, address[:2]))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    async def _begin(self, accepted: socket.socket, address: tuple[str, int]) -> None:
+        """Until the handshake is done; what is wrong with a connection ends it, and concerns no other."""
+        client = await self._client(accepted, address)
+        place = self._place(client[0]) if client else None
+        if client is None or place is None:
+            accepted.close()
+            return
+        protocol = self._make_protocol(client, place)
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: protocol,
+                accepted,
+                ssl=self._context,
+                ssl_handshake_timeout=HANDSHAKE_TIMEOUT_SECONDS,
+                ssl_shutdown_timeout=_SHUTDOWN_TIMEOUT_SECONDS,
+            )
+        except OSError:
+            # TLS that came to nothing; anybody can do that, so there is no line in the log.
+            pass
+        finally:
+            # Of a connection that was made, the protocol gives it back.
+            if not protocol.made:
+                place.leave()
+
+    def _place(self, address: str) -> ConcurrencySlot | None:
+        """None for one too many, or too soon: a handshake costs more than most requests."""
+        wait = self._buckets.take(get_source(address)) if self._buckets is not None else 0.0
+        return None if wait else self._places.take(address)
+
+    async def _client(self, accepted: socket.socket, address: tuple[str, int]) -> tuple[str, int] | None:
+        """Who connects; None where the balancer does not say."""
+        if address[0] not in self._proxies:
+            return address
+        try:
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT_SECONDS):
+                return await read_client(partial(self._loop.sock_recv, accepted)) or address
+        except (ProxyHeaderDamaged, OSError, TimeoutError) as exc:
+            _log.warning("%s sends no header of the PROXY protocol: %s", address[0], exc or "it takes too long")
+            return None
+        except asyncio.CancelledError:
+            accepted.close()
+            raise

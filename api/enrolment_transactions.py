@@ -1,0 +1,118 @@
+"""Redeeming a secret or renewing a certificate in a request: one transaction, guesses limited, refusals audited."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from cryptography import x509
+from fastapi import Request
+from sqlalchemy.orm import Session
+
+from api.application_state import get_guess_limiter
+from nac.clock import utc_now
+from nac.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
+from nac.enrolment import service as enrolment
+from nac.enrolment.enrolling import note_refusal
+from nac.enrolment.errors import RenewalRefused, SecretRefused
+from nac.enrolment.service import Held
+from nac.enrolment.tokens import Token
+from nac.ids import TenantId
+from nac.models import EnrolmentSecret
+from nac.models.enrolment import EnrolmentKind
+
+# Guesses at links that name no tenant count together.
+_NO_TENANT_ID = TenantId(UUID(int=0))
+
+
+def require_tenant_by_slug(slug: str) -> TenantId:
+    """Whose address it is. Raises EnrolmentAddressNotFound where that tenant is not here or not active."""
+    with session_scope(PlatformScope()) as session:
+        return enrolment.require_tenant(session, slug=slug)
+
+
+def require_link_tenant(request: Request, token: Token | None) -> TenantId:
+    """Whose link it is. Raises SecretRefused or TooManyGuesses."""
+    limiter = get_guess_limiter(request)
+    limiter.require(_NO_TENANT_ID, client_address(request))
+    if token is not None:
+        with session_scope(EnrolmentScope(token.public_id)) as session:
+            if (tenant_id := enrolment.tenant_of(session, token.public_id)) is not None:
+                return tenant_id
+    limiter.note(_NO_TENANT_ID, client_address(request))
+    raise SecretRefused("unknown")
+
+
+def client_address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+@contextmanager
+def redeem_secret(
+    request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
+) -> Iterator[tuple[Session, EnrolmentSecret]]:
+    """A transaction in which the secret is used; it is as if nothing had been where the block raises.
+
+    Raises SecretRefused or TooManyGuesses. What is handed out must leave after the block.
+    """
+    with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
+        yield (
+            session,
+            enrolment.redeem(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now()),
+        )
+
+
+@contextmanager
+def hold_secret(
+    request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
+) -> Iterator[tuple[Session, Held]]:
+    """As `redeeming`, but it is the block that takes a use of the secret, which may be spent."""
+    with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
+        yield (
+            session,
+            enrolment.hold(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now()),
+        )
+
+
+@contextmanager
+def view_secret(
+    request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
+) -> Iterator[tuple[Session, EnrolmentSecret]]:
+    """As `redeeming`, but takes nothing."""
+    with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
+        yield (
+            session,
+            enrolment.look_at(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now()),
+        )
+
+
+@contextmanager
+def _limit_guesses(request: Request, tenant_id: TenantId, kind: EnrolmentKind, name: str) -> Iterator[None]:
+    limiter = get_guess_limiter(request)
+    address = client_address(request)
+    limiter.require(tenant_id, address)
+    try:
+        yield
+    except SecretRefused as exc:
+        limiter.note(tenant_id, address)
+        with session_scope(TenantScope(tenant_id)) as session:
+            enrolment.note_refusal(session, actor=f"{kind}:{address}", tenant_id=tenant_id, name=name, refused=exc)
+        raise
+
+
+@contextmanager
+def open_renewal(request: Request, *, tenant_id: TenantId, actor: str, shown: x509.Certificate) -> Iterator[Session]:
+    """A transaction in which the certificate that was shown is renewed. Anybody can show one that was made up: whoever
+    is refused too often is not listened to, as with secrets.
+
+    Raises RenewalRefused or TooManyGuesses.
+    """
+    limiter = get_guess_limiter(request)
+    limiter.require(tenant_id, client_address(request))
+    try:
+        with session_scope(TenantScope(tenant_id)) as session:
+            yield session
+    except RenewalRefused as refused:
+        limiter.note(tenant_id, client_address(request))
+        with session_scope(TenantScope(tenant_id)) as session:
+            note_refusal(session, actor=actor, tenant_id=tenant_id, shown=shown, refused=refused)
+        raise

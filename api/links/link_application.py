@@ -1,0 +1,33 @@
+"""The pages of enrolment links, in an application that serves devices as well."""
+
+from typing import Final
+
+from fastapi import FastAPI
+
+from api import form_pages
+from api.application_state import MAX_LINK_REQUESTS, prepare_request_limit
+from api.browser_errors import BrowserErrorPages
+from api.links import routes
+from api.route_index import RouteIndex
+from api.routes import add_routes
+from api.thread_limits import limit_routes
+
+_LIMIT_NAME: Final = "links"
+_PAGE_ROUTES: Final = tuple(
+    limit_routes(
+        routes.router.routes,
+        whose=_LIMIT_NAME,
+        refused=form_pages.render_error_page_without_links,
+        most_octets=routes.MAX_FORM_OCTETS,
+    )
+)
+
+
+def add_link_routes(app: FastAPI) -> None:
+    add_routes(app, _PAGE_ROUTES)
+    prepare_request_limit(app, MAX_LINK_REQUESTS, whose=_LIMIT_NAME)
+
+
+def add_browser_errors(app: FastAPI) -> None:
+    """As pages to browsers. Links and revocation lists are opened by hand as well; there is no page to begin with."""
+    app.add_middleware(BrowserErrorPages, pages=RouteIndex(()), home=())

@@ -1,0 +1,146 @@
+"""Complete /openapi.json with error responses and everything in api.described."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+
+from api.described.closed_sets import add_closed_sets
+from api.described.described_routes import DescribedRoute, collect_routes
+from api.described.descriptions import add_field_descriptions, add_operation_descriptions
+from api.described.examples import add_examples
+from api.described.headers import add_if_match, add_if_none_match, add_response_headers, build_error_headers
+from api.described.headers import build_header_components as headers
+from api.described.info import add_info, add_security_schemes
+from api.described.number_formats import add_number_formats
+from api.described.permissions import add_permission
+
+_PROBLEM = "Problem"
+_PROBLEM_SCHEMA: dict[str, Any] = {
+    "title": _PROBLEM,
+    "description": "Problem details (RFC 9457). `code` is stable, for programs; `detail` is for people.",
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "code"],
+    "properties": {
+        "type": {"type": "string", "description": "Always about:blank; `code` identifies the problem."},
+        "title": {"type": "string", "description": "Meaning of `code`."},
+        "status": {"type": "integer", "description": "HTTP status."},
+        "detail": {"type": "string", "description": "What failed, with the value."},
+        "code": {"type": "string", "description": "Stable code for programs."},
+        "place": {"type": "string", "description": "Invalid field, row or header."},
+        "remedy": {"type": "string", "description": "What to do."},
+        "mistakes": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "All errors, if there are several.",
+        },
+    },
+    "example": {
+        "type": "about:blank",
+        "title": "The endpoint does not exist.",
+        "status": 404,
+        "detail": "Endpoint 00:00:5e:00:53:01 does not exist.",
+        "code": "endpoint-not-found",
+        "place": "mac",
+    },
+}
+_CHANGING_METHODS = {"post", "put", "patch", "delete"}
+_STATUS_DESCRIPTIONS = {
+    400: "The request is malformed.",
+    401: "The credential is missing or invalid.",
+    403: "The permission is missing.",
+    404: "The object does not exist, or you cannot see it.",
+    405: "The path does not support this method.",
+    408: "The body did not arrive in time.",
+    409: "The request conflicts with the current state.",
+    410: "The link or file was used or has expired.",
+    412: "The object has changed since you read it.",
+    413: "The body is too large.",
+    415: "The media type of the body is not supported.",
+    422: "The input is invalid, or the Idempotency-Key was used for another request.",
+    429: "Too many requests. Retry after the time in Retry-After.",
+    503: "A required component does not respond.",
+}
+
+
+def install_openapi(app: FastAPI) -> None:
+    """Extend the OpenAPI document of an application."""
+    plain = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _rename_page_schemas(plain())
+            _complete_document(app.openapi_schema, collect_routes(app))
+        return app.openapi_schema
+
+    app.openapi = described  # type: ignore[method-assign]
+
+
+def _rename_page_schemas(document: dict[str, Any]) -> dict[str, Any]:
+    """Rename pages from `Page_Site_`, the pydantic name of a generic class, to `SitePage`."""
+    named: dict[str, Any] = json.loads(re.sub(r"\b(LogPage|Page)_(\w+?)_\b", r"\2\1", json.dumps(document)))
+    for name, schema in named["components"]["schemas"].items():
+        schema["title"] = name
+    return named
+
+
+def _complete_document(document: dict[str, Any], routes: Mapping[tuple[str, str], DescribedRoute]) -> None:
+    components = document.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    schemas[_PROBLEM] = _PROBLEM_SCHEMA
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            route = routes[path, method]
+            if "requestBody" in operation:
+                # Explicit, even though false is the default.
+                operation["requestBody"].setdefault("required", False)
+            for status in _list_error_statuses(path, method, operation):
+                if status == HTTPStatus.UNPROCESSABLE_ENTITY or str(status) not in operation["responses"]:
+                    operation["responses"][str(status)] = {"$ref": f"#/components/responses/Refused{status}"}
+            add_if_match(operation, route)
+            add_if_none_match(operation, route)
+            add_response_headers(operation, route)
+            add_operation_descriptions(operation)
+            add_permission(operation, route)
+    components["schemas"] = dict(sorted(schemas.items()))
+    add_closed_sets(components["schemas"])
+    add_field_descriptions(components["schemas"])
+    add_examples(document)
+    components["headers"] = headers()
+    components["responses"] = {
+        f"Refused{status}": _error_response(status) | {"headers": build_error_headers(status)}
+        for status in _STATUS_DESCRIPTIONS
+    }
+    add_security_schemes(document)
+    add_info(document)
+    add_number_formats(document)
+
+
+def _list_error_statuses(path: str, method: str, operation: dict[str, Any]) -> Iterator[int]:
+    if path == "/readyz":
+        yield 503
+    if not path.startswith("/v1"):
+        return
+    yield from (400, 404, 405, 422, 429, 503)
+    if operation.get("security"):
+        yield from (401, 403)
+    if method in _CHANGING_METHODS:
+        yield from (401, 403, 408, 409, 412, 413, 415)
+
+
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return `responses` of a route for additional error statuses."""
+    return {status: _error_response(status) for status in statuses}
+
+
+def _error_response(status: int) -> dict[str, Any]:
+    reference = {"$ref": f"#/components/schemas/{_PROBLEM}"}
+    return {
+        "description": _STATUS_DESCRIPTIONS[status],
+        "content": {"application/problem+json": {"schema": reference}},
+    }

@@ -1,0 +1,52 @@
+"""Whoever asks, about himself: transactions that see the own account alone."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+from fastapi import Depends
+from sqlalchemy.orm import Session
+
+from api.access import Caller, RequiresSelf
+from nac.audit import service as audit
+from nac.clock import utc_now
+from nac.db import PersonScope, session_scope
+from nac.errors import Forbidden
+from nac.models import Person
+from nac.people import service as people
+from nac.sign_in.second_factors import list_second_factors
+from nac.sign_in.sign_ins import SignedInPerson
+
+
+class NoPerson(Forbidden):
+    """A token is no person."""
+
+
+class OwnAccount:
+    """As a dependency of routes of oneself."""
+
+    def __init__(self, asked: Annotated[Caller, Depends(RequiresSelf())]) -> None:
+        if asked.signed_in is None:
+            raise NoPerson(remedy="Sign in. What a token is good for, and where, tells listMyGrants.")
+        self.asked = asked
+        self.signed_in: SignedInPerson = asked.signed_in
+
+    def located(self, path: str = "") -> None:
+        """Set `Location` to where what was made can be read."""
+        self.asked.response.headers["Location"] = f"/v1/me{path}"
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        with session_scope(PersonScope(self.signed_in.person_id)) as session:
+            audit.note_origin(session, self.asked.origin)
+            yield session
+
+    @contextmanager
+    def account(self, *, confirmed: bool = True) -> Iterator[tuple[Session, Person]]:
+        """To change the account itself. Raises AccountOfAnother, SecondFactorNeeded and ConfirmationNeeded."""
+        with self.session() as session:
+            has_second = bool(list_second_factors(session, person_id=self.signed_in.person_id))
+            self.signed_in.require_own(has_second=has_second)
+            if confirmed:
+                self.signed_in.require_confirmed(now=utc_now())
+            yield session, people.require_person(session, person_id=self.signed_in.person_id)

@@ -1,0 +1,76 @@
+"""SCEP (RFC 8894): devices ask for certificates with challenges, and renew them by themselves."""
+
+import base64
+import binascii
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from starlette.background import BackgroundTask
+
+from api.bodies import require_bounded_body
+from api.enrolment_transactions import require_tenant_by_slug
+from api.head_requests import mark_get_only
+from api.public.scep_flow import ScepFlow
+from nac.scep.errors import ScepMessageDamaged
+from pki.cms import MAX_MESSAGE_BYTES
+from pki.scep import CAPABILITIES
+
+router = APIRouter(tags=["scep"])
+
+_MESSAGE_MEDIA_TYPE = "application/x-pki-message"
+_AUTHORITIES_MEDIA_TYPE = "application/x-x509-ca-ra-cert"
+# What old clients put behind the address that they are given.
+_PATHS = ("/scep/{slug}", "/scep/{slug}/pkiclient.exe")
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+def require_scep_flow(request: Request, slug: str) -> ScepFlow:
+    """404 for a tenant that is not here or not active."""
+    return ScepFlow(require_tenant_by_slug(slug), slug, request)
+
+
+TenantScepFlow = Annotated[ScepFlow, Depends(require_scep_flow)]
+MessageBody = Annotated[bytes, Depends(require_bounded_body(MAX_MESSAGE_BYTES))]
+
+
+@router.get(_PATHS[0])
+@router.get(_PATHS[1])
+@mark_get_only
+def get_operation(tenant: TenantScepFlow, operation: str = "", message: str = "") -> Response:
+    match operation:
+        case "GetCACaps":
+            return Response("\n".join(CAPABILITIES) + "\n", media_type="text/plain", headers=_NO_STORE)
+        case "GetCACert":
+            return Response(tenant.authorities(), media_type=_AUTHORITIES_MEDIA_TYPE, headers=_NO_STORE)
+        case "PKIOperation":
+            return _run_operation(tenant, _decode_message(message))
+        case _:
+            raise ScepMessageDamaged(
+                f"There is no operation {operation[:40]!r} here.",
+                place="operation",
+                remedy="Use GetCACaps, GetCACert or PKIOperation.",
+            )
+
+
+@router.post(_PATHS[0])
+@router.post(_PATHS[1])
+def post_operation(tenant: TenantScepFlow, body: MessageBody, operation: str = "PKIOperation") -> Response:
+    if operation != "PKIOperation":
+        raise ScepMessageDamaged("Only PKIOperation is posted.", place="operation")
+    return _run_operation(tenant, body)
+
+
+def _run_operation(tenant: ScepFlow, message: bytes) -> Response:
+    answer = tenant.run_pki_operation(message)
+    background = BackgroundTask(answer.afterwards) if answer.afterwards else None
+    return Response(answer.message, media_type=_MESSAGE_MEDIA_TYPE, headers=_NO_STORE, background=background)
+
+
+def _decode_message(message: str) -> bytes:
+    """RFC 8894 4.1; a plus sign that the client did not escape arrives as a blank."""
+    if len(message) > 4 * MAX_MESSAGE_BYTES // 3 + 4:
+        raise ScepMessageDamaged("The message is too long.", place="message", remedy="Use POST.")
+    try:
+        return base64.b64decode("".join(message.replace(" ", "+").split()), validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise ScepMessageDamaged("The message is not base64.", place="message") from exc

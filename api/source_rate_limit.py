@@ -1,0 +1,83 @@
+"""How much one source may ask."""
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.concurrency_limit import ConcurrencyLimit
+from api.errors import build_problem
+from nac.request_sources import get_source
+
+# As many requests as come in so many seconds may come at once.
+_BURST_SECONDS = 2
+_MAX_SOURCES = 10_000
+# Who has too many requests under way is told to come again so much later.
+_BUSY_RETRY_SECONDS = 1.0
+# Probes of the supervisor and of load balancers.
+_UNLIMITED_PATHS = {"/healthz", "/readyz"}
+
+
+class SourceTokenBuckets:
+    """A bucket for each source; of very many sources those are forgotten that were silent longest. For one thread."""
+
+    def __init__(
+        self, per_second: float, *, most: int = _MAX_SOURCES, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._per_second = per_second
+        self._burst = max(1.0, per_second * _BURST_SECONDS)
+        self._most = most
+        self._clock = clock
+        # Tokens that were left, and when.
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, source: str) -> float:
+        """0.0 where a token was left; else the seconds until there is one."""
+        now = self._clock()
+        left, at = self._buckets.get(source, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._per_second)
+        wait = 0.0 if left >= 1 else (1 - left) / self._per_second
+        self._buckets[source] = (left if wait else left - 1, now)
+        self._buckets.move_to_end(source)
+        if len(self._buckets) > self._most:
+            self._buckets.popitem(last=False)
+        return wait
+
+
+class SourceRateLimit:
+    """Refuses with 429 who asks more than `per_second`, or has `at_once` requests under way; 0 for no limit."""
+
+    def __init__(self, app: ASGIApp, per_second: int, at_once: int) -> None:
+        self._app = app
+        self._buckets = SourceTokenBuckets(per_second) if per_second else None
+        # Behind a proxy, connections tell nothing of who asks.
+        self._places = ConcurrencyLimit(at_once, what="requests")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in _UNLIMITED_PATHS:
+            await self._app(scope, receive, send)
+            return
+        client = scope.get("client")
+        address = client[0] if client else ""
+        wait = self._buckets.take(get_source(address)) if self._buckets is not None else 0.0
+        place = None if wait else self._places.take(address)
+        if place is None:
+            await self._refuse(wait or _BUSY_RETRY_SECONDS)(scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            place.leave()
+
+    @staticmethod
+    def _refuse(wait: float) -> ASGIApp:
+        seconds = math.ceil(wait)
+        return build_problem(
+            status=429,
+            code="too-many-requests",
+            title="Too many requests come from this address.",
+            detail=f"The next one is answered in {seconds} s.",
+            headers={"Retry-After": str(seconds), "Cache-Control": "no-store"},
+        )

@@ -1,0 +1,51 @@
+"""Whose single sign-on somebody means who types the short name of an MSP or a tenant."""
+
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from nac.accounts.owners import Owner
+from nac.accounts.places import find_msp, find_tenant
+from nac.db import CredentialScope, MspScope, Scope, TenantScope, session_scope
+from nac.errors import NotFound
+from nac.sign_ons import repository
+from nac.sign_ons import service as sign_ons
+
+_MAX_SLUG_CHARACTERS = 63
+
+
+class NoSignOnHere(NotFound):
+    """No company of this name signs in here by a provider of its own."""
+
+
+class CompanySignOn(NamedTuple):
+    # Path of this origin.
+    begin: str
+    # Host of its provider.
+    provider: str
+
+
+def find_company_sign_on(slug: str) -> CompanySignOn:
+    """Raises NoSignOnHere, of a name that there is none of as well."""
+    for owner in _find_owners(slug):
+        with session_scope(_owner_scope(owner)) as session:
+            row = repository.get(session, owner)
+        if row is not None:
+            return CompanySignOn(f"/v1/sign-on/{row.id}/begin", urlsplit(sign_ons.parse_settings(row).issuer).netloc)
+    raise NoSignOnHere(remedy="Ask whoever looks after the network for the name, or sign in with your password.")
+
+
+def _owner_scope(owner: Owner) -> Scope:
+    if owner.msp_id is not None:
+        return MspScope(owner.msp_id)
+    assert owner.tenant_id is not None
+    return TenantScope(owner.tenant_id)
+
+
+def _find_owners(slug: str) -> list[Owner]:
+    """An MSP before a tenant of the same name, which is meant where the MSP has no provider."""
+    if not 1 <= len(slug) <= _MAX_SLUG_CHARACTERS or "\0" in slug:
+        return []
+    with session_scope(CredentialScope("")) as session:
+        msp, tenant = find_msp(session, slug), find_tenant(session, slug)
+    found = [] if msp is None else [Owner(msp.msp_id)]
+    return found if tenant is None else [*found, Owner(tenant_id=tenant.tenant_id)]

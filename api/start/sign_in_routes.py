@@ -1,0 +1,139 @@
+"""`/` and `/sign-in`: where a person comes to who follows a mail."""
+
+from collections.abc import Mapping
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+
+from api import cookies, form_pages
+from api.application_state import get_settings
+from api.sign_in_flow import CompletedSignIn, SignInFlow
+from api.start import sign_in_pages
+from api.start.company_sign_on import find_company_sign_on
+from api.start.visitor import authenticate_visitor, record_csrf_token, render_page
+from nac.audit import service as audit
+from nac.db import PersonScope, session_scope
+from nac.errors import AdmitError
+from nac.sign_in import accessible_places, sign_ins
+from nac.sign_in.errors import SignInRefused
+
+router = APIRouter(tags=["start pages"], include_in_schema=False)
+
+_MAX_PLACES = 100
+_MAX_KEY_CHARACTERS = 500
+_MAX_SLUG_CHARACTERS = 63
+_COMPANY_PATH = "/sign-in/company"
+
+
+@router.get("/")
+def show_places(request: Request, after: str = "") -> Response:
+    """`after`: the last key of the page before."""
+    return render_page(lambda: _list_places(request, after[:_MAX_KEY_CHARACTERS]))
+
+
+@router.get("/sign-in")
+async def show_sign_in(request: Request) -> Response:
+    return sign_in_pages.render_sign_in(trials=get_settings(request).trials.offered)
+
+
+@router.get(sign_in_pages.PASSKEY_SCRIPT_PATH)
+async def show_passkey_script() -> Response:
+    headers = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+    return Response(sign_in_pages.PASSKEY_SCRIPT, media_type="text/javascript", headers=headers)
+
+
+def render_request_error(exc: AdmitError, path: str, *, trials: bool) -> Response:
+    """What is wrong with a request of a page that its route never sees."""
+    return _render_company_error(exc, trials=trials) if path == _COMPANY_PATH else form_pages.render_error_page(exc)
+
+
+def _render_company_error(exc: AdmitError, *, trials: bool, name: str = "") -> Response:
+    shown = name[:_MAX_SLUG_CHARACTERS]
+    return sign_in_pages.render_sign_in(
+        trials=trials, company=shown, company_wrong=form_pages.describe_error(exc), status=exc.status
+    )
+
+
+@router.get(_COMPANY_PATH)
+def go_to_company(request: Request, name: str = "") -> Response:
+    """The way to the provider of the MSP or tenant of this slug; one that has none is told as one that is not there."""
+    try:
+        found = find_company_sign_on(name.strip().lower())
+    except AdmitError as exc:
+        return _render_company_error(exc, trials=get_settings(request).trials.offered, name=name)
+    # No redirect: browsers hold those behind a form to form-action, which is this origin's (CSP level 3, 6.4.2).
+    return sign_in_pages.render_company_sign_on(found)
+
+
+@router.post("/sign-in", openapi_extra=form_pages.FORM_OPENAPI)
+def sign_in(request: Request, body: form_pages.FormBody) -> Response:
+    given: Mapping[str, str] = {}
+    try:
+        given = form_pages.read_fields(request, body)
+        found = _open_flow(request, to := _redirect_to_places()).by_password(
+            given.get("email", ""), given.get("password", "")
+        )
+    except AdmitError as exc:
+        email, trials = given.get("email", ""), get_settings(request).trials.offered
+        return sign_in_pages.render_sign_in(
+            trials=trials, email=email, wrong=form_pages.describe_error(exc), status=exc.status
+        )
+    return (
+        to
+        if isinstance(found, CompletedSignIn)
+        else sign_in_pages.render_second_factor(found.methods, challenge=found.challenge)
+    )
+
+
+@router.post("/sign-in/{method}", openapi_extra=form_pages.FORM_OPENAPI)
+def check_second_factor(method: str, request: Request, body: form_pages.FormBody) -> Response:
+    given: Mapping[str, str] = {}
+    try:
+        given = form_pages.read_fields(request, body)
+        desk = _open_flow(request, to := _redirect_to_places())
+        ways = {"totp": desk.by_totp, "recovery-code": desk.by_recovery_code}
+        if method not in ways:
+            raise SignInRefused(remedy="Begin again.")
+        ways[method](given.get("challenge", ""), given.get("code", ""))
+    except AdmitError as exc:
+        methods = (given.get("methods") or method).split() if given.get("challenge") else []
+        return sign_in_pages.render_second_factor(
+            methods, challenge=given.get("challenge", ""), wrong=form_pages.describe_error(exc), status=exc.status
+        )
+    return to
+
+
+@router.post("/sign-out", openapi_extra=form_pages.FORM_OPENAPI)
+def sign_out(request: Request, body: form_pages.FormBody) -> Response:
+    def leave() -> Response:
+        record_csrf_token(request, form_pages.read_fields(request, body))
+        asked = authenticate_visitor(request)
+        assert asked.signed_in is not None
+        with session_scope(PersonScope(asked.signed_in.person_id)) as session:
+            audit.note_origin(session, asked.origin)
+            sign_ins.end_own(session, signed_in=asked.signed_in, sign_in_id=asked.signed_in.sign_in_id)
+        answer = RedirectResponse("/sign-in", 303)
+        cookies.clear_cookie(request, answer, cookies.SESSION_COOKIE)
+        return answer
+
+    return render_page(leave)
+
+
+def _list_places(request: Request, after: str) -> Response:
+    asked = authenticate_visitor(request)
+    assert asked.signed_in is not None
+    with session_scope(PersonScope(asked.signed_in.person_id)) as session:
+        found = accessible_places.list_places(
+            session, principal=asked.principal, via=asked.signed_in.via, after=after, limit=_MAX_PLACES + 1
+        )
+    following = found[_MAX_PLACES - 1].key if len(found) > _MAX_PLACES else ""
+    return sign_in_pages.render_places(found[:_MAX_PLACES], following=following, csrf_token=asked.signed_in.csrf_token)
+
+
+def _open_flow(request: Request, response: Response) -> SignInFlow:
+    cookies.require_same_origin(request)
+    return SignInFlow(request, response)
+
+
+def _redirect_to_places() -> RedirectResponse:
+    return RedirectResponse("/", 303, {"Cache-Control": "no-store"})

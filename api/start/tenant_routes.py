@@ -1,0 +1,159 @@
+"""`/start/<tenant>`: from a new tenant to its first device, by forms alone."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+
+from api import cookies, form_pages
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.application_state import get_settings
+from api.start import tenant_pages as pages
+from api.start.visitor import open_tenant_access, record_csrf_token, render_page
+from api.v1.endpoints import EndpointInput, create_endpoint
+from api.v1.radius_secret import RadiusSecretRequest, RadiusServer, reveal_secret
+from api.v1.self_tests import build_self_test
+from nac.accounts.effects import OF_ENDPOINTS, Effect
+from nac.accounts.permissions import Level, Permission, permissions_at
+from nac.api_tokens import service as tokens
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.decisions import service as decisions
+from nac.decisions.service import LoggedDecision
+from nac.endpoints.service import RandomAddress
+from nac.errors import Conflict, InvalidInput
+from nac.self_tests import service as self_tests
+from nac.self_tests.ticket import NAS_IDENTIFIER
+from nac.snippets.service import list_templates
+from nac.tenants import service as tenants
+from nac.trials import service as trials
+
+router = APIRouter(tags=["start pages"], include_in_schema=False)
+
+_TOKEN_LIFETIME = timedelta(days=1)
+_MAX_DECISIONS = 5
+# Self-tests are among those that are looked at, and not shown.
+_MAX_DECISIONS_READ = 60
+_MAX_MAC_CHARACTERS, _MAX_NAME_CHARACTERS, _MAX_SNIPPET_CHARACTERS = 40, 200, 63
+# Most phones, as they come.
+_RANDOM_ADDRESS_SENTENCE = (
+    "The device made this address up, and may use another one tomorrow. Turn its private (random) address off for this"
+    " network, and enter the one that it has then."
+)
+
+
+# As the routes of the API that do the same.
+_READS_TENANT = ReadsTenant(Permission.TENANT_READ)
+_REVEALS_SECRET = ChangesTenant(Permission.SECRET_REVEAL, Effect.SECRETS)
+_CREATES_ENDPOINTS = ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS)
+_CREATES_TOKENS = ChangesTenant(Permission.TOKEN_MANAGE, Effect.RIGHTS)
+_STARTS_SELF_TESTS = ChangesTenant(Permission.POLICY_PUBLISH, Effect.RECORDS)
+
+
+@router.get("/start/{tenant}")
+def show_tenant(request: Request, mac: str = "") -> Response:
+    """`mac`: of a device that somebody is about to let in."""
+    return render_page(lambda: _render_page(request, pages.TenantPageInput(mac=mac[:_MAX_MAC_CHARACTERS])))
+
+
+@router.post("/start/{tenant}/secret", openapi_extra=form_pages.FORM_OPENAPI)
+def show_secret(request: Request, body: form_pages.FormBody) -> Response:
+    def show() -> Response:
+        record_csrf_token(request, given := form_pages.read_fields(request, body))
+        snippet = given.get("snippet", "")[:_MAX_SNIPPET_CHARACTERS]
+        server = reveal_secret(
+            open_tenant_access(request, _REVEALS_SECRET), RadiusSecretRequest.model_validate({"snippet": snippet})
+        )
+        return _render_page(request, pages.TenantPageInput(server=server))
+
+    return render_page(show)
+
+
+@router.post("/start/{tenant}/device", openapi_extra=form_pages.FORM_OPENAPI)
+def create_device(request: Request, body: form_pages.FormBody) -> Response:
+    def enter() -> Response:
+        record_csrf_token(request, given := form_pages.read_fields(request, body))
+        mac, name = given.get("mac", ""), given.get("name", "")
+        access = replace(open_tenant_access(request, _CREATES_ENDPOINTS), wait=True)
+        try:
+            if len(mac) > _MAX_MAC_CHARACTERS or len(name) > _MAX_NAME_CHARACTERS:
+                raise InvalidInput("That is too long.", place="mac")
+            made = create_endpoint(access, EndpointInput.model_validate({"mac": mac, "name": name}))
+        except RandomAddress as exc:
+            shown = pages.TenantPageInput(mac=mac, name=name, wrong=_RANDOM_ADDRESS_SENTENCE)
+            return _render_page(request, shown, status=exc.status)
+        except (InvalidInput, Conflict) as exc:
+            shown = pages.TenantPageInput(mac=mac, name=name, wrong=form_pages.describe_error(exc))
+            return _render_page(request, shown, status=exc.status)
+        live = access.asked.response.headers["Admit-Live"] == "true"
+        return _render_page(request, pages.TenantPageInput(entered=made.mac, live=live))
+
+    return render_page(enter)
+
+
+@router.post("/start/{tenant}/token", openapi_extra=form_pages.FORM_OPENAPI)
+def create_token(request: Request, body: form_pages.FormBody) -> Response:
+    def make() -> Response:
+        record_csrf_token(request, form_pages.read_fields(request, body))
+        access = open_tenant_access(request, _CREATES_TOKENS)
+        with access.noted() as session:
+            made = tokens.make_token(
+                session,
+                actor=access.actor,
+                held=access.held,
+                owner=access.owner,
+                maker=access.principal.maker,
+                name="start page",
+                permissions=access.held & permissions_at(Level.TENANT),
+                expires_at=utc_now() + _TOKEN_LIFETIME,
+            )
+        return _render_page(request, pages.TenantPageInput(token=made.text))
+
+    return render_page(make)
+
+
+@router.post("/start/{tenant}/self-test", openapi_extra=form_pages.FORM_OPENAPI)
+def start_self_test(request: Request, body: form_pages.FormBody) -> Response:
+    def start() -> Response:
+        record_csrf_token(request, form_pages.read_fields(request, body))
+        access = open_tenant_access(request, _STARTS_SELF_TESTS)
+        with access.noted() as session:
+            self_tests.start_self_test(session, actor=access.actor, tenant_id=access.tenant_id)
+        return RedirectResponse(request.url.path.removesuffix("/self-test"), 303)
+
+    return render_page(start)
+
+
+def _render_page(request: Request, shown: pages.TenantPageInput, *, status: int = 200) -> Response:
+    access = open_tenant_access(request, _READS_TENANT)
+    assert access.asked.signed_in is not None
+    with access.read() as session:
+        row = tenants.require_tenant(session, tenant_id=access.tenant_id)
+        found = self_tests.list_self_tests(session, tenant_id=access.tenant_id, span=self_tests.ORDERS.first(1))
+        slot = cells.require_slot(session, tenant_id=access.tenant_id)
+        address = cells.told_address(session, slot=slot, usual=get_settings(request).radius_host)
+        server = shown.server or RadiusServer(
+            address=address, auth_port=slot.auth_port, acct_port=slot.acct_port, secret="", text=""
+        )
+        return pages.render_tenant(
+            replace(shown, server=server),
+            slug=row.slug,
+            name=row.name,
+            status=status,
+            state=row.status,
+            trial=trials.find_trial(session, tenant_id=access.tenant_id),
+            test=build_self_test(found[0]) if found else None,
+            asked=_list_recent_decisions(access) if Permission.LOG_READ in access.held else None,
+            csrf_token=access.asked.signed_in.csrf_token,
+            held=access.held,
+            snippets=list_templates(),
+            api_url=cookies.portal_origin(get_settings(request)),
+        )
+
+
+def _list_recent_decisions(access: Access) -> list[LoggedDecision]:
+    """The last decisions that were no self-test's."""
+    with access.read() as session:
+        found = decisions.list_decisions(session, tenant_id=access.tenant_id, limit=_MAX_DECISIONS_READ)
+    return [each for each in found if each.log.nas_identifier != NAS_IDENTIFIER][:_MAX_DECISIONS]

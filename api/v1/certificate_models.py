@@ -1,0 +1,164 @@
+"""Request and response models of certificates."""
+
+import base64
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal, cast
+from uuid import UUID
+
+from cryptography import x509
+from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
+
+from api.v1.inputs import Input, Text
+from nac.certificates import service as certificates
+from nac.certificates.errors import refusals
+from nac.certificates.holders import describe_holder
+from nac.certificates.issuing import HandedOutProfile
+from nac.certificates.service import IssuedCertificate as JustIssued
+from nac.models import Certificate as CertificateRow
+from pki.issuance import read_locations
+from pki.names import San, parse_san, read_sans
+from pki.signing_requests import SigningRequest, read_signing_request
+
+Status = Literal["intended", "abandoned", "valid", "suspended", "revoked"]
+_REQUEST_CHARACTERS = 48 * 1024
+SanText = Annotated[str, Field(max_length=1_100, examples=["dns:laptop-1.acme.example"])]
+Sans = Annotated[list[SanText], Field(max_length=20)]
+Csr = Annotated[
+    str,
+    Field(
+        max_length=_REQUEST_CHARACTERS,
+        description="Certificate request (PKCS#10, PEM). Without one, Admit generates the key and returns "
+        "it only in this response.",
+    ),
+]
+
+
+class Certificate(BaseModel):
+    serial: str = Field(description="Serial number, in hex.")
+    profile: str = Field(description="Certificate profile.")
+    name: str = Field(description="Common name.")
+    status: Status = Field(description="Status.")
+    not_before: datetime = Field(description="Start of validity.")
+    not_after: datetime = Field(description="End of validity.")
+
+
+class CertificateDetail(Certificate):
+    endpoint: str | None = Field(description="MAC address of the device that holds it.")
+    user: str | None = Field(description="Name of the user who holds it.")
+    subject: str = Field(description="Subject (RFC 4514).")
+    names: list[str] = Field(description="Alternative names with their type, such as dns:laptop-1.acme.example.")
+    revoked_at: datetime | None = Field(description="Time of revocation.")
+    revocation_reason: str = Field(description='Revocation reason (RFC 5280 5.3.1); "" if not revoked.')
+    renewed_by: list[str] = Field(description="Serial numbers of the certificates that renewed it.")
+    present_from: datetime | None = Field(description="For a server certificate, time from which devices see it.")
+    authority: UUID = Field(description="Id of the issuing authority.")
+    ocsp_url: str | None = Field(description="URL of the OCSP responder.")
+    crl_url: str | None = Field(description="URL of the certificate revocation list (CRL).")
+    issuer_url: str | None = Field(description="URL of the issuer's certificate.")
+
+
+class IssuedCertificate(BaseModel):
+    """An issued certificate. A generated key is only in this response."""
+
+    certificate: CertificateDetail = Field(description="Certificate.")
+    pem: str = Field(description="Certificate and its chain, without the root (PEM).")
+    chain: str = Field(description="Chain between the certificate and the root (PEM).")
+    ca: str = Field(description="Root certificate, which the peer must trust (PEM).")
+    key: str | None = Field(description="Private key (PEM), if Admit created it and you did not request PKCS#12.")
+    pkcs12: str | None = Field(description="PKCS#12 file with key, certificate, chain and root, in base64.")
+    pkcs12_password: str | None = Field(description="Password of the PKCS#12 file; null if there is no file.")
+
+
+class Pkcs12(Input):
+    password: str | None = Field(
+        None, min_length=8, max_length=200, description="Password of the file; null to generate one."
+    )
+    legacy: bool = Field(False, description="Whether to encrypt with 3DES, for macOS, iOS and old Windows and Android.")
+
+
+class CertificateRenewal(Input):
+    csr: Csr | None = Field(None, description="Certificate request (PKCS#10, PEM); null to generate a key.")
+    pkcs12: Pkcs12 | None = Field(None, description="PKCS#12 options for a generated key; null for PEM.")
+
+
+class CertificateInput(CertificateRenewal):
+    profile: HandedOutProfile = Field("eap-client-device", description="Certificate profile.")
+    name: Text = Field(examples=["laptop-1"], description="Common name; for a radsec-server, its DNS name.")
+    names: Sans = Field(
+        default=[],
+        examples=[["dns:laptop-1.acme.example"]],
+        description="Additional names with their type, such as dns:laptop-1.acme.example.",
+    )
+    endpoint: str | None = Field(
+        None,
+        max_length=40,
+        description="MAC address of the device that holds it. The certificate is revoked with the device.",
+    )
+    user: str | None = Field(
+        None, max_length=256, description="Name of the user who holds it. The certificate is revoked with the user."
+    )
+
+
+def parse_signing_request(text: str | None) -> SigningRequest | None:
+    """Parse a signing request. Raises CertificateRefused if it is invalid."""
+    with refusals():
+        return None if text is None else read_signing_request(text.encode())
+
+
+def parse_alternative_names(texts: Sequence[str]) -> tuple[San, ...]:
+    with refusals():
+        return tuple(map(parse_san, texts))
+
+
+def build_certificate(row: CertificateRow) -> Certificate:
+    return Certificate(
+        serial=row.serial.hex(),
+        profile=row.profile,
+        name=row.common_name,
+        status=cast(Any, row.status),
+        not_before=row.not_before,
+        not_after=row.not_after,
+    )
+
+
+def build_certificate_detail(session: Session, row: CertificateRow) -> CertificateDetail:
+    loaded = None if row.certificate_der is None else x509.load_der_x509_certificate(row.certificate_der)
+    locations = None if loaded is None else read_locations(loaded)
+    holder = describe_holder(session, row)
+    return CertificateDetail(
+        **build_certificate(row).model_dump(),
+        endpoint=holder["endpoint"],
+        user=holder["user"],
+        subject=row.subject,
+        names=[] if loaded is None else [str(item) for item in read_sans(loaded)],
+        revoked_at=row.revoked_at,
+        revocation_reason=row.revocation_reason,
+        renewed_by=[each.serial.hex() for each in certificates.renewals_of(session, row)],
+        present_from=row.present_from,
+        authority=row.authority_id,
+        ocsp_url=locations.ocsp if locations else None,
+        crl_url=locations.crl if locations else None,
+        issuer_url=locations.certificate if locations else None,
+    )
+
+
+def build_issued_certificate(
+    session: Session, row: CertificateRow, issued: JustIssued, options: Pkcs12 | None
+) -> IssuedCertificate:
+    files = {name: content.decode() for name, content in certificates.pem_files(issued).items()}
+    bundle = password = None
+    if options is not None and issued.key is not None:
+        password = options.password or secrets.token_urlsafe(15)
+        bundle = certificates.pkcs12_file(issued, password=password, legacy=options.legacy)
+    return IssuedCertificate(
+        certificate=build_certificate_detail(session, row),
+        pem=files["cert"],
+        chain=files["chain"],
+        ca=files["ca"],
+        key=files.get("key") if bundle is None else None,
+        pkcs12=None if bundle is None else base64.b64encode(bundle).decode(),
+        pkcs12_password=password,
+    )

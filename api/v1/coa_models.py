@@ -1,0 +1,83 @@
+"""Models of requests to NASes."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from nac.coa_requests.causes import explain
+from nac.mac import display_mac
+from nac.models import CoaRequest as CoaRequestRow
+from nac.models.coa_request import CoaKind, CoaReason, CoaState
+
+
+class CoaRequest(BaseModel):
+    """A request to a NAS about a live session (RFC 5176), and its result."""
+
+    id: int = Field(description="Permanent id.")
+    kind: CoaKind = Field(description="Kind of request.")
+    state: CoaState = Field(description="State.")
+    session: int = Field(description="Id of the session.")
+    session_id: str = Field(description="Acct-Session-Id (RFC 2866 5.5).")
+    mac: str | None = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    user: str = Field(description='User name; null or "" if unknown.')
+    nas: str = Field(description="Name of the NAS, or its NAS-Identifier or address if it is not registered.")
+    nas_id: UUID | None = Field(description="Id of the NAS; null if it is not registered.")
+    nas_address: str | None = Field(description="IP address of the NAS.")
+    reason: CoaReason = Field(
+        description="Reason, such as requested, endpoint-blocked, certificate-revoked or redecided."
+    )
+    attributes: list[dict[str, Any]] = Field(description="For a change: attributes with value and optional tag.")
+    redecision: int | None = Field(description="Id of the re-decision that caused it.")
+    asked_by: str = Field(description="Actor who started it, such as token:setup.")
+    asked_at: datetime = Field(description="Time of the request.")
+    sent_at: datetime | None = Field(description="Time of sending; null while it waits.")
+    ended_at: datetime | None = Field(description="End time; null if not ended.")
+    expires_at: datetime = Field(description="Time after which it is no longer sent.")
+    packets: int = Field(description="Number of packets sent, including retransmissions.")
+    retries: int = Field(description="Number of times it was postponed because nobody answered.")
+    step: int = Field(description="Step of the vendor's recipe, from 1.")
+    answer_code: int | None = Field(description="RADIUS code of the response, such as 44 for CoA-ACK.")
+    error_cause: int | None = Field(description="Error-Cause of the response (RFC 5176 3.5).")
+    explanation: str = Field(
+        examples=["Error-Cause 503: The NAS does not know the session."],
+        description='Meaning of the response and what to do; "" if it succeeded.',
+    )
+    detail: str = Field(description='Explanation in one sentence; "" if none.')
+
+
+class CreatedCoaRequests(BaseModel):
+    items: list[CoaRequest] = Field(description="Items.")
+
+
+def build_coa_request(row: CoaRequestRow) -> CoaRequest:
+    return CoaRequest.model_validate(
+        {
+            "id": row.id,
+            "kind": row.kind,
+            "state": row.state,
+            "session": row.session_row,
+            "session_id": row.session_id,
+            "mac": display_mac(row.mac) if row.mac else None,
+            "user": row.identity,
+            "nas": row.nas_key.partition("|")[0] or row.nas_address or "",
+            "nas_id": row.nas_id,
+            "nas_address": row.nas_address,
+            "reason": row.reason,
+            "attributes": list(row.attributes),
+            "redecision": row.redecision_id,
+            "asked_by": row.asked_by,
+            "asked_at": row.created_at,
+            "sent_at": row.sent_at,
+            "ended_at": row.ended_at,
+            "expires_at": row.expires_at,
+            "packets": row.attempts,
+            "retries": row.retries,
+            "step": row.step + 1,
+            "answer_code": row.answer_code,
+            "error_cause": row.error_cause,
+            "explanation": explain(row.error_cause) if row.error_cause else "",
+            "detail": row.detail,
+        }
+    )

@@ -1,0 +1,160 @@
+"""Findings, posture and passphrase of an endpoint."""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change
+from api.v1.endpoints import get_endpoint_model
+from api.v1.inputs import Input
+from api.v1.passphrases import GeneratedPassphrase, PassphraseInput
+from nac.accounts.effects import OF_ENDPOINTS
+from nac.accounts.permissions import Permission
+from nac.endpoints import passphrases, posture
+from nac.endpoints import service as endpoints
+from nac.mac import display_mac
+from nac.sites import service as sites
+from nac.validation import require_mac
+
+router = APIRouter(prefix="/tenants/{tenant}/endpoints/{mac}", tags=["endpoint findings"])
+
+_Mac = Annotated[
+    str, Path(description="MAC address: 12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])
+]
+_Value = StrictBool | StrictInt | Annotated[StrictStr, Field(max_length=255)] | None
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS))]
+
+
+class EndpointEvidence(BaseModel):
+    source: str = Field(description="Source, such as dhcp, lldp, cdp, http, radius or api.")
+    key: str = Field(description="Key of the evidence, such as a DHCP option.")
+    value: str = Field(description="Value.")
+    at: datetime = Field(description="Time of the observation.")
+
+
+class PostureComparison(BaseModel):
+    attribute: str = Field(description="Name of the attribute.")
+    operator: str = Field(description="Operator.")
+    seen: list[Any] = Field(description="Known values of the device.")
+
+
+class EndpointFindings(BaseModel):
+    mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    why: list[dict[str, Any]] = Field(description="Clues for its profile.")
+    evidence: list[EndpointEvidence] = Field(description="Observations of the device and their sources.")
+    groups_by_rule: dict[str, list[PostureComparison]] = Field(
+        description="Groups by rule that contain the device, with the comparisons that matched."
+    )
+    posture: dict[str, dict[str, Any]] = Field(description="Posture by name: value, source and expiry (epoch seconds).")
+    site: str | None = Field(description='Slug of the site; null or "" if there is none or it was deleted.')
+    port: str = Field(description='SSID, or port of the NAS; "" if unknown.')
+    method: str = Field(description='Authentication method, such as eap-tls or mab; "" if unknown.')
+    identity: str = Field(description="Identity that the device or user sent.")
+    permitted: bool | None = Field(
+        description="Whether the last request was admitted; null if only accounting reported the device."
+    )
+    times: int = Field(description="Number of sightings.")
+
+
+class PostureInput(Input):
+    values: dict[str, _Value] = Field(
+        max_length=posture.MAX_FIELDS,
+        examples=[{"mdm.compliant": True}],
+        description="Values by name; null removes one.",
+    )
+    source: str = Field("api", max_length=63, description="Source, such as dhcp, lldp, cdp, http, radius or api.")
+    lifetime_seconds: int = Field(
+        int(posture.DEFAULT_LIFETIME.total_seconds()),
+        ge=1,
+        le=int(posture.LONGEST_LIFETIME.total_seconds()),
+        description="Lifetime in seconds.",
+    )
+
+
+class Posture(BaseModel):
+    mac: str = Field(description="MAC address of the device, such as 00:00:5e:00:53:01.")
+    posture: dict[str, dict[str, Any]] = Field(description="Posture by name: value, source and expiry (epoch seconds).")
+
+
+@router.get("/findings", operation_id="getEndpointFindings")
+def get_findings(access: Reads, mac: _Mac) -> EndpointFindings:
+    with access.read() as session:
+        row, sighting = endpoints.require_listed(session, tenant_id=access.tenant_id, mac=mac)
+        ruled = endpoints.memberships_by_rule(session, tenant_id=access.tenant_id, endpoint=row)
+        slugs = {site.id: site.slug for site in sites.list_sites(session, tenant_id=access.tenant_id)}
+        evidence = endpoints.evidence_of(session, tenant_id=access.tenant_id, mac=row.mac)
+        return access.shown(
+            EndpointFindings(
+                mac=display_mac(row.mac),
+                why=row.found_why,
+                evidence=[EndpointEvidence(source=e.source, key=e.key, value=e.value, at=e.at) for e in evidence],
+                groups_by_rule={
+                    name: [
+                        PostureComparison(attribute=each.attribute, operator=each.operator, seen=list(each.seen))
+                        for each in because
+                    ]
+                    for name, because in ruled.items()
+                },
+                posture=row.posture,
+                site=slugs.get(sighting.site_id) if sighting and sighting.site_id else None,
+                port=(sighting.ssid or sighting.nas_port) if sighting else "",
+                method=sighting.method if sighting else "",
+                identity=sighting.identity if sighting else "",
+                permitted=sighting.permitted if sighting else None,
+                times=sighting.times if sighting else 0,
+            )
+        )
+
+
+@router.patch("/posture", operation_id="updateEndpointPosture")
+def update_posture(access: Changes, mac: _Mac, body: PostureInput) -> Posture:
+    """Update the posture of a device, for example from an MDM.
+
+    Other values stay. A value expires after its lifetime.
+    """
+    with access.change() as change:
+        row = posture.set_posture(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            mac=mac,
+            values=body.values,
+            source=body.source,
+            lifetime=timedelta(seconds=body.lifetime_seconds),
+        )
+        return change.answer(Posture(mac=display_mac(row.mac), posture=row.posture))
+
+
+@router.put("/passphrase", operation_id="updateEndpointPassphrase")
+def update_passphrase(access: Changes, mac: _Mac, body: PassphraseInput) -> GeneratedPassphrase:
+    """Set the passphrase of a device.
+
+    Used in wireless networks with a passphrase per device (iPSK, PPSK, DPSK).
+    """
+    with access.change() as change:
+        _update_passphrase(change, access, mac, body.chosen)
+        return change.answer(body.shown(), state=get_endpoint_model(change.session, access, require_mac(mac)))
+
+
+@router.delete("/passphrase", status_code=204, operation_id="deleteEndpointPassphrase")
+def delete_passphrase(access: Changes, mac: _Mac) -> None:
+    with access.change() as change:
+        _update_passphrase(change, access, mac, None)
+        change.set_empty_response()
+
+
+def _update_passphrase(change: Change, access: Access, mac: str, passphrase: str | None) -> None:
+    row = endpoints.require_by_mac(change.session, tenant_id=access.tenant_id, mac=mac, lock=True)
+    change.require_match(get_endpoint_model(change.session, access, row.mac))
+    passphrases.set_endpoint_psk(
+        change.session,
+        actor=access.actor,
+        tenant_id=access.tenant_id,
+        mac=mac,
+        passphrase=passphrase,
+        seal=access.sealer.seal,
+    )

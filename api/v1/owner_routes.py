@@ -1,0 +1,49 @@
+"""Routes that exist for the platform, MSPs and tenants."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from api.access import (
+    ChangesMsp,
+    ChangesPlatform,
+    ChangesTenant,
+    ReadsMsp,
+    ReadsPlatform,
+    ReadsTenant,
+    RequiresPermission,
+)
+from nac.accounts.effects import Effect
+from nac.accounts.permissions import Level, Permission, permissions_at
+
+
+class OwnerRoutes(NamedTuple):
+    # Prefix of their paths, and noun in operation ids.
+    prefix: str
+    noun: str
+    reads: RequiresPermission
+    manages: RequiresPermission
+
+
+def list_tenant_and_msp_routes(
+    read: Permission, manage: Permission, effect: Effect, *more: Effect, takes_everything: bool = False
+) -> Iterator[OwnerRoutes]:
+    """Yield the routes of tenants and MSPs.
+
+    `takes_everything`: changes require every permission of the level.
+    """
+    for reads, manages, prefix, noun in (
+        (ReadsTenant, ChangesTenant, "/tenants/{tenant}", "Tenant"),
+        (ReadsMsp, ChangesMsp, "/msps/{msp}", "Msp"),
+    ):
+        always = permissions_at(manages.level) if takes_everything else ()
+        yield OwnerRoutes(prefix, noun, reads(read), manages(manage, effect, *more, always=always))
+
+
+def list_owner_routes(
+    read: Permission, manage: Permission, effect: Effect, *more: Effect, takes_everything: bool = False
+) -> Iterator[OwnerRoutes]:
+    yield from list_tenant_and_msp_routes(read, manage, effect, *more, takes_everything=takes_everything)
+    always = permissions_at(Level.PLATFORM) if takes_everything else ()
+    yield OwnerRoutes(
+        "/platform", "Platform", ReadsPlatform(read), ChangesPlatform(manage, effect, *more, always=always)
+    )

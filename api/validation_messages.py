@@ -1,0 +1,151 @@
+"""What is wrong with an input, in sentences for people: of pydantic's errors, which speak of types.
+
+A place is a path as people write it: `items[3].groups` in a body, `body` for all of it, the name alone of a parameter.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from api.query_parameters import suggest_name
+
+_MOMENT_REMEDY, _DAY_REMEDY = "Write it as 2027-01-31T18:00:00+01:00.", "Write it as 2027-01-31."
+# The beginning of pydantic's type of error: what is wrong and what to do about it. The first that fits counts.
+_MESSAGES: Final[tuple[tuple[str, str, str], ...]] = (
+    ("missing", "This is needed.", "Give it."),
+    ("string_too_short", "It must have at least {min_length} characters.", ""),
+    ("string_too_long", "It may have at most {max_length} characters.", ""),
+    ("string_pattern_mismatch", "It has not the form that it must have.", "The form: {pattern}"),
+    ("string", "It must be text.", "Write it in quotes."),
+    ("int_parsing_size", "The number is too large.", ""),
+    ("int", "It must be a whole number.", ""),
+    ("float", "It must be a number.", ""),
+    ("finite_number", "It must be a number.", ""),
+    ("bool", "It must be true or false.", ""),
+    ("greater_than_equal", "It must be at least {ge}.", ""),
+    ("greater_than", "It must be more than {gt}.", ""),
+    ("less_than_equal", "It may be at most {le}.", ""),
+    ("less_than", "It must be less than {lt}.", ""),
+    ("timezone", "It must say its offset from UTC.", _MOMENT_REMEDY),
+    ("datetime", "It must be a moment.", _MOMENT_REMEDY),
+    ("date", "It must be a day.", _DAY_REMEDY),
+    ("literal_error", "It must be {expected}.", ""),
+    ("enum", "It must be {expected}.", ""),
+    ("uuid", "It must be a UUID.", "Write it as 0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10."),
+    ("list", "It must be a list.", ""),
+    ("too_long", "It may have at most {max_length} entries.", ""),
+    ("too_short", "It must have at least {min_length} entries.", ""),
+    ("dict", "It must be an object.", ""),
+    ("model", "It must be an object.", ""),
+    ("union_tag_not_found", "This is needed: it says what the others are.", "Give it."),
+    ("union_tag_invalid", "There is no such {discriminator}.", "There are: {expected_tags}."),
+    ("json", "It is not JSON.", ""),
+)
+# Of a field that the body has made up.
+_MAX_NAME_LENGTH = 100
+# Where all of it is meant.
+_BODY: Final = "body"
+_OBJECT_REMEDY: Final = "Write it as an object of JSON, with Content-Type: application/json."
+_BODY_MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
+    "missing": ("A body is needed.", _OBJECT_REMEDY),
+    "model_attributes_type": ("It must be an object.", _OBJECT_REMEDY),
+    "model_type": ("It must be an object.", _OBJECT_REMEDY),
+    "dict_type": ("It must be an object.", _OBJECT_REMEDY),
+}
+_HEADER_NAMES = {"idempotency-key": "Idempotency-Key", "if-match": "If-Match"}
+
+
+def describe_mistakes(
+    errors: Iterable[Mapping[str, Any]], *, body: object, expects: object
+) -> Iterator[dict[str, str]]:
+    """`expects` is the type that the body is read as. Of several ways to be right one is told."""
+    told = set()
+    for error in errors:
+        loc = _error_location(error)
+        keys = tuple(_walk_body_keys(loc, body))
+        place = _format_place(loc, keys)
+        if place not in told:
+            told.add(place)
+            detail, remedy = _describe_error(error, _list_fields_at(expects, keys[:-1]))
+            yield {name: text for name, text in (("place", place), ("detail", detail), ("remedy", remedy)) if text}
+
+
+def _error_location(error: Mapping[str, Any]) -> tuple[str | int, ...]:
+    """Of what says which of several forms it is, the field."""
+    loc = tuple(error["loc"])
+    return (*loc, error["ctx"]["discriminator"].strip("'")) if error["type"].startswith("union_tag") else loc
+
+
+def _describe_error(error: Mapping[str, Any], fields: Sequence[str]) -> tuple[str, str]:
+    kind, given = error["type"], error.get("ctx") or {}
+    if tuple(error["loc"]) == (_BODY,) and kind in _BODY_MESSAGES:
+        return _BODY_MESSAGES[kind]
+    if kind == "extra_forbidden":
+        return "There is no such field.", suggest_name(str(error["loc"][-1]), tuple(sorted(set(fields))))
+    for beginning, detail, remedy in _MESSAGES:
+        if kind.startswith(beginning):
+            return detail.format_map(_ErrorContext(given)), remedy.format_map(_ErrorContext(given))
+    detail = str(error["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return detail if detail.endswith((".", "?")) else f"{detail}.", str(given.get("remedy", ""))
+
+
+class _ErrorContext(dict[str, object]):
+    def __missing__(self, name: str) -> str:
+        return "of another form"
+
+
+def _walk_body_keys(loc: Sequence[str | int], body: object) -> Iterator[str | int]:
+    """What of it leads into the body: pydantic names the ways of a union as well."""
+    value: Any = body
+    for number, part in enumerate(loc[1:], 2):
+        if _has_part(value, part):
+            value = value[part]
+            yield part
+        elif isinstance(value, dict) and number == len(loc):
+            # It is missing.
+            yield part
+
+
+def _has_part(value: object, part: str | int) -> bool:
+    if isinstance(value, list):
+        return isinstance(part, int) and part < len(value)
+    return isinstance(value, dict) and part in value
+
+
+def _format_place(loc: Sequence[str | int], keys: Sequence[str | int]) -> str:
+    if not loc or loc[0] != _BODY:
+        name = str(loc[1]) if len(loc) > 1 else ""
+        return _HEADER_NAMES.get(name, name) + "".join(f"[{part}]" for part in loc[2:] if isinstance(part, int))
+    path = "".join(f"[{key}]" if isinstance(key, int) else f".{key[:_MAX_NAME_LENGTH]}" for key in keys)
+    return path.removeprefix(".") or _BODY
+
+
+def _list_fields_at(expects: object, keys: Sequence[str | int]) -> list[str]:
+    """Names of fields that there may be there."""
+    found = list(_walk_types(expects))
+    for key in keys:
+        found = [kind for outer in found for kind in _walk_types(_get_member_type(outer, key))]
+    models = (kind for kind in found if isinstance(kind, type) and issubclass(kind, BaseModel))
+    return [field.alias or name for model in models for name, field in model.model_fields.items()]
+
+
+def _walk_types(expects: object) -> Iterator[object]:
+    """All that it may be."""
+    origin = get_origin(expects)
+    if origin is Annotated:
+        yield from _walk_types(get_args(expects)[0])
+    elif origin in (Union, UnionType):
+        for way in get_args(expects):
+            yield from _walk_types(way)
+    elif expects is not None:
+        yield expects
+
+
+def _get_member_type(outer: object, key: str | int) -> object:
+    if isinstance(outer, type) and issubclass(outer, BaseModel):
+        field = outer.model_fields.get(str(key))
+        return None if field is None else field.annotation
+    arguments = get_args(outer)
+    return arguments[-1] if arguments else None
