@@ -1,4 +1,4 @@
-"""What the applications of this package have in common: database, Redis, errors, probes."""
+"""Common parts of all applications in this package: database, Redis, errors, probes."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -13,7 +13,7 @@ from api.routes import add_routes
 from nac.db import make_engine, use_engine
 from nac.settings import Settings
 
-# Each request would look in the environment whether somebody wants to be told of it.
+# Otherwise FastAPI reads the environment in every request.
 _NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 
 
@@ -25,15 +25,18 @@ def create_application(
     for_strangers: bool = False,
     database_settings: Sequence[str] = (),
 ) -> FastAPI:
-    """`name` is how PostgreSQL sees it. Strangers are not told how it is built."""
-    # PostgreSQL ends a slow statement before we do: its connection stays, and it does not work on for nobody.
+    """Create an application. `name` is its application_name in PostgreSQL.
+
+    `for_strangers` hides details of internal errors from callers.
+    """
+    # PostgreSQL cancels a slow statement before the request times out, so that the connection stays usable.
     statement_seconds = settings.api_database_wait_seconds + 1
     engine = make_engine(
         settings.database_url,
         application_name=name,
         settings=(f"statement_timeout={statement_seconds * 1000:.0f}ms", *database_settings),
         wait_seconds=settings.api_database_wait_seconds,
-        # To open one takes as long as ten look-ups, and requests come and go.
+        # Opening a connection takes as long as ten lookups.
         keeps_all=True,
     )
     client = health.connect_redis(settings.redis_url)
@@ -50,8 +53,8 @@ def create_application(
         engine.dispose()
         client.close()
 
-    # The interactive pages load scripts from other sites; /openapi.json is `api.openapi_route`'s.
-    # A path with a slash too many is none of ours: the redirect would go to whatever host the request names.
+    # No interactive pages: they load scripts from other sites. `api.openapi_route` serves /openapi.json.
+    # No redirect of trailing slashes: it would go to any host that the request names.
     app = FastAPI(
         title=title,
         lifespan=lifespan,
@@ -66,7 +69,7 @@ def create_application(
     app.state.engine = engine
     app.state.wait_seconds = statement_seconds + 1
     app.state.redis = client
-    # What runs beside the requests: how each is started and stopped.
+    # Functions that start and stop background parts.
     beside: list[tuple[Callable[[], None], Callable[[], None]]] = []
     app.state.beside = beside
     app.state.rooms = {}

@@ -1,4 +1,4 @@
-"""What applications that hand out certificates keep beside their requests, and how a request comes by it."""
+"""State of the applications, and functions that return it for a request."""
 
 from asyncio import Semaphore
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from nac.enrolment.limiter import GuessLimiter
 from nac.sessions.usage import UsageRow
 from nac.settings import Settings
 
-# Of anyio, for what FastAPI does: those that wait until a change is live, and as many others as there are connections.
+# Threads of anyio, for FastAPI: those that wait until a change is live, and as many others as database connections.
 MAX_THREADS: Final = 40
-# Links that are opened at a time where devices come as well, to which threads and connections are left.
+# Concurrent link pages in applications that also serve devices; the rest is for the devices.
 MAX_LINK_REQUESTS: Final = CONNECTIONS_MOST // 2
 MAX_DEVICE_REQUESTS: Final = MAX_THREADS - MAX_LINK_REQUESTS
 
@@ -41,13 +41,13 @@ def get_settings(request: Request) -> Settings:
 
 
 def get_guess_limiter(request: Request) -> GuessLimiter:
-    """Of all that is guessed at in this process."""
+    """Limiter of all guesses in this process."""
     limiter: GuessLimiter = request.app.state.guess_limiter
     return limiter
 
 
 def prepare_read_threads(app: FastAPI) -> None:
-    """Threads of api.quick_reads: each takes a connection to the database, of which there are no more."""
+    """Create the threads of api.quick_reads. Each uses one connection, so there are as many as connections."""
     app.state.kept_usage = SlowResultCache[Sequence[UsageRow]]()
 
     def start() -> None:
@@ -56,19 +56,19 @@ def prepare_read_threads(app: FastAPI) -> None:
     def stop() -> None:
         app.state.reading_threads.shutdown()
 
-    # Of one that is not started, as tests have it: those of the event loop.
+    # None uses the event loop's threads, for applications that tests do not start.
     app.state.reading_threads = None
     app.state.beside.append((start, stop))
 
 
 def get_owner_shares(request: Request) -> WeakValueDictionary[object, Semaphore]:
-    """By owner, as long as requests of it run or wait."""
+    """Semaphores by owner, as long as requests of the owner run or wait."""
     shares: WeakValueDictionary[object, Semaphore] = request.app.state.shares
     return shares
 
 
 def prepare_request_limit(app: FastAPI, places: int, *, whose: str = "") -> None:
-    """Concurrent requests of api.thread_limits.LimitedRoute."""
+    """Create a room of api.thread_limits.LimitedRoute with so many concurrent requests. `whose` names it."""
     rooms = app.state.rooms
 
     def start() -> None:
@@ -91,12 +91,12 @@ def get_usage_cache(request: Request) -> SlowResultCache[Sequence[UsageRow]]:
 
 
 def get_wait_seconds(request: Request) -> float:
-    """Until a request has heard from PostgreSQL; to wait for a thread and a connection counts as well."""
+    """Time limit of a request for PostgreSQL, including the wait for a thread and a connection."""
     seconds: float = request.app.state.wait_seconds
     return seconds
 
 
 def get_request_limit(request: Request, whose: str) -> Semaphore | None:
-    """None for any number, of an application that is not started."""
+    """Semaphore of the room; None (no limit) if the application is not started."""
     rooms: dict[str, Semaphore] = request.app.state.rooms
     return rooms.get(whose)

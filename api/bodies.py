@@ -1,4 +1,4 @@
-"""Request bodies of bounded size and patience: nothing larger is ever held, nobody keeps a connection open for long."""
+"""Reads request bodies with limits on size and time."""
 
 import asyncio
 from collections import Counter
@@ -21,20 +21,20 @@ class BodyTooLarge(AdmitError):
 
 
 class BodyTooSlow(AdmitError):
-    """The request did not come in time."""
+    """The request took too long to arrive."""
 
     status = 408
 
 
 class TooMuchAtOnce(AdmitError):
-    """Too much is sent at the same time."""
+    """Too many bytes are being sent at the same time."""
 
     status = 429
     retry_after_seconds = 2
 
 
 class BodyMemoryLimit:
-    """Bytes of bodies that are held: so many `of_source`, and `in_all`. For one thread."""
+    """Counts bytes of bodies in memory, with a limit for each source and one for all. Not thread-safe."""
 
     def __init__(self, *, of_source: int, in_all: int) -> None:
         self._of_source, self._in_all = of_source, in_all
@@ -46,8 +46,8 @@ class BodyMemoryLimit:
         source = get_source(address)
         if self._by_source[source] + size > self._of_source or self._by_source.total() + size > self._in_all:
             raise TooMuchAtOnce(
-                f"Bodies of one address may have {self._of_source} bytes together, and all of them {self._in_all}.",
-                remedy="Send them one after the other.",
+                f"The limit is {self._of_source} bytes at a time for one address and {self._in_all} for all.",
+                remedy="Send requests one after the other.",
             )
         self._by_source[source] += size
         try:
@@ -58,7 +58,7 @@ class BodyMemoryLimit:
 
 
 def require_bounded_body(most_octets: int) -> Callable[[Request], Awaitable[bytes]]:
-    """A dependency that yields the body. Raises as `read_body`."""
+    """Dependency that returns the body. Raises as `read_body`."""
 
     async def read(request: Request) -> bytes:
         return await read_body(request.scope, request.receive, most_octets=most_octets, seconds=BODY_TIMEOUT_SECONDS)
@@ -67,32 +67,32 @@ def require_bounded_body(most_octets: int) -> Callable[[Request], Awaitable[byte
 
 
 async def read_body(scope: Scope, receive: Receive, *, most_octets: int, seconds: float) -> bytes:
-    """The request's body of at most so many bytes; one that says that it is longer is not read at all.
+    """Read the body, of at most `most_octets` bytes. A larger Content-Length is rejected before reading.
 
-    Raises BodyTooLarge or BodyTooSlow: the connection should then be closed, as the rest of the body is in the way.
+    Raises BodyTooLarge or BodyTooSlow. Close the connection then: the rest of the body is unread.
     """
     for name, value in scope["headers"]:
         if name == b"content-length" and (not value.isdigit() or len(value) > 18 or int(value) > most_octets):
-            raise BodyTooLarge(f"At most {most_octets} bytes are read.")
+            raise BodyTooLarge(f"The limit is {most_octets} bytes.")
     body = bytearray()
     try:
         async with asyncio.timeout(seconds):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise BodyTooSlow("The client is gone.")
+                    raise BodyTooSlow("The client disconnected.")
                 part: bytes = message.get("body", b"")
                 body += part
                 if len(body) > most_octets:
-                    raise BodyTooLarge(f"At most {most_octets} bytes are read.")
+                    raise BodyTooLarge(f"The limit is {most_octets} bytes.")
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError as exc:
-        raise BodyTooSlow(f"It has {seconds:g} s to come.") from exc
+        raise BodyTooSlow(f"The limit is {seconds:g} s.") from exc
 
 
 async def drain_body(receive: Receive, *, most_octets: int, seconds: float) -> None:
-    """Read what still comes of a body that is refused, and keep none of it: who is sending does not see an answer."""
+    """Read and discard the rest of a rejected body: clients read the response only after they have sent it."""
     came = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
@@ -104,7 +104,7 @@ async def drain_body(receive: Receive, *, most_octets: int, seconds: float) -> N
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """What comes where the body was read already."""
+    """Receive function for a body that was already read."""
     first = True
 
     async def replayed() -> Message:

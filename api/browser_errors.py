@@ -1,4 +1,4 @@
-"""What is refused, as a page where a browser asks for one: a sentence and a way onward, in place of problem details."""
+"""Error pages for browsers: a sentence and a link instead of problem details."""
 
 import json
 import re
@@ -14,20 +14,18 @@ from api.form_pages import HOME_LINK, PageLink, build_error_page, omit_commands
 from api.route_index import RouteIndex
 
 _PROBLEM_MEDIA_TYPE: Final = b"application/problem+json"
-# Of programs, whoever asks.
+# Paths for programs: they never get pages.
 _PROGRAM_PATHS: Final = ("/v1", "/openapi.json", "/healthz", "/readyz")
 _BODY_HEADERS: Final = (b"content-type", b"content-length")
 _ZERO_WEIGHT: Final = re.compile(rb"q=0(\.0{0,3})?")
-_NOT_FOUND_SENTENCE: Final = "Nothing is shown at this address by itself."
-# What is wrong inside is told by no page.
-_SERVER_ERROR_SENTENCE: Final = (
-    "This cannot be shown just now. What is wrong is written down for whoever looks after it."
-)
+_NOT_FOUND_SENTENCE: Final = "There is no page at this address."
+# Pages do not show details of internal errors.
+_SERVER_ERROR_SENTENCE: Final = "An internal error occurred. It is in the server's log."
 _TEMPORARY_STATUSES: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 
 def wants_page(scope: Scope, pages: RouteIndex) -> bool:
-    """Everybody does of `pages`; of other addresses that are not the API's, who asks for text/html."""
+    """Whether errors are pages: always for `pages`; for other paths outside the API if Accept names text/html."""
     path: str = scope["path"]
     if pages.routes_of(path):
         return True
@@ -36,7 +34,7 @@ def wants_page(scope: Scope, pages: RouteIndex) -> bool:
 
 
 def _accepts_html(accept: bytes) -> bool:
-    """RFC 9110 12.5.1: names are written in any case, and what has no weight is not wanted."""
+    """Whether Accept names text/html with a weight above 0. Case does not matter (RFC 9110 12.5.1)."""
     for each in accept.lower().split(b","):
         kind, *parameters = (part.strip() for part in each.split(b";"))
         if kind == b"text/html":
@@ -51,10 +49,10 @@ def render_unexpected_error(request: Request) -> Response:
 
 
 class BrowserErrorPages:
-    """Of each problem that is told below it, where a page is wanted."""
+    """Middleware that turns problem details into error pages for browsers."""
 
     def __init__(self, app: ASGIApp, pages: RouteIndex, *, home: tuple[PageLink, ...] = (HOME_LINK,)) -> None:
-        """`home` is where it leads; nowhere where an application has no page to begin with."""
+        """`home` are the links of an error page; empty if the application has no home page."""
         self._app = app
         self._pages = pages
         self._home = home
@@ -97,8 +95,8 @@ def _is_problem(start: Message) -> bool:
 
 
 def _build_links(scope: Scope, home: tuple[PageLink, ...]) -> tuple[PageLink, ...]:
-    """The same once more, where it was only looked at."""
-    # Of two slashes a browser would take the next word for a host.
+    """Links of an error page; a GET can be tried again."""
+    # Browsers read what follows two slashes as a host.
     path, query = f"/{quote(scope['path'].lstrip('/'))}", scope["query_string"].decode("latin-1")
     again = PageLink(f"{path}?{query}" if query else path, "Try again")
     return (again, *home) if scope["method"] == "GET" and path != HOME_LINK.to else home

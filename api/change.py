@@ -1,4 +1,4 @@
-"""One change: what its answer says of it, and that it is done once however often it is asked for."""
+"""Changes: their response headers, and idempotency."""
 
 import hashlib
 import re
@@ -27,28 +27,28 @@ from nac.idempotency import service as idempotency
 from nac.idempotency.service import KeyedRequest, PendingChange, StoredResponse
 from nac.ids import TenantId
 
-# Promise 5 of ARCHITECTURE.md is one second: longer means that the cell is down, and the change is live when it is up.
+# A change is live within one second (ARCHITECTURE.md, promise 5). Longer means that the cell is down.
 _LIVE_TIMEOUT_SECONDS = 5.0
 _MAX_ETAGS = 20
-# A state, and behind a dash what is observed (`etag`).
+# A digest of the state and, after a dash, one that includes observed members (`etag`).
 _ETAG = re.compile(r'"([^"-]*)(?:-[^"-]*)?"')
-# Each holds one of 40 threads; the others are as many as there are connections to the database. Who comes beyond them
-# is answered at once, so that a cell that is away holds up nobody who asks for something else.
+# Each waiter holds one of 40 threads; the others are as many as database connections. Further requests do not wait,
+# so that an unreachable cell does not block other requests.
 MAX_WAITERS = 30
 _waiter_permits = BoundedSemaphore(MAX_WAITERS)
 _POSITION_HEADER, _LIVE_HEADER = "Admit-Position", "Admit-Live"
 _UNCOMPARED_REASONS = {
-    201: "This makes something new, whatever there is.",
-    202: "This begins something, whatever there is.",
+    201: "`If-Match` is not supported on create.",
+    202: "`If-Match` is not supported when starting a job.",
 }
-# Kept with an answer's headers, and shown to nobody: whose cell is asked when it is given again.
+# Stored with a response's headers but never sent: the tenant whose cell a replayed response asks.
 _TENANT_KEY = "tenant"
 
 Body = TypeVar("Body", bound=BaseModel)
 
 
 class IdempotentReplay(Exception):
-    """The change was done when it was asked for first."""
+    """An earlier request with this Idempotency-Key already made the change."""
 
     def __init__(self, answer: StoredResponse, *, wait: bool) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class IdempotentReplay(Exception):
 
 
 class NotModified(Exception):
-    """The asker has what there is to see already (RFC 9110 13.1.2)."""
+    """The caller already has the current state (RFC 9110 13.1.2)."""
 
     def __init__(self, tag: str) -> None:
         super().__init__()
@@ -65,27 +65,29 @@ class NotModified(Exception):
 
 
 class HasChanged(AdmitError):
-    """It has been changed meanwhile."""
+    """The resource was changed in the meantime."""
 
     status = 412
 
 
 class CannotCompare(AdmitError):
-    """There is nothing here that If-Match could be compared with."""
+    """This operation does not support If-Match."""
 
     status = 412
 
 
 def require_no_if_match(request: Request, why: str) -> None:
-    """Raises CannotCompare: whoever asks for it does not mean to change what somebody else has changed meanwhile
-    (RFC 9110 13.1.1). `why`: what is asked for instead, in a sentence."""
+    """Raise CannotCompare if the request has `If-Match`, which it cannot honour (RFC 9110 13.1.1).
+
+    `why` is the detail of the error.
+    """
     if _read_etags(request, "if-match") not in (None, ["*"]):
-        raise CannotCompare(why, remedy="Leave If-Match out.")
+        raise CannotCompare(why, remedy="Omit If-Match.")
 
 
 def explain_no_if_match(status: int) -> str:
-    """Of what a change that compares nothing is answered with."""
-    return _UNCOMPARED_REASONS.get(status, "This is done whatever there is.")
+    """Detail of CannotCompare for an operation with this success status."""
+    return _UNCOMPARED_REASONS.get(status, "`If-Match` is not supported by this operation.")
 
 
 async def compute_request_digest(
@@ -93,12 +95,12 @@ async def compute_request_digest(
     idempotency_key: Annotated[
         str | None,
         Header(
-            description="A UUID, say: the change is done once, however often it is asked for.",
+            description="Unique key, such as a UUID. Retries with the same key make the change only once.",
             json_schema_extra={"minLength": 1, "maxLength": idempotency.MAX_KEY_LENGTH, "pattern": "^[ -~]+$"},
         ),
     ] = None,
 ) -> bytes:
-    """Of method, address and body; b"" where no key asks for it."""
+    """Digest of method, URL and body; b"" without an Idempotency-Key."""
     if idempotency_key is None:
         return b""
     asked = f"{request.method} {request.url.path}?{request.url.query}\0".encode()
@@ -107,55 +109,59 @@ async def compute_request_digest(
 
 @dataclass(slots=True)
 class Change:
-    """A transaction that is open, and what its answer will be."""
+    """An open transaction and its response."""
 
     session: Session
     request: Request
     response: Response
-    # Whose cell is to decide by it.
+    # Tenant whose cell the change affects.
     tenant_id: TenantId | None
     body: bytes | None = None
-    # Whether the route has looked at `If-Match`.
+    # Whether the route compared `If-Match`.
     compared: bool = False
-    # Where its asker has named it.
+    # The Idempotency-Key, if the request has one.
     named: KeyedRequest | None = None
-    # Of a change that commits in between: what was made when it was asked for first, by a process that died.
+    # Id that an earlier attempt committed before its process died.
     made_id: UUID | None = None
 
     @property
     def has_if_match(self) -> bool:
-        """Whether its asker says of which state it is. What takes long is locked from the start only then."""
+        """Whether the request has `If-Match`. Only then long operations lock the row from the start."""
         return "if-match" in self.request.headers
 
     def record_created(self, made_id: UUID) -> None:
-        """Before a commit in between."""
+        """Store the created id. Call this before an intermediate commit."""
         if self.named is not None:
             idempotency.record_created_id(self.session, self.named, made_id)
 
     def require_match(self, current: BaseModel | None) -> None:
-        """Raises HasChanged where `If-Match` names another state than this one, which is locked, or any while there is
-        nothing (RFC 9110 13.1.1)."""
+        """Compare `If-Match` with the locked state; None if it does not exist.
+
+        Raises HasChanged if they differ (RFC 9110 13.1.1).
+        """
         self.compared = True
         tags = _read_etags(self.request, "if-match")
         if tags is not None and current is None:
-            raise HasChanged("There is none.", remedy="Leave If-Match out to make one.")
+            raise HasChanged("The resource does not exist.", remedy="Omit If-Match to create it.")
         if (
             tags is not None
             and current is not None
             and tags != ["*"]
             and _extract_state(compute_etag(current)) not in map(_extract_state, tags)
         ):
-            raise HasChanged(remedy="Read it again, and decide anew.")
+            raise HasChanged(remedy="Reload it and try again.")
 
     def answer(self, model: Body, *, state: BaseModel | None = None) -> Body:
-        """`state` is how what was changed is shown, where the answer is something else or tells more."""
+        """Set body and ETag. `state` is the changed resource if the response body is something else."""
         self.body = model.model_dump_json().encode()
         self.response.headers["ETag"] = compute_etag(model if state is None else state)
         return model
 
     def located(self, *names: object, at: str = "", **query: str) -> None:
-        """Set `Location` to what was made: below `at` of the tenant or MSP, or else below the path of the request.
-        An `at` that begins with a slash is a path of its own. Empty values of `query` are left out."""
+        """Set `Location` of the created resource: below `at` of the tenant or MSP, or below the request's path.
+
+        An `at` with a leading slash is an absolute path. Empty values of `query` are omitted.
+        """
         path = self.request.url.path
         base = at if at.startswith("/") else f"{'/'.join(path.split('/')[:4])}/{at}" if at else path
         given = {name: value for name, value in query.items() if value}
@@ -167,15 +173,15 @@ class Change:
 
 
 class ObservedModel(BaseModel):
-    """What shows beside what people and programs say of it also what cells and the worker see."""
+    """Resource with members that cells and the worker observe."""
 
     def observed_fields(self) -> set[str] | dict[str, Any]:
-        """Members that change with no decision of anybody; of one that has some, which (as pydantic excludes them)."""
+        """Members that change without a user's action, in the form of pydantic's `exclude`."""
         raise NotImplementedError
 
 
 def compute_etag(model: BaseModel) -> str:
-    """Of all that is shown. What is observed is behind a dash: that a device was seen again stops nobody's change."""
+    """ETag of a resource. Observed members affect only the part after the dash, which `If-Match` ignores."""
     if not isinstance(model, ObservedModel):
         return f'"{_hash_text(model.model_dump_json())}"'
     return (
@@ -184,8 +190,10 @@ def compute_etag(model: BaseModel) -> str:
 
 
 def require_modified(request: Request, tag: str) -> None:
-    """Raises NotModified where `If-None-Match` names what would be shown. Tags are compared weakly, since caches and
-    proxies that pack answers make weak ones of them."""
+    """Raise NotModified if `If-None-Match` has the current tag.
+
+    The comparison is weak because caches and compressing proxies weaken tags.
+    """
     tags = _read_etags(request, "if-none-match") if request.method in ("GET", "HEAD") else None
     if tags is not None and ("*" in tags or tag in [each.removeprefix("W/") for each in tags]):
         raise NotModified(tag)
@@ -198,13 +206,13 @@ def _hash_text(text: str) -> str:
 def _read_etags(request: Request, header: str) -> list[str] | None:
     if header not in request.headers:
         return None
-    # A list may come in several fields (RFC 9110 5.3).
+    # A list may span several header fields (RFC 9110 5.3).
     wanted = ",".join(request.headers.getlist(header))
     return [tag.strip() for tag in wanted.split(",", _MAX_ETAGS)[:_MAX_ETAGS]]
 
 
 def _extract_state(tag: str) -> str | None:
-    """None of what is no strong tag."""
+    """State part of a strong tag; None for other tags."""
     found = _ETAG.fullmatch(tag)
     return found[1] if found else None
 
@@ -221,8 +229,10 @@ def open_change(
     digest: bytes,
     wait: bool,
 ) -> Iterator[Change]:
-    """Commits at exit. Of a tenant's change the answer tells when its cell decides by it: `Admit-Position`, and
-    `Admit-Live`, which `wait` waits for. Raises DoneBefore."""
+    """Transaction of a change; commits at exit.
+
+    A tenant's change sets `Admit-Position` and `Admit-Live`; `wait` waits until it is live. Raises DoneBefore.
+    """
     named = KeyedRequest(owner, asker, request.headers["idempotency-key"], digest) if digest else None
     sealer = get_signing(request).sealer
     with _open_change_session(scope, named) as session:
@@ -232,7 +242,7 @@ def open_change(
             raise IdempotentReplay(begun, wait=wait)
         change = Change(session, request, response, owner.tenant_id, named=named, made_id=begun.made_id)
         yield change
-        assert change.body is not None, "the route gives no answer"
+        assert change.body is not None, "the route sets no response"
         status = response.status_code or request.scope["route"].status_code or 200
         if not change.compared:
             require_no_if_match(request, explain_no_if_match(status))
@@ -250,7 +260,7 @@ def open_change(
 
 @contextmanager
 def _open_change_session(scope: Scope, named: KeyedRequest | None) -> Iterator[Session]:
-    """Where a named change has committed in between (nac.db.commit_intent) and then fails, its name is free again."""
+    """Release the Idempotency-Key if the change fails after an intermediate commit (nac.db.commit_intent)."""
     committed = False
 
     def note(_: Session) -> None:
@@ -282,13 +292,13 @@ def _report_live(tenant_id: TenantId, xact: str, *, wait: bool) -> str:
 
 
 async def render_not_modified(request: Request, exc: Exception) -> Response:
-    """That there is nothing new (an exception handler)."""
+    """Respond with 304 (exception handler)."""
     assert isinstance(exc, NotModified)
     return Response(status_code=304, headers={"ETag": exc.tag})
 
 
 def render_replay(request: Request, exc: Exception) -> Response:
-    """As it was answered first, but for what the tenant's cell has come to since (an exception handler)."""
+    """Replay the first response with the current `Admit-Live` (exception handler)."""
     assert isinstance(exc, IdempotentReplay)
     headers = {**exc.answer.headers, "Idempotency-Replayed": "true"}
     if tenant_id := headers.pop(_TENANT_KEY, ""):

@@ -1,4 +1,4 @@
-"""How much of one source may be open at a time."""
+"""Limits on concurrent connections or requests of a source."""
 
 import logging
 import time
@@ -12,25 +12,25 @@ _LOG_INTERVAL_SECONDS = 60
 
 
 class ConcurrencySlot:
-    """One that is taken; to be given back once."""
+    """A taken place; `leave` frees it."""
 
     def __init__(self, give_back: Callable[[], None]) -> None:
         self._release_slot: Callable[[], None] | None = give_back
 
     def leave(self) -> None:
-        """Again does nothing."""
+        """Free the place. Further calls do nothing."""
         if self._release_slot is not None:
             self._release_slot()
             self._release_slot = None
 
 
 class ConcurrencyLimit:
-    """`most` for each source, 0 for any number, and `most_in_all`. Holds no more than is open. For one thread."""
+    """Places for each source and for all; 0 means no limit. Not thread-safe."""
 
     def __init__(
         self, most: int, *, what: str, most_in_all: int = 0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`what` is open, for the log."""
+        """`what` names the places in the log."""
         self._most = most
         self._most_in_all = most_in_all
         self._what = what
@@ -40,13 +40,13 @@ class ConcurrencyLimit:
         self._logged_at = -float(_LOG_INTERVAL_SECONDS)
 
     def take(self, address: str) -> ConcurrencySlot | None:
-        """None where there is no place for one more of where the address belongs to."""
+        """Take a place for the address's source. None if a limit is reached."""
         source = get_source(address)
         if self._most and self._taken[source] >= self._most:
-            self._log(f"{self._most} {self._what} of {source} are open: more of it are refused")
+            self._log(f"{source} has {self._most} {self._what} open: rejecting more")
             return None
         if self._most_in_all and self._in_all >= self._most_in_all:
-            self._log(f"{self._in_all} {self._what} are open: more are refused")
+            self._log(f"{self._in_all} {self._what} are open: rejecting more")
             return None
         self._taken[source] += 1
         self._in_all += 1
@@ -59,7 +59,7 @@ class ConcurrencyLimit:
             del self._taken[source]
 
     def _log(self, sentence: str) -> None:
-        """Now and then: who floods the port is not to flood the log."""
+        """Log at most once in _LOG_EVERY_SECONDS, so that floods do not fill the log."""
         now = self._clock()
         if now - self._logged_at >= _LOG_INTERVAL_SECONDS:
             self._logged_at = now

@@ -1,9 +1,8 @@
-"""HTTP/1.1 for whoever connects: a request has so long to begin and so many bytes, a source so many connections.
+"""HTTP/1.1 with limits: time and bytes of a request, and connections of a source.
 
-uvicorn bounds none of these. A head that never ends would be held in memory, each field of eight bytes at a hundred, a
-connection that says nothing would be kept for good, and one address could hold all connections that there may be.
-
-What is refused here no application sees; it is a problem (RFC 9457) all the same.
+uvicorn limits none of these. Endless headers would fill the memory, idle connections would stay open forever, and one
+address could take all connections. Applications do not see requests rejected here; the responses are problem details
+(RFC 9457).
 """
 
 from asyncio import BaseTransport, TimerHandle, Transport
@@ -17,16 +16,16 @@ from api.errors import build_problem
 from nac.request_sources import NetworkSet
 
 HEAD_TIMEOUT_SECONDS = 10.0
-# Head, body and trailers; no route that strangers reach takes a body of more than half as much.
+# Headers, body and trailers. Routes without authentication accept bodies of at most half as much.
 MAX_REQUEST_BYTES = 128 * 1024
 _CHUNK_BYTES = 64 * 1024
 _CLOSING_HEADERS = {"Connection": "close", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """Refuses who sends more or takes longer, and closes the connection."""
+    """Rejects requests over a limit and closes the connection."""
 
-    # None where whoever accepts connections counts them.
+    # None if the listener counts connections.
     _places: ClassVar[ConcurrencyLimit | None] = None
     _proxies: ClassVar[NetworkSet] = NetworkSet("")
     _max_request_bytes: ClassVar[int] = MAX_REQUEST_BYTES
@@ -38,7 +37,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     @classmethod
     def with_limit(cls, places: ConcurrencyLimit, *, proxies: NetworkSet) -> type[Self]:
-        """The same, with so many connections of a source; `proxies` bring those of many, and are not counted."""
+        """Subclass that counts connections in `places`, except those of `proxies`."""
         return type(cls.__name__, (cls,), {"_places": places, "_proxies": proxies})
 
     def connection_made(self, transport: BaseTransport) -> None:
@@ -57,26 +56,24 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """In pieces: of what comes at once, the head is known to have ended before the rest is counted as its body."""
+        """Parse in pieces, so that the end of the headers is known before the rest counts as body."""
         for start in range(0, len(data), _CHUNK_BYTES):
             piece = data[start : start + _CHUNK_BYTES]
             self._received += len(piece)
             if self._in_head and self._received > MAX_REQUEST_BYTES:
                 self._refuse(
                     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-                    f"Address and headers may have {MAX_REQUEST_BYTES} bytes.",
-                    "Send what is long in the body.",
+                    f"The limit for URL and headers is {MAX_REQUEST_BYTES} bytes.",
+                    "Send long values in the body.",
                 )
             elif self._received > self._max_request_bytes:
-                self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"At most {self._max_request_bytes} bytes are read.")
+                self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The limit is {self._max_request_bytes} bytes.")
             if self.transport.is_closing():
                 return
             super().data_received(piece)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(
-            HTTPStatus.BAD_REQUEST, "This cannot be read as HTTP/1.1 (RFC 9112).", "See address, headers and lengths."
-        )
+        self._refuse(HTTPStatus.BAD_REQUEST, "Invalid HTTP/1.1 request (RFC 9112).", "Check URL, headers and lengths.")
 
     def on_message_begin(self) -> None:
         self._in_head = True
@@ -88,7 +85,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
-        # The next request may be here already.
+        # The next request may have arrived already.
         answered_last = not self.pipeline
         super().on_response_complete()
         self._received = 0
@@ -108,14 +105,14 @@ class BoundedHttp(HttpToolsProtocol):
         if self._received:
             self._refuse(
                 HTTPStatus.REQUEST_TIMEOUT,
-                f"Address and headers have {HEAD_TIMEOUT_SECONDS:g} s to come.",
-                "Send it again.",
+                f"URL and headers must arrive within {HEAD_TIMEOUT_SECONDS:g} s.",
+                "Try again.",
             )
         else:
             self._close()
 
     def _refuse(self, status: HTTPStatus, detail: str, remedy: str = "") -> None:
-        """Says so where nothing else has been said yet, and closes."""
+        """Send a problem, unless a response has started, and close the connection."""
         is_answering = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
         if not is_answering and not self.transport.is_closing():
             told = {"detail": detail, "remedy": remedy}
@@ -137,6 +134,6 @@ class BoundedHttp(HttpToolsProtocol):
 
 
 class HttpWithFiles(BoundedHttp):
-    """Of the API, which takes more: how much says api.json_input, in a sentence. Heads are as small as elsewhere."""
+    """HTTP for the API, with larger bodies. api.json_input enforces the limits of its routes."""
 
     _max_request_bytes = 32 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Cookies of browsers in which people sign in, and where a request may come from that changes something."""
+"""Cookies of signed-in browsers, and protection against cross-site requests."""
 
 import hmac
 from datetime import timedelta
@@ -17,16 +17,16 @@ DEVICE_COOKIE: Final = "admit-device"
 SIGN_ON_COOKIE: Final = "admit-sign-on"
 CSRF_HEADER: Final = "Admit-CSRF"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-# The person's own doing, such as an address that was typed, has no site that it comes from.
+# `none` is an action of the user, such as a typed address.
 _SAME_SITES = frozenset({"same-origin", "none"})
 
 
 class CrossSite(Forbidden):
-    """This comes from another site."""
+    """The request comes from another site."""
 
 
 class CsrfTokenMissing(Forbidden):
-    """This takes the token of the sign-in."""
+    """The CSRF token is missing or wrong."""
 
 
 def portal_origin(settings: Settings) -> str:
@@ -35,12 +35,12 @@ def portal_origin(settings: Settings) -> str:
 
 
 def read_cookie(request: Request, name: str) -> str:
-    """ "" where there is none."""
+    """Value of a cookie; "" without one."""
     return request.cookies.get(_cookie_name(request, name), "")
 
 
 def set_cookie(request: Request, response: Response, name: str, value: str, *, good_for: timedelta) -> None:
-    """For this host alone, out of reach of scripts, and not sent along with what other sites post."""
+    """Set a cookie for this host only, invisible to scripts, and not sent with POST requests of other sites."""
     response.set_cookie(
         _cookie_name(request, name),
         value,
@@ -63,7 +63,7 @@ def clear_cookie(request: Request, response: Response, name: str) -> None:
 
 
 def require_same_origin(request: Request) -> None:
-    """Of what changes something. Raises CrossSite. Clients that are no browsers say nothing of it."""
+    """Raise CrossSite if another site sent a changing request. Clients other than browsers send no such header."""
     if request.method in _SAFE_METHODS:
         return
     site = request.headers.get("sec-fetch-site")
@@ -73,29 +73,29 @@ def require_same_origin(request: Request) -> None:
         return
     origin = request.headers.get("origin")
     if origin is not None and origin != portal_origin(request.app.state.settings):
-        raise CrossSite(remedy="Use the address that ADMIT_PORTAL_URL names.")
+        raise CrossSite(remedy="Use the address in ADMIT_PORTAL_URL.")
 
 
 def is_from_other_site(request: Request) -> bool:
-    """Whether a page of another site has sent the browser here, and not the person; as far as browsers tell."""
+    """Whether a page of another site opened this page, as far as the browser reports it."""
     return request.headers.get("sec-fetch-site", "none") not in _SAME_SITES
 
 
 def note_csrf_token(request: Request, shown: str) -> None:
-    """Of a form, which has no headers of its own."""
+    """Note the token of a form, because forms cannot send headers."""
     request.state.csrf_token = shown
 
 
 def require_csrf_token(request: Request, wanted: str) -> None:
-    """Of what changes something by a cookie. Raises CrossSite and CsrfTokenMissing."""
+    """Check a changing request with a cookie. Raises CrossSite and CsrfTokenMissing."""
     require_same_origin(request)
     shown = getattr(request.state, "csrf_token", "") or request.headers.get(CSRF_HEADER.lower(), "")
     if request.method not in _SAFE_METHODS and not hmac.compare_digest(shown.encode(), wanted.encode()):
-        raise CsrfTokenMissing(remedy=f"Send csrf_token of the sign-in, or of GET /v1/me, as {CSRF_HEADER}.")
+        raise CsrfTokenMissing(remedy=f"Send `csrf_token` from the sign-in or GET /v1/me in the header {CSRF_HEADER}.")
 
 
 def _cookie_name(request: Request, name: str) -> str:
-    # RFC 6265bis 4.1.3.2: set by this host, over https, for all of it; browsers see to that.
+    # Browsers accept this prefix only for a cookie of this host, over HTTPS and with path "/" (RFC 6265bis 4.1.3.2).
     return f"__Host-{name}" if _is_https(request) else name
 
 

@@ -1,7 +1,7 @@
-"""How much one credential, its owner or an address may ask of the API.
+"""Rate limits of the API for a credential, its owner or an address.
 
-Buckets are of this process, so that they need neither Redis nor a lock: of several processes each allows as much.
-Headers as draft-ietf-httpapi-ratelimit-headers-10.
+Each process has its own buckets and limits, so no Redis is needed. Headers follow
+draft-ietf-httpapi-ratelimit-headers-10.
 """
 
 import math
@@ -19,23 +19,26 @@ from nac.request_sources import get_source
 
 _MAX_ENTRIES = 10_000
 _MINUTE_SECONDS = 60
-# Probes of the supervisor and of load balancers.
+# Probes of supervisors and load balancers.
 _UNLIMITED_PATHS = {"/healthz", "/readyz"}
-# With the prefix of RFC 6265bis, or without.
+# With and without the prefix of RFC 6265bis.
 _SIGN_IN_COOKIES = (b"admit", b"__Host-admit")
 _UNAUTHORIZED = 401
 
 
 class RateBuckets:
-    """So many at once, and as many in each minute; of very many keys those are forgotten that were silent longest."""
+    """Token buckets by key: `per_minute` tokens in a minute, all of which can be used at once.
+
+    Beyond _MOST_KEPT keys, the least recent is dropped.
+    """
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.per_minute = per_minute
         self._rate = per_minute / _MINUTE_SECONDS
         self._clock = clock
-        # What was left, and when.
+        # Remaining tokens, and their time.
         self._buckets: OrderedDict[object, tuple[float, float]] = OrderedDict()
-        # Owners are known where credentials are looked at: in threads.
+        # Credentials are checked in threads.
         self._lock = Lock()
 
     def left(self, key: object) -> float:
@@ -43,7 +46,7 @@ class RateBuckets:
         return min(float(self.per_minute), left + (self._clock() - at) * self._rate)
 
     def take(self, key: object) -> float:
-        """What is left now; less than 0 where there was none to take, which is not counted."""
+        """Take a token. Returns the remaining ones; below 0 if there was none, and then none is taken."""
         with self._lock:
             left = self.left(key) - 1
             self._buckets[key] = (left if left >= 0 else left + 1, self._clock())
@@ -53,27 +56,27 @@ class RateBuckets:
             return left
 
     def wait(self, left: float) -> int:
-        """Seconds until one can be taken, where so many are left after taking."""
+        """Seconds until a token is available, for a result of `take`."""
         return math.ceil(-left / self._rate) if left < 0 else 0
 
     def refill(self, left: float) -> int:
-        """Seconds until all are there again."""
+        """Seconds until the bucket is full."""
         return math.ceil((self.per_minute - max(0.0, left)) / self._rate)
 
 
 class TooManyRequests(AdmitError):
-    """Too much is asked."""
+    """Too many requests."""
 
     status = 429
 
     def __init__(self, detail: str, *, seconds: int) -> None:
-        super().__init__(detail, remedy=f"Ask again in {seconds} s.")
+        super().__init__(detail, remedy=f"Try again in {seconds} s.")
         self.retry_after_seconds = seconds
 
 
 @dataclass(frozen=True, slots=True)
 class BucketKey:
-    """One, as headers name its kind."""
+    """A bucket and its name in headers."""
 
     name: str
     of: RateBuckets
@@ -82,27 +85,27 @@ class BucketKey:
 
 @dataclass(frozen=True, slots=True)
 class KnownCredential:
-    """A credential that was looked at, and whose it is: one owner may have very many."""
+    """A valid credential and its owner. An owner may have many."""
 
     public_id: str
-    # A tenant, an MSP or the platform; of a sign-in the person.
+    # Tenant, MSP or platform of a token; the person of a sign-in.
     owner: object
 
 
 class RequestCredential:
-    """What a request shows of who asks, and what it has taken from which bucket."""
+    """Credential of a request, and the tokens it took from buckets."""
 
     def __init__(self, credential: int | None, owners: RateBuckets | None) -> None:
         self.credential = credential
-        # Once it was looked at and is good.
+        # Set when the credential was checked and is valid.
         self.good: KnownCredential | None = None
-        # What it was the last time, whose buckets this request was taken from.
+        # Result of the previous check; its buckets count this request.
         self.known: KnownCredential | None = None
         self.taken: list[tuple[BucketKey, float]] = []
         self._owners = owners
 
     def take(self, *buckets: BucketKey) -> BucketKey | None:
-        """From each of them, or from none: then the one that is empty."""
+        """Take a token from each bucket. If one is empty, take none and return it."""
         empty = [bucket for bucket in buckets if bucket.of.left(bucket.key) < 1]
         if empty:
             return max(empty, key=lambda bucket: bucket.of.wait(bucket.of.left(bucket.key) - 1))
@@ -110,7 +113,7 @@ class RequestCredential:
         return None
 
     def note(self, good: KnownCredential) -> None:
-        """Raises TooManyRequests: what was shown in a way that was not known has not been counted for its owner yet."""
+        """Note a valid credential, and count the request for its owner if it is new. Raises TooManyRequests."""
         is_counted = any(each is not None and each.owner == good.owner for each in (self.known, self.good))
         self.good = good
         if self._owners is None or is_counted:
@@ -121,7 +124,7 @@ class RequestCredential:
             raise TooManyRequests(_describe_limit(self._owners, "owner"), seconds=self._owners.wait(left))
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Of the bucket of which least is left (draft-ietf-httpapi-ratelimit-headers-10)."""
+        """Headers of the bucket with the fewest tokens (draft-ietf-httpapi-ratelimit-headers-10)."""
         if not self.taken:
             return []
         bucket, left = min(self.taken, key=lambda each: each[1])
@@ -129,38 +132,35 @@ class RequestCredential:
 
 
 def record_credential(scope: Scope, public_id: str, owner: object) -> None:
-    """That what the request of this scope shows is a credential, which, and whose: one may be written in many ways.
-
-    Raises TooManyRequests.
-    """
+    """Note that the request's credential is valid, with its public id and owner. Raises TooManyRequests."""
     shown: RequestCredential | None = scope.get("admit.shown")
     if shown is not None:
         shown.note(KnownCredential(public_id, owner))
 
 
 def get_known_owner(scope: Scope) -> object | None:
-    """Whose credential is shown; None where it was not good before."""
+    """Owner of the request's credential; None if it was not valid before."""
     shown: RequestCredential | None = scope.get("admit.shown")
     return None if shown is None or shown.known is None else shown.known.owner
 
 
 def has_known_credential(scope: Scope) -> bool:
-    """Whether the credential was good the last time that it was shown."""
+    """Whether the credential was valid at its last check."""
     return get_known_owner(scope) is not None
 
 
 class CredentialRateLimit:
-    """429 for who asks too much, or whose address shows too many credentials that are not good; 0 for no limit.
+    """Middleware that rejects requests over a limit with 429; 0 means no limit.
 
-    A credential has a bucket of its own once it was good, and its owner one for all that are his; all else counts for
-    the address that it comes from. Failures stop those alone that fail: who else is behind the same address is heard.
+    A valid credential has its own bucket, and its owner has one for all credentials. Other requests count for their
+    address. Invalid credentials count separately, so that they do not block valid ones from the same address.
     """
 
     def __init__(
         self, app: ASGIApp, *, requests_per_minute: int, owner_requests_per_minute: int, failures_per_minute: int
     ) -> None:
         self._app = app
-        # Apart, so that none crowds the others out.
+        # Separate, so that one kind does not evict the others.
         self._by_source = RateBuckets(requests_per_minute) if requests_per_minute else None
         self._by_credential = RateBuckets(requests_per_minute) if requests_per_minute else None
         self._by_owner = RateBuckets(owner_requests_per_minute) if owner_requests_per_minute else None
@@ -202,7 +202,7 @@ class CredentialRateLimit:
         return [BucketKey(name, of, key) for name, of, key in found if of is not None]
 
     def _note(self, source: str, shown: RequestCredential, status: int) -> float | None:
-        """Less than 0 where it is one failure too many."""
+        """Note the result. Returns a value below 0 if the address has too many failures."""
         credential = shown.credential
         if credential is None:
             return None
@@ -224,16 +224,18 @@ class CredentialRateLimit:
         return build_problem(
             status=429,
             code="too-many-requests",
-            title="Too much is asked.",
+            title="Too many requests.",
             detail=_describe_limit(buckets, name),
-            remedy=f"Ask again in {seconds} s.",
+            remedy=f"Try again in {seconds} s.",
             headers=headers | {"Retry-After": str(seconds), "Cache-Control": "no-store"},
         )
 
 
 def hash_credential(headers: Sequence[tuple[bytes, bytes]]) -> int | None:
-    """Stands for the token or sign-in that is shown, without being it; None where none is shown. It is what is looked
-    at (api.access): what a proxy asks for itself is none, nor is a cookie beside a token."""
+    """Hash of the request's token or sign-in cookie; None without one.
+
+    Matches what api.access reads: it ignores other Authorization schemes, and the cookie if there is a token.
+    """
     authorization = next((value for name, value in headers if name == b"authorization"), b"")
     scheme, _, shown = authorization.decode("latin-1").partition(" ")
     if scheme.lower() == "bearer" and shown.strip():
@@ -246,10 +248,10 @@ def hash_credential(headers: Sequence[tuple[bytes, bytes]]) -> int | None:
 
 def _describe_limit(buckets: RateBuckets, name: str) -> str:
     what = {
-        "failures": "credentials that are not valid",
-        "owner": "requests of all credentials of one owner together",
+        "failures": "invalid credentials",
+        "owner": "requests of all credentials of one owner",
     }.get(name, "requests")
-    return f"At most {buckets.per_minute} {what} are taken in a minute."
+    return f"The limit is {buckets.per_minute} {what} in a minute."
 
 
 def _build_headers(buckets: RateBuckets, name: str, left: float) -> list[tuple[bytes, bytes]]:

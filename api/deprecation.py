@@ -12,12 +12,12 @@ _POLICY_PATH = "/docs/reference/api.md"
 
 
 def deprecated(*, since: date, sunset: date) -> Mapping[str, Any]:
-    """Of a route's decorator: `@router.get("/old", **deprecated(since=..., sunset=...))`."""
+    """Arguments of a route's decorator: `@router.get("/old", **deprecated(since=..., sunset=...))`."""
     return {"deprecated": True, "openapi_extra": {_SINCE_KEY: since.isoformat(), _SUNSET_KEY: sunset.isoformat()}}
 
 
 class DeprecationHeaders:
-    """Of each answer of such a route, refusals included."""
+    """Adds the headers to all responses of deprecated routes, including errors."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Routes that devices ask: for certificates, authorities, revocation lists."""
+"""Routes for devices: certificates, authorities, revocation lists."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _LIMIT_NAME: Final = "devices"
 
 
 def add_device_routes(app: FastAPI, *routers: APIRouter, most_octets: int) -> None:
-    """Bodies of `most_octets` are read before their request takes a place."""
+    """Add the routes. Bodies of up to `most_octets` bytes are read before a request takes a place."""
     for router in routers:
         add_routes(app, limit_routes(router.routes, whose=_LIMIT_NAME, most_octets=most_octets))
     prepare_request_limit(app, MAX_DEVICE_REQUESTS, whose=_LIMIT_NAME)

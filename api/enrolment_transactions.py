@@ -1,4 +1,4 @@
-"""Redeeming a secret or renewing a certificate in a request: one transaction, guesses limited, refusals audited."""
+"""Redeems a secret or renews a certificate in one transaction. Limits guesses and audits rejections."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,18 +20,18 @@ from nac.ids import TenantId
 from nac.models import EnrolmentSecret
 from nac.models.enrolment import EnrolmentKind
 
-# Guesses at links that name no tenant count together.
+# Guesses of links without a tenant count together.
 _NO_TENANT_ID = TenantId(UUID(int=0))
 
 
 def require_tenant_by_slug(slug: str) -> TenantId:
-    """Whose address it is. Raises EnrolmentAddressNotFound where that tenant is not here or not active."""
+    """Tenant with this slug. Raises EnrolmentAddressNotFound if it does not exist or is not active."""
     with session_scope(PlatformScope()) as session:
         return enrolment.require_tenant(session, slug=slug)
 
 
 def require_link_tenant(request: Request, token: Token | None) -> TenantId:
-    """Whose link it is. Raises SecretRefused or TooManyGuesses."""
+    """Tenant of the link. Raises SecretRefused or TooManyGuesses."""
     limiter = get_guess_limiter(request)
     limiter.require(_NO_TENANT_ID, client_address(request))
     if token is not None:
@@ -50,9 +50,9 @@ def client_address(request: Request) -> str:
 def redeem_secret(
     request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
 ) -> Iterator[tuple[Session, EnrolmentSecret]]:
-    """A transaction in which the secret is used; it is as if nothing had been where the block raises.
+    """Transaction that uses the secret; it rolls back if the block raises.
 
-    Raises SecretRefused or TooManyGuesses. What is handed out must leave after the block.
+    Send the certificate after the block. Raises SecretRefused or TooManyGuesses.
     """
     with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
         yield (
@@ -65,7 +65,7 @@ def redeem_secret(
 def hold_secret(
     request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
 ) -> Iterator[tuple[Session, Held]]:
-    """As `redeeming`, but it is the block that takes a use of the secret, which may be spent."""
+    """As `redeeming`, but the block takes the use of the secret, which may have no uses left."""
     with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
         yield (
             session,
@@ -77,7 +77,7 @@ def hold_secret(
 def view_secret(
     request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
 ) -> Iterator[tuple[Session, EnrolmentSecret]]:
-    """As `redeeming`, but takes nothing."""
+    """As `redeeming`, but does not use the secret."""
     with _limit_guesses(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
         yield (
             session,
@@ -101,8 +101,7 @@ def _limit_guesses(request: Request, tenant_id: TenantId, kind: EnrolmentKind, n
 
 @contextmanager
 def open_renewal(request: Request, *, tenant_id: TenantId, actor: str, shown: x509.Certificate) -> Iterator[Session]:
-    """A transaction in which the certificate that was shown is renewed. Anybody can show one that was made up: whoever
-    is refused too often is not listened to, as with secrets.
+    """Transaction that renews the certificate. Rejections are limited as with secrets, because anyone can forge one.
 
     Raises RenewalRefused or TooManyGuesses.
     """

@@ -1,4 +1,4 @@
-"""Errors as problem details (RFC 9457), the only place where the API renders them."""
+"""Renders errors as problem details (RFC 9457)."""
 
 import logging
 from collections.abc import Mapping
@@ -21,29 +21,29 @@ from nac.db.failures import translate
 from nac.errors import AdmitError, problem_of
 
 _log = logging.getLogger("admit.api")
-# What the framework refuses: what is wrong, and what to do about it.
+# Detail and remedy of the framework's errors.
 _FRAMEWORK_ERRORS: Mapping[int, tuple[str, str]] = {
     HTTPStatus.NOT_FOUND: (
-        "There is nothing at this address.",
-        "See its spelling; a slash at the end is one too many.",
+        "This path does not exist.",
+        "Check its spelling, and remove a trailing slash.",
     ),
-    HTTPStatus.METHOD_NOT_ALLOWED: ("This address has other methods.", "Use one that Allow names."),
+    HTTPStatus.METHOD_NOT_ALLOWED: ("This path does not support the method.", "Use a method in the header Allow."),
 }
-# Mistakes that are told in some ms: more of them beside what other requests wait for.
+# Formatting these takes milliseconds. More are formatted in a thread, so that other requests do not wait.
 _MAX_INLINE_MISTAKES = 10
 
 
 def build_problem(
     *, status: int, code: str, title: str, detail: str, headers: Mapping[str, str] | None = None, **members: object
 ) -> JSONResponse:
-    """`members` are extensions (RFC 9457 3.2); empty ones are left out."""
+    """Problem response. `members` are extensions (RFC 9457 3.2); empty ones are omitted."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
     body |= {name: value for name, value in members.items() if value}
     return JSONResponse(body, status, headers, media_type="application/problem+json")
 
 
 def build_retry_headers(exc: AdmitError) -> dict[str, str]:
-    """RFC 9110 10.2.3; none where waiting does not help."""
+    """`Retry-After` (RFC 9110 10.2.3), if a retry helps."""
     return {} if exc.retry_after_seconds is None else {"Retry-After": str(exc.retry_after_seconds)}
 
 
@@ -56,12 +56,13 @@ def render_error(exc: AdmitError) -> JSONResponse:
 
 
 def redact_error(request: Request, exc: AdmitError) -> AdmitError:
-    """As the caller may read it. Of what is no fault of his a stranger learns the kind alone: the rest names databases,
-    files and key stores, and is for the log.
+    """The error as the caller may see it. Strangers see only the title of an internal error.
+
+    Its details name databases, files and key stores and go to the log.
     """
     if exc.status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return exc
-    # Not the path itself, in which a link carries its secret.
+    # The route's pattern, because the path of a link contains its secret.
     route = getattr(request.scope.get("route"), "path", "?")
     _log.error("%s %s: %s", request.method, route, exc)
     if not request.app.state.for_strangers:
@@ -71,8 +72,7 @@ def redact_error(request: Request, exc: AdmitError) -> AdmitError:
     return plain
 
 
-# Those that FastAPI calls are `async`, since they do no I/O: each other one waits for a thread, and so would the answer
-# that there is none.
+# Handlers are `async` because they do no I/O: others need a thread, even to report that no thread is free.
 async def _handle_admit_error(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, AdmitError)
     return render_error(redact_error(request, exc))
@@ -94,12 +94,12 @@ async def _handle_invalid_request(request: Request, exc: Exception) -> JSONRespo
 def _render_mistakes(request: Request, exc: RequestValidationError) -> JSONResponse:
     field = getattr(request.scope.get("route"), "body_field", None)
     expects = None if field is None else field.field_info.annotation
-    # Each is looked into: of a body of nothing but mistakes that would take longer than anything else.
+    # Limited: formatting every error of a large invalid body would take very long.
     found = list(islice(describe_mistakes(exc.errors(), body=exc.body, expects=expects), MAX_REPORTED + 1))
     return build_problem(
         status=422,
         code="invalid-input",
-        title="The input is not valid.",
+        title="The input is invalid.",
         detail=_describe_count(len(found)),
         mistakes=found[:MAX_REPORTED],
     )
@@ -112,7 +112,7 @@ def _describe_count(found: int) -> str:
 
 
 async def handle_http_error(request: Request, exc: Exception) -> JSONResponse:
-    """Raised by the framework itself: no such route, wrong method."""
+    """Error of the framework: unknown path or wrong method."""
     assert isinstance(exc, HTTPException)
     headers = exc.headers
     if exc.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
@@ -130,9 +130,9 @@ async def handle_http_error(request: Request, exc: Exception) -> JSONResponse:
 
 
 async def handle_unexpected_error(request: Request, exc: Exception) -> JSONResponse:
-    """What went wrong is for the log, not for the caller; the framework logs the traceback."""
+    """Internal error. The framework logs the traceback; callers do not see it."""
     return build_problem(
-        status=500, code="internal-error", title="Something went wrong.", detail="The error is in the server's log."
+        status=500, code="internal-error", title="Internal error.", detail="The error is in the server's log."
     )
 
 

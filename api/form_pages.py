@@ -1,4 +1,4 @@
-"""Pages with a form, for any browser, without a script: what they read, and what they say where it is refused."""
+"""Pages with a form: their fields and their errors. No scripts."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -25,34 +25,34 @@ def read_fields(request: Request, body: bytes) -> dict[str, str]:
 
 
 class PageLink(NamedTuple):
-    """A way onward."""
+    """A link to another page."""
 
     to: str
     label: str
 
 
-HOME_LINK: Final = PageLink("/", "Go on")
+HOME_LINK: Final = PageLink("/", "Continue")
 
 
 def describe_error(exc: AdmitError) -> str:
-    """Raises what is wrong inside, which no page tells."""
+    """Detail and remedy of the error. Raises the error again if it is internal: pages do not show those."""
     if exc.status >= HTTPStatus.INTERNAL_SERVER_ERROR and exc.retry_after_seconds is None:
         raise exc
     return f"{exc.detail} {omit_commands(exc.remedy)}".strip()
 
 
 def omit_commands(remedy: str) -> str:
-    """Who looks at a page has no command line of ours, and writes no requests."""
+    """The remedy, or "" if it names a command or an API path, which readers of a page do not use."""
     return "" if "./admit" in remedy or "/v1/" in remedy else remedy
 
 
 def render_error_page(exc: AdmitError, *ways: PageLink) -> Response:
-    """With `ways` onward, or the usual one. Raises as `told`."""
+    """Error page with links `ways`, or with the link to the home page. Raises as `told`."""
     return build_error_page(describe_error(exc), exc.status, ways or (HOME_LINK,), build_retry_headers(exc))
 
 
 def render_error_page_without_links(exc: AdmitError) -> Response:
-    """As `refused`, where there is no other page."""
+    """Error page without links. Raises as `told`."""
     return build_error_page(describe_error(exc), exc.status, (), build_retry_headers(exc))
 
 

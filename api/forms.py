@@ -1,7 +1,7 @@
-"""Fields of a posted HTML form, of a bounded size: urlencoded, or multipart where a file comes along (RFC 7578).
+"""Parses HTML forms: urlencoded, or multipart with a file (RFC 7578).
 
-Strangers post them: nothing here takes longer than to look at each byte once or twice. A reader of mail would look into
-comments, parts of parts and headers of all kinds, for seconds.
+Untrusted callers send them, so the parser reads each byte at most twice. A mail parser could take seconds on comments,
+nested parts and headers.
 """
 
 import re
@@ -13,7 +13,7 @@ from nac.errors import InvalidInput
 _MAX_FIELDS = 20
 _URLENCODED = "application/x-www-form-urlencoded"
 _MULTIPART = "multipart/form-data"
-# RFC 2046 5.1.1, without the blank, which no browser uses.
+# RFC 2046 5.1.1, without spaces, which no browser uses.
 _BOUNDARY: Final = re.compile(r""";\s*boundary=("?)([0-9A-Za-z'()+_,./:=?-]{1,70})\1\s*(?:;|$)""", re.IGNORECASE)
 # RFC 7578 4.2. A quote in a name is %22 (HTML 4.10.21.8).
 _FIELD_NAME: Final = re.compile(
@@ -26,7 +26,7 @@ class FormUnreadable(InvalidInput):
 
 
 def read_form(content_type: str, body: bytes) -> dict[str, bytes]:
-    """Field values by name, the last of each; of a file its content. Raises FormUnreadable."""
+    """Last value of each field, and the content of files, by name. Raises FormUnreadable."""
     kind = content_type.partition(";")[0].strip().lower()
     try:
         if kind == _URLENCODED:
@@ -36,18 +36,18 @@ def read_form(content_type: str, body: bytes) -> dict[str, bytes]:
             return _read_multipart(content_type, body)
     except ValueError as exc:
         raise FormUnreadable("The form cannot be read.") from exc
-    raise FormUnreadable(f"A form comes as {_URLENCODED} or {_MULTIPART}.")
+    raise FormUnreadable(f"The Content-Type must be {_URLENCODED} or {_MULTIPART}.")
 
 
 def _read_multipart(content_type: str, body: bytes) -> dict[str, bytes]:
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
-        raise FormUnreadable("The form names no boundary.")
+        raise FormUnreadable("The Content-Type has no boundary.")
     delimiter = b"\r\n--" + boundary[2].encode()
-    # One too many is behind the last delimiter that is looked at, where the end is to be.
+    # Split at one delimiter more: the part after it must be the end.
     _, *parts = (b"\r\n" + body).split(delimiter, _MAX_FIELDS + 1)
     if not parts or not parts.pop().startswith(b"--"):
-        raise FormUnreadable("The form has no end.", remedy=f"It has at most {_MAX_FIELDS} fields.")
+        raise FormUnreadable("The form is incomplete.", remedy=f"Send at most {_MAX_FIELDS} fields.")
     fields: dict[str, bytes] = {}
     for part in parts:
         head, blank, content = part.partition(b"\r\n\r\n")

@@ -1,7 +1,7 @@
-"""HEAD: what GET would be answered with, without the body (RFC 9110 9.3.2).
+"""HEAD: the response of GET without its body (RFC 9110 9.3.2).
 
-All that is behind this sees a GET: its permission, its rate and its place are those of GET. What is written in parts is
-left off with the first of them, as if whoever asked had gone.
+The application sees a GET, with its permission and rate. A streamed response ends after its first part, as if the
+client had disconnected.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,20 +14,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.route_index import RouteIndex
 
 _GET_ONLY_MARK: Final = "is_get_only"
-# Of GET alone (RFC 9110 14.2).
+# Headers that only apply to GET (RFC 9110 14.2).
 _RANGE_HEADERS: Final = (b"range", b"if-range")
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 def mark_get_only(endpoint: Endpoint) -> Endpoint:
-    """Of a route by which something is done for good, although protocols ask for it by GET: HEAD does nothing there."""
+    """Mark a GET route that changes something, as protocols require. HEAD is not allowed there."""
     setattr(endpoint, _GET_ONLY_MARK, True)
     return endpoint
 
 
 def list_allowed_methods(scope: Scope) -> set[str]:
-    """Of all routes of the path (RFC 9110 15.5.6); the framework names those of one. None where there is no route."""
+    """Methods of all routes of the path (RFC 9110 15.5.6); empty if there are none."""
     path, routes = scope["path"], scope["app"].router.routes
     indexed = [route for index in routes if isinstance(index, RouteIndex) for route in index.routes_of(path)]
     of_path: list[Any] = [*indexed] or [route for route in iter_route_contexts(routes) if _matches_path(route, path)]
@@ -45,7 +45,7 @@ def _list_route_methods(route: Any) -> Iterable[str]:  # noqa: ANN401 -- one of 
 
 
 class HeadAsGet:
-    """Outside of all that looks at requests."""
+    """Middleware that runs HEAD as GET. Must be the outermost one."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -21,9 +21,9 @@ _REDIS_TIMEOUT_SECONDS = 1
 _PROBE_THREADS = 2
 # Load balancers commonly wait for two seconds.
 _MAX_PROBE_SECONDS = 1.8
-# The thread is free again soon afterwards.
+# Shorter, so that the thread is free again soon.
 _DATABASE_TIMEOUT_SECONDS = 1.5
-_DATABASE_REMEDY = "Is PostgreSQL up?"
+_DATABASE_REMEDY = "Check that PostgreSQL is running."
 
 
 class Alive(BaseModel):
@@ -32,19 +32,19 @@ class Alive(BaseModel):
 
 class Ready(BaseModel):
     status: Literal["ready"] = "ready"
-    # Jobs wait while Redis is away; requests are served without it.
+    # Without Redis, requests work and jobs wait.
     redis: Literal["answers", "does not answer"]
 
 
 @router.get("/healthz", operation_id="getHealth")
 async def healthz() -> Alive:
-    """The process runs and answers."""
+    """Check that the process is running."""
     return Alive()
 
 
 @router.get("/readyz", operation_id="getReadiness")
 async def readyz(request: Request) -> Ready:
-    """Requests can be served: the database answers and has this version's schema. 503 with the reason otherwise."""
+    """Check that the database is reachable and has the schema of this version. Returns 503 with the reason if not."""
     state = request.app.state
     if state.probe is None:
         state.probe = ensure_future(
@@ -56,21 +56,21 @@ async def readyz(request: Request) -> Ready:
             ready: Ready = await shield(state.probe)
             return ready
     except TimeoutError as exc:
-        raise DatabaseUnavailable(
-            f"It has not answered within {_MAX_PROBE_SECONDS:g} s.", remedy=_DATABASE_REMEDY
-        ) from exc
+        raise DatabaseUnavailable(f"No response within {_MAX_PROBE_SECONDS:g} s.", remedy=_DATABASE_REMEDY) from exc
 
 
 def _clear_probe(state: State, probe: Future[Ready]) -> None:
     state.probe = None
-    # Whoever asked for it may be gone.
+    # Mark the exception as retrieved: the client may have disconnected.
     if not probe.cancelled():
         probe.exception()
 
 
 def prepare_probes(app: FastAPI, engine: Engine) -> None:
-    """Threads and an engine of its own: whoever probes does not wait behind those that are served, who may hold all
-    connections while the database is well. One probe at a time uses one connection."""
+    """Create threads and an engine for probes, so that they do not wait for connections of requests.
+
+    Probes run one at a time, on one connection.
+    """
 
     def start() -> None:
         app.state.probing_threads = ThreadPoolExecutor(_PROBE_THREADS, thread_name_prefix="probe")
@@ -79,10 +79,10 @@ def prepare_probes(app: FastAPI, engine: Engine) -> None:
         app.state.probing_threads.shutdown()
         engine.dispose()
 
-    # Of one that is not started, as tests have it: those of the event loop.
+    # None uses the event loop's threads, for applications that tests do not start.
     app.state.probing_threads = None
     app.state.probing_engine = engine
-    # What those who probe at the same time wait for together: however many they are, none waits for the others.
+    # The running probe, which concurrent callers share.
     app.state.probe = None
     app.state.beside.append((start, stop))
 
@@ -93,7 +93,7 @@ def _check_readiness(request: Request) -> Ready:
 
 
 def connect_redis(url: str) -> redis.Redis:
-    """A client; nothing connects yet."""
+    """Redis client; it connects on first use."""
     return redis.Redis.from_url(
         url, socket_timeout=_REDIS_TIMEOUT_SECONDS, socket_connect_timeout=_REDIS_TIMEOUT_SECONDS
     )

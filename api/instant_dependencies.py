@@ -1,4 +1,4 @@
-"""Functions that a route depends on, `async` since they do no I/O: FastAPI gives each other one a turn of a thread."""
+"""Dependencies that are `async` because they do no I/O: FastAPI runs other functions in threads."""
 
 from collections.abc import Awaitable, Callable
 from inspect import isclass
@@ -10,13 +10,13 @@ Function = TypeVar("Function", bound=Callable[..., Awaitable[Any]])
 
 
 def instant(function: Function) -> Function:
-    """Awaits nothing, so that whoever has no loop can call it too (`result_of`)."""
+    """Mark a function that awaits nothing, so that `result_of` can call it without an event loop."""
     setattr(function, _INSTANT_MARK, True)
     return function
 
 
 def resolve_function(call: Any) -> Any:  # noqa: ANN401 -- whatever a route depends on
-    """Where what is called is an object, that of its class."""
+    """The function itself, or `__call__` of the object's class."""
     return call if isclass(call) or hasattr(call, "__code__") else type(call).__call__
 
 
@@ -25,7 +25,7 @@ def is_instant(call: object) -> bool:
 
 
 def run_instant(coroutine: Any) -> Any:  # noqa: ANN401 -- whatever a route depends on
-    """Of an instant function."""
+    """Result of an instant function's coroutine."""
     try:
         coroutine.send(None)
     except StopIteration as done:

@@ -1,7 +1,7 @@
-"""What is read of a request before a route sees it: bounded in bytes, time and depth, and of the form that it says.
+"""Reads and checks request bodies before routes see them: size, time, nesting and media type.
 
-A route takes JSON of at most 1 MiB, or 16 KiB where anyone may call it. Where it takes more, or another form, it says
-so in `openapi_extra`. Where a route needs a caller, nothing is read until that caller is authenticated.
+A route accepts JSON of at most 1 MiB, or 16 KiB without authentication. `openapi_extra` declares other limits and media
+types. The body of a route with authentication is read only after its caller is authenticated.
 """
 
 import json
@@ -34,34 +34,34 @@ MAX_PUBLIC_BODY_BYTES: Final = 16 * 1024
 _MAX_BYTES_KEY = "x-most-bytes"
 _MAX_DRAINED_BYTES = 24 * 1024 * 1024
 _DRAIN_TIMEOUT_SECONDS = 5.0
-# Whoever sends is not known before all has come: those that send much and slowly would fill the memory.
+# Limits on bodies in memory: without them, many large and slow bodies would fill it.
 _MAX_SOURCE_BYTES: Final = 64 * 1024 * 1024
 _MAX_TOTAL_BYTES: Final = 256 * 1024 * 1024
 _MAX_DEPTH = 64
-# In some 5 ms: more of it is looked at beside what other requests wait for.
+# Checking these takes about 5 ms. Larger bodies are checked in a thread, so that other requests do not wait.
 _MAX_INLINE_BYTES = 64 * 1024
-# Threads of its own: those that routes are done in may all be held up.
+# Threads for this only, because all threads of routes may be blocked.
 _CHECKER_THREADS = 2
-# Of 64 bits, with a sign; a list or table of PostgreSQL holds no longer ones.
+# Characters of a signed 64-bit number, the longest that PostgreSQL stores.
 _MAX_NUMBER_CHARACTERS = 20
-# Each takes some hundred bytes once it is read, however short it is written.
+# Each parsed value takes about a hundred bytes, even a short one.
 _MAX_VALUES = 500_000
-# No object has a tenth as many, and each that is unknown is a mistake of its own.
+# Real objects have less than a tenth; each unknown name is a separate error.
 _MAX_NAMES = 10_000
 _MAX_DECIMAL_CHARACTERS = 40
 _BODY_METHODS = {"POST", "PUT", "PATCH", "DELETE"}
-# What clients send that always send something.
+# Bodies of clients that always send one.
 _EMPTY_BODIES = {b"", b"{}", b"null"}
 _INVALID_TEXT = re.compile("[\0\ud800-\udfff]")
 _NON_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _OPENING_BRACKETS = b"[{"
 _CHARSET = re.compile(rb'charset\s*=\s*"?([^\s";]*)')
-# As JSON is read; the other is a part of it.
+# JSON is UTF-8; US-ASCII is a subset.
 _CHARSETS = {b"utf-8", b"utf8", b"us-ascii"}
 
 
 class UnsupportedMediaType(AdmitError):
-    """The body is of another form than is read here."""
+    """The media type of the body is not supported."""
 
     status = 415
 
@@ -71,20 +71,20 @@ class NotJson(InvalidInput):
 
 
 class TextRefused(InvalidInput):
-    """There is a character that no text may have here."""
+    """The text contains an invalid character."""
 
 
 class BodyNotRead(AdmitError):
-    """Nothing is read of a body here."""
+    """This operation takes no body."""
 
     status = 400
 
 
 class BodyRule(NamedTuple):
-    """What a route takes otherwise than the others."""
+    """Limits of a route that differ from the defaults."""
 
     method: str
-    # What is before the route's own path is `prefix`.
+    # `prefix` precedes the route's own path.
     prefix: str
     path: re.Pattern[str]
     most_bytes: int
@@ -92,7 +92,7 @@ class BodyRule(NamedTuple):
 
 
 def accept_body(*, most_bytes: int, media_type: str = "", example: str = "") -> dict[str, Any]:
-    """Of a route's `openapi_extra`: a body of so many bytes, and of another form than JSON where one is named."""
+    """Value of a route's `openapi_extra`: the maximum size of the body, and its media type if it is not JSON."""
     extra: dict[str, Any] = {_MAX_BYTES_KEY: most_bytes}
     if media_type:
         schema = {"type": "string", "format": "binary"}
@@ -116,7 +116,7 @@ async def _skip_authentication(scope: Scope) -> None:
 
 
 class JsonInput:
-    """Answers with 408, 413, 415 or 422 itself; else passes on what it has read."""
+    """Middleware that rejects invalid bodies with 408, 413, 415 or 422 and passes on valid ones."""
 
     def __init__(
         self,
@@ -129,9 +129,11 @@ class JsonInput:
         needs_caller: Callable[[APIRoute], bool] = lambda route: False,
         authenticate: Callable[[Scope], Awaitable[None]] = _skip_authentication,
     ) -> None:
-        """`routes` refuse a body where they read none; others may read any. What is wrong is told on a page where one
-        of `pages` was asked for, which `on_page` makes for its path. `authenticate` raises for an unknown caller of a
-        route that `needs_caller`."""
+        """`routes` that read no body reject one.
+
+        `on_page` renders errors of `pages` for their path. `authenticate` raises if the caller of a route with
+        `needs_caller` is unknown.
+        """
         self._app = app
         self._rules = tuple(excepted)
         known = tuple(routes)
@@ -167,7 +169,7 @@ class JsonInput:
         return self._on_page(exc, path) if self._pages.routes_of(path) else render_error(exc)
 
     async def _body(self, scope: Scope, receive: Receive, held: ExitStack) -> bytes:
-        """Held as long as `held`."""
+        """Read the body; it counts as in memory until `held` closes."""
         found = self._index.routes_of(scope["path"])
         asked = [route for route in found if scope["method"] in (route.methods or ())]
         is_open = not any(id(route) in self._caller_route_ids for route in asked)
@@ -180,15 +182,15 @@ class JsonInput:
             held.enter_context(self._held.holding((scope.get("client") or ("",))[0], size))
         body = await read_body(scope, receive, most_octets=takes.most_bytes, seconds=BODY_TIMEOUT_SECONDS)
         if self._has_routes and not asked and takes.json:
-            # Whatever is in it: that there is no such method or address is told behind this.
+            # The application reports the unknown path or method.
             return body
         if body and asked and not any(map(_reads_body, asked)):
             if body.strip() not in _EMPTY_BODIES:
-                raise BodyNotRead(place="body", remedy="Leave it out: all that can be said is in path and query.")
+                raise BodyNotRead(place="body", remedy="Omit the body. Parameters are in path and query.")
         elif body and takes.json and scope["method"] in _BODY_METHODS:
             _require_json_type(scope)
             if body.strip() == b"null" and any(map(_has_optional_body, asked)):
-                # Clients that are generated for Go send it in place of no body.
+                # Generated Go clients send `null` instead of no body.
                 return b""
             if len(body) < _MAX_INLINE_BYTES:
                 check_json(body)
@@ -216,7 +218,7 @@ def _announces_body(scope: Scope) -> bool:
 
 
 def _bound_body_size(scope: Scope, *, most: int) -> int:
-    """What a body has at most."""
+    """Size that the body can have at most."""
     said = next((value for value in _list_header_values(scope, b"content-length")), b"")
     return min(int(said), most) if said.isdigit() and len(said) < _MAX_NUMBER_CHARACTERS else most
 
@@ -236,7 +238,7 @@ _PUBLIC_RULE = _DEFAULT_RULE._replace(most_bytes=MAX_PUBLIC_BODY_BYTES)
 
 
 def check_json(body: bytes) -> None:
-    """Raises NotJson, TextRefused or InvalidInput for what a careless reader would stumble over."""
+    """Raises NotJson, TextRefused or InvalidInput if the body is not valid, bounded JSON."""
     _require_shallow(body)
     try:
         value = json.loads(
@@ -247,7 +249,7 @@ def check_json(body: bytes) -> None:
             parse_float=_parse_decimal,
         )
     except UnicodeDecodeError as exc:
-        raise NotJson("It is not UTF-8.", place="body") from exc
+        raise NotJson("The body is not UTF-8.", place="body") from exc
     except json.JSONDecodeError as exc:
         raise NotJson(f"{exc.msg}.", place=f"body, line {exc.lineno}, column {exc.colno}") from exc
     if b"\\u" in body:
@@ -256,7 +258,7 @@ def check_json(body: bytes) -> None:
 
 def _require_shallow(body: bytes) -> None:
     depth = 0
-    # What is outside of strings. A pattern for strings would remember each of their characters, at a hundred bytes.
+    # Text outside strings. A regular expression would need a hundred bytes for each character of a string.
     parts = body.replace(rb"\\", b"").replace(rb"\"", b"")
     if parts.count(b'"') > 4 * _MAX_VALUES:
         raise _build_too_many_values()
@@ -266,13 +268,13 @@ def _require_shallow(body: bytes) -> None:
     for bracket in plain.translate(None, _NON_BRACKETS):
         depth += 1 if bracket in _OPENING_BRACKETS else -1
         if depth < 0:
-            raise NotJson("A bracket is closed that was not opened.", place="body")
+            raise NotJson("A closing bracket has no opening one.", place="body")
         if depth > _MAX_DEPTH:
-            raise InvalidInput(f"It is nested more than {_MAX_DEPTH} deep.", place="body")
+            raise InvalidInput(f"The body is nested more than {_MAX_DEPTH} levels deep.", place="body")
 
 
 def _build_too_many_values() -> InvalidInput:
-    return InvalidInput(f"It has more than {_MAX_VALUES} values.", place="body", remedy="Send it in parts.")
+    return InvalidInput(f"The body has more than {_MAX_VALUES} values.", place="body", remedy="Send it in parts.")
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -282,12 +284,12 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise InvalidInput("The name is given twice.", place=f"body: {ascii(twice)[:100]}")
+        raise InvalidInput("The name occurs twice.", place=f"body: {ascii(twice)[:100]}")
     return found
 
 
 def _reject_constant(name: str) -> None:
-    raise NotJson(f"{name} is no number of JSON.", place="body")
+    raise NotJson(f"{name} is not a JSON number.", place="body")
 
 
 def _parse_integer(text: str) -> int:
@@ -304,11 +306,11 @@ def _parse_decimal(text: str) -> float:
 
 
 def _require_text(value: object) -> None:
-    """Of what JSON's escapes can write and no text of PostgreSQL can hold."""
+    """Raise TextRefused for escaped characters that PostgreSQL cannot store."""
     match value:
         case str():
             if _INVALID_TEXT.search(value):
-                raise TextRefused("NUL, or half of a surrogate pair.", place="body")
+                raise TextRefused("A text contains NUL or half of a surrogate pair.", place="body")
         case dict():
             for name, each in value.items():
                 _require_text(name)
@@ -328,7 +330,7 @@ def _require_json_type(scope: Scope) -> None:
         raise UnsupportedMediaType(place="Content-Type", remedy="Send it as: Content-Type: application/json")
     charset = _CHARSET.search(parameters)
     if charset and charset[1] not in _CHARSETS:
-        raise UnsupportedMediaType("JSON is read as UTF-8 (RFC 8259 8.1).", place="Content-Type", remedy="Use UTF-8.")
+        raise UnsupportedMediaType("JSON must be UTF-8 (RFC 8259 8.1).", place="Content-Type", remedy="Use UTF-8.")
 
 
 def _require_plain_body(scope: Scope) -> None:
@@ -336,7 +338,7 @@ def _require_plain_body(scope: Scope) -> None:
         coding.strip().lower() not in (b"", b"identity") for coding in _list_header_values(scope, b"content-encoding")
     ):
         raise UnsupportedMediaType(
-            "Nothing is unpacked.", place="Content-Encoding", remedy="Send the body as it is, without that header."
+            "Content-Encoding is not supported.", place="Content-Encoding", remedy="Send the body uncompressed."
         )
 
 
@@ -348,7 +350,7 @@ def _require_valid_address(scope: Scope) -> None:
     path = scope.get("raw_path") or b""
     for place, text in (("path", path), ("query", scope["query_string"])):
         if b"%00" in text or b"\0" in text:
-            raise TextRefused("There is NUL, which no text may have here.", place=place, remedy="Leave it out.")
-    # Read as a slash it would lead to another route than the one that is written.
+            raise TextRefused(f"The {place} contains NUL.", place=place, remedy="Remove it.")
+    # Decoded, %2F would select another route.
     if b"%2f" in path.lower():
-        raise TextRefused("A slash is written as %2F.", place="path", remedy="No name in a path has one.")
+        raise TextRefused("The path contains %2F.", place="path", remedy="Remove it. Names in a path have no slash.")

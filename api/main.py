@@ -29,7 +29,7 @@ from api.thread_limits import limit_routes
 from api.v1.routers import ROUTES, V1
 from nac.settings import Settings, load_settings
 
-# Tenants are of very unequal size: a plan that was made for one, or for any, reads a table from end to end for another.
+# Tenants differ in size: a generic plan, or one made for another tenant, can scan a whole table.
 _CUSTOM_PLANS = "plan_cache_mode=force_custom_plan"
 _PAGE_MODULES = (sign_up_pages, new_password_pages, start_pages, factor_pages, tenant_pages)
 PAGE_ROUTES: Final = tuple(
@@ -41,17 +41,17 @@ _PAGE_INDEX = RouteIndex(PAGE_ROUTES)
 
 
 async def _handle_unexpected_error(request: Request, exc: Exception) -> Response:
-    """Outside of all else, so that it is no problem on its way to a browser."""
+    """Internal error: a page for browsers, otherwise a problem. Runs outside of all middleware."""
     if browser_errors.wants_page(request.scope, _PAGE_INDEX):
         return browser_errors.render_unexpected_error(request)
     return await errors.handle_unexpected_error(request, exc)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """Settings come from the environment where none are given. Raises SettingsError."""
+    """Create the API's application. Settings default to the environment. Raises SettingsError."""
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE"))
-    # Who waits for what another one holds, a job that changes ten thousand devices say, waits no longer than for a
-    # connection: he keeps one meanwhile, and some of those leave none to anybody else.
+    # A request that waits for a lock, such as one of a large job, holds a connection. Without this limit, a few of
+    # them could take all connections.
     locks = f"lock_timeout={settings.api_database_wait_seconds * 1000:.0f}ms"
     app = create_application(settings, title="Admit", name="admit-api", database_settings=(_CUSTOM_PLANS, locks))
     add_routes(app, ROUTES)
@@ -87,6 +87,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(ResponseHeaders)
     app.add_middleware(RequestIds)
     app.add_middleware(HeadAsGet)
-    # Last: of all routes that there are.
+    # Last, so that the index has all routes.
     app.router.routes.insert(0, RouteIndex(app.router.routes))
     return app

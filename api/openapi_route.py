@@ -1,4 +1,4 @@
-"""/openapi.json, made once: it is a megabyte, which nobody may have written anew as often as he likes."""
+"""Serves /openapi.json. The document is built once because it has about a megabyte."""
 
 import gzip
 import hashlib

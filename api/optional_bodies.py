@@ -1,4 +1,4 @@
-"""Bodies in which nothing has to be said: who says nothing sends none."""
+"""Optional bodies: a body without required fields can be omitted."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,8 +8,10 @@ from starlette.routing import BaseRoute
 
 
 def allow_empty_body(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
-    """The same routes; of a POST none is `{}`, wherever that would do by itself. A change (PATCH, PUT) of nothing is
-    more likely a mistake."""
+    """The same routes; a POST without a body means `{}` if no field is required.
+
+    An empty PATCH or PUT is more likely a mistake.
+    """
     for route in routes:
         if isinstance(route, APIRoute) and route.body_field is not None and "POST" in (route.methods or ()):
             told = route.body_field.field_info

@@ -1,4 +1,4 @@
-"""Whoever asks, about himself: transactions that see the own account alone."""
+"""Transactions of a person about their own account; they see only that account."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,8 @@ from typing import Annotated
 from fastapi import Depends
 from sqlalchemy.orm import Session
 
-from api.access import Caller, RequiresSelf
+from api.access import RequiresSelf
+from api.caller import Caller
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db import PersonScope, session_scope
@@ -19,20 +20,20 @@ from nac.sign_in.sign_ins import SignedInPerson
 
 
 class NoPerson(Forbidden):
-    """A token is no person."""
+    """This operation needs a signed-in person, not a token."""
 
 
 class OwnAccount:
-    """As a dependency of routes of oneself."""
+    """Dependency of routes about the caller's own account."""
 
     def __init__(self, asked: Annotated[Caller, Depends(RequiresSelf())]) -> None:
         if asked.signed_in is None:
-            raise NoPerson(remedy="Sign in. What a token is good for, and where, tells listMyGrants.")
+            raise NoPerson(remedy="Sign in. Use listMyGrants for the permissions of a token.")
         self.asked = asked
         self.signed_in: SignedInPerson = asked.signed_in
 
     def located(self, path: str = "") -> None:
-        """Set `Location` to where what was made can be read."""
+        """Set `Location` of the created resource."""
         self.asked.response.headers["Location"] = f"/v1/me{path}"
 
     @contextmanager
@@ -43,7 +44,7 @@ class OwnAccount:
 
     @contextmanager
     def account(self, *, confirmed: bool = True) -> Iterator[tuple[Session, Person]]:
-        """To change the account itself. Raises AccountOfAnother, SecondFactorNeeded and ConfirmationNeeded."""
+        """Transaction that changes the account. Raises AccountOfAnother, SecondFactorNeeded and ConfirmationNeeded."""
         with self.session() as session:
             has_second = bool(list_second_factors(session, person_id=self.signed_in.person_id))
             self.signed_in.require_own(has_second=has_second)

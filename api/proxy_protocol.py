@@ -1,18 +1,18 @@
-"""The PROXY protocol, versions 1 and 2: what a balancer that passes TCP on writes before what the client sends.
+"""Parses PROXY protocol headers, versions 1 and 2, which TCP load balancers send before the client's data.
 
-HAProxy's specification of 2020-03-05 ("The PROXY protocol", sections 2.1 and 2.2). Only the client's address is read.
+Source: HAProxy, "The PROXY protocol", 2020-03-05, sections 2.1 and 2.2. Only the client's address is used.
 """
 
 import ipaddress
 import struct
 from collections.abc import Awaitable, Callable
 
-# Reads at most so many bytes; none at the end.
+# Reads at most the number of bytes; b"" at the end.
 Receive = Callable[[int], Awaitable[bytes]]
 
 _SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 _MAX_LINE_OCTETS = 107
-# Beyond the addresses come fields that nobody here reads.
+# Additional fields after the addresses are ignored.
 _MAX_BODY_OCTETS = 4096
 _LOCAL, _PROXY = 0x20, 0x21
 _FAMILIES = {1: (4, ipaddress.IPv4Address), 2: (16, ipaddress.IPv6Address)}
@@ -20,20 +20,20 @@ _LINE_FAMILIES = {"TCP4": 4, "TCP6": 6}
 
 
 class ProxyHeaderDamaged(ValueError):
-    """This is no header of the PROXY protocol."""
+    """Invalid header of the PROXY protocol."""
 
 
 async def read_client(receive: Receive) -> tuple[str, int] | None:
-    """The client's address and port; None where the balancer speaks for itself (a health check).
+    """Read the client's address and port. None for connections of the balancer itself (health checks).
 
-    Not one byte behind the header is taken. Raises ProxyHeaderDamaged.
+    Reads no byte after the header. Raises ProxyHeaderDamaged.
     """
     begun = await _read_exactly(receive, len(_SIGNATURE))
     if begun == _SIGNATURE:
         head = await _read_exactly(receive, 4)
         return parse_binary(head, await _read_exactly(receive, _parse_length(head)))
     if not begun.startswith(b"PROXY "):
-        raise ProxyHeaderDamaged("It does not begin as one.")
+        raise ProxyHeaderDamaged("The header has no valid start.")
     while not begun.endswith(b"\r\n"):
         if len(begun) >= _MAX_LINE_OCTETS:
             raise ProxyHeaderDamaged("The line does not end.")
@@ -46,7 +46,7 @@ async def _read_exactly(receive: Receive, octets: int) -> bytes:
     while len(found) < octets:
         part = await receive(octets - len(found))
         if not part:
-            raise ProxyHeaderDamaged("It ends too soon.")
+            raise ProxyHeaderDamaged("The header is incomplete.")
         found += part
     return found
 
@@ -54,12 +54,12 @@ async def _read_exactly(receive: Receive, octets: int) -> bytes:
 def _parse_length(head: bytes) -> int:
     (length,) = struct.unpack("!H", head[2:])
     if length > _MAX_BODY_OCTETS:
-        raise ProxyHeaderDamaged(f"More than {_MAX_BODY_OCTETS} bytes.")
+        raise ProxyHeaderDamaged(f"The header has more than {_MAX_BODY_OCTETS} bytes.")
     return int(length)
 
 
 def parse_binary(head: bytes, body: bytes) -> tuple[str, int] | None:
-    """Version 2: the four bytes behind the signature, and as many as they announce. Raises ProxyHeaderDamaged."""
+    """Parse version 2: the four bytes after the signature, and the body. Raises ProxyHeaderDamaged."""
     command, family = head[0], head[1] >> 4
     if command == _LOCAL:
         return None
@@ -69,13 +69,13 @@ def parse_binary(head: bytes, body: bytes) -> tuple[str, int] | None:
         return None
     octets, make = _FAMILIES[family]
     if len(body) < 2 * octets + 4:
-        raise ProxyHeaderDamaged("The addresses are cut short.")
+        raise ProxyHeaderDamaged("The addresses are incomplete.")
     (port,) = struct.unpack_from("!H", body, 2 * octets)
     return str(make(body[:octets])), int(port)
 
 
 def parse_line(line: bytes) -> tuple[str, int] | None:
-    """Version 1, with its end of line. Raises ProxyHeaderDamaged."""
+    """Parse version 1, with its end of line. Raises ProxyHeaderDamaged."""
     try:
         _, family, *rest = line.removesuffix(b"\r\n").decode("ascii").split(" ")
         if family == "UNKNOWN":
@@ -83,7 +83,7 @@ def parse_line(line: bytes) -> tuple[str, int] | None:
         source, destination, port, _ = rest
         addresses = ipaddress.ip_address(source), ipaddress.ip_address(destination)
         if {address.version for address in addresses} != {_LINE_FAMILIES[family]} or not 0 <= int(port) <= 0xFFFF:
-            raise ProxyHeaderDamaged("The addresses are not of the family.")
+            raise ProxyHeaderDamaged("The addresses do not match the family.")
     except (ValueError, KeyError) as exc:
         raise ProxyHeaderDamaged("The line cannot be read.") from exc
     return str(addresses[0]), int(port)

@@ -1,5 +1,6 @@
-"""Query parameters that a route has not are refused, not passed over: `?sort=x` must not answer with everything. So is
-one that is given twice where one value is taken: whoever checks the first and whoever uses the last would differ.
+"""Rejects unknown query parameters, and repeated ones that take a single value.
+
+Otherwise a misspelt filter would return everything, and two readers of a repeated parameter could use different values.
 """
 
 from collections import Counter
@@ -16,13 +17,13 @@ from nac.bulk_rows import MAX_REPORTED
 
 UNKNOWN_PARAMETER: Final = "unknown_query_parameter"
 REPEATED_PARAMETER: Final = "repeated_query_parameter"
-# Providers send what they like there, and RFC 6749 4.1.2 has it ignored.
+# Providers send additional parameters, which must be ignored (RFC 6749 4.1.2).
 _UNCHECKED_OPERATIONS: Final = frozenset({"finishSignOn"})
 _known_parameters: dict[str, Mapping[str, bool]] = {}
 
 
 def require_known_query(request: Request) -> None:
-    """Of every route of the API (api.access). Raises RequestValidationError."""
+    """Check the query of every API route (api.access). Raises RequestValidationError."""
     if not request.query_params:
         return
     route = request.scope["route"]
@@ -35,7 +36,7 @@ def require_known_query(request: Request) -> None:
 
 
 def list_parameters(route: Any) -> Mapping[str, bool]:  # noqa: ANN401 -- a route of FastAPI
-    """Whether each takes several values, by name."""
+    """Query parameters by name, and whether each takes several values."""
     if route.operation_id not in _known_parameters:
         _known_parameters[route.operation_id] = dict(sorted(_walk_parameters(route.dependant)))
     return _known_parameters[route.operation_id]
@@ -49,28 +50,26 @@ def _walk_parameters(dependant: Dependant) -> Iterator[tuple[str, bool]]:
 
 
 def _is_list(annotation: object) -> bool:
-    """`list[...]`, or that among others."""
+    """Whether the type is `list[...]` or a union with one."""
     return get_origin(annotation) is list or any(map(_is_list, get_args(annotation)))
 
 
 def _find_mistakes(request: Request, known: Mapping[str, bool]) -> Iterator[dict[str, Any]]:
-    """Each name is told once."""
+    """One error for each name."""
     seen = Counter(name for name, _ in request.query_params.multi_items())
     for name, times in seen.items():
         if name not in known:
-            yield _build_mistake(
-                UNKNOWN_PARAMETER, name, "There is no such query parameter.", suggest_name(name, tuple(known))
-            )
+            yield _build_mistake(UNKNOWN_PARAMETER, name, "Unknown query parameter.", suggest_name(name, tuple(known)))
         elif times > 1 and not known[name]:
-            yield _build_mistake(REPEATED_PARAMETER, name, "This is given more than once.", "Give it once.")
+            yield _build_mistake(REPEATED_PARAMETER, name, "The parameter is repeated.", "Send it once.")
 
 
 def suggest_name(name: str, known: tuple[str, ...]) -> str:
-    """What to write in its place."""
+    """Remedy for an unknown name: the closest known one, or all."""
     if not known:
-        return "Leave it out."
+        return "Omit it."
     found = get_close_matches(name, known, n=1)
-    return f"Did you mean {found[0]}?" if found else f"There are: {', '.join(known)}."
+    return f"Did you mean {found[0]}?" if found else f"Known names: {', '.join(known)}."
 
 
 def _build_mistake(kind: str, name: str, sentence: str, remedy: str) -> dict[str, Any]:

@@ -1,11 +1,10 @@
-"""Reads in one turn of a thread.
+"""Runs reads in one thread.
 
-FastAPI solves what a route depends on one by one, looks at each parameter whether it is given or not, and takes a turn
-of its thread pool for each function that is not `async`: of a look-up that is most of the work. A route that reads and
-asks who may (api.access) is answered here: its parameters are read by FastAPI's own function, and what it depends on,
-the route itself and its JSON are made in one go, by one of a few threads.
+FastAPI resolves dependencies one by one, checks every parameter, and uses a thread for each function that is not
+`async`. For a lookup that is most of the work. Here one thread resolves the dependencies, runs the route and serialises
+its JSON. This applies to GET routes with authentication (api.access).
 
-All the rest is FastAPI's: other routes, and each request that has a mistake in it, which it tells as ever.
+FastAPI handles all other routes, and invalid requests of these.
 """
 
 from asyncio import get_running_loop
@@ -24,33 +23,33 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.access import require_caller, require_credential
 from api.application_state import get_read_threads
+from api.caller import require_caller, require_credential
 from api.instant_dependencies import is_instant, resolve_function, run_instant
 from api.session_reuse import allow_session_reuse
 from api.thread_limits import LimitedRoute, hold_share, run_in_thread
 
 ArgumentValues = dict[str, Any]
-# A default of another kind is one that each request has a copy of.
+# Each request needs its own copy of a default of another type.
 _IMMUTABLE_TYPES: Final = (str, int, bool, type(None))
 _READ_METHODS: Final = {"GET"}
 
 
 class _InvalidParameters(Exception):
-    """FastAPI tells what is wrong."""
+    """Invalid parameters; FastAPI handles the request and reports them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _CallStep:
-    """A function that the route depends on, or the route itself."""
+    """A dependency of the route, or the route itself."""
 
     call: Callable[..., Any]
     is_async: bool
-    # Parameters of it that are what steps before it gave, by their number.
+    # Parameters whose values are results of earlier steps: name and number of the step.
     step_arguments: tuple[tuple[str, int], ...]
     path: list[Any]
     query: dict[str, Any]
-    # Of the query, names of those that are looked at also where they are not given, and values of the others.
+    # Query parameters that are always validated, and the default values of the others.
     always: frozenset[str]
     defaults: ArgumentValues
     request_name: str | None
@@ -76,7 +75,7 @@ def _read_fields(fields: list[Any], given: Mapping[str, Any]) -> ArgumentValues:
 
 
 class _RoutePlan:
-    """What is to be done for a route, in its order."""
+    """Steps of a route, in order."""
 
     def __init__(self, route: APIRoute) -> None:
         self._steps: list[_CallStep] = []
@@ -89,7 +88,7 @@ class _RoutePlan:
         call = dependant.call
         assert call is not None
         of_steps = tuple((each.name or "", self._add(each)) for each in dependant.dependencies)
-        # What several depend on is done once.
+        # A shared dependency runs once.
         if call in self._numbers:
             return self._numbers[call]
         query = {field.alias: field for field in dependant.query_params}
@@ -110,7 +109,7 @@ class _RoutePlan:
         return self._numbers[call]
 
     def answer(self, request: Request) -> Response:
-        """In a thread. Raises _Mistaken before anything was done."""
+        """Run in a thread. Raises _Mistaken before the first step."""
         given = request.query_params
         arguments = [step.read(request, given) for step in self._steps]
         with allow_session_reuse(request.scope):
@@ -145,7 +144,7 @@ class _RoutePlan:
 
 
 class _QuickRoute:
-    """A route's own application."""
+    """Application of a route that runs in one thread."""
 
     def __init__(self, route: APIRoute) -> None:
         self._route = route
@@ -153,7 +152,7 @@ class _QuickRoute:
 
     @cached_property
     def _plan(self) -> _RoutePlan:
-        """Made with the first request: few of hundreds of routes are ever asked for."""
+        """Built on the first request, because most of the hundreds of routes are never used."""
         return _RoutePlan(self._route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -170,19 +169,19 @@ class _QuickRoute:
 
 
 class _CredentialRoute(LimitedRoute):
-    """Who shows nothing is refused before there is room."""
+    """InRoom that rejects requests without a credential before they take a place."""
 
     def __init__(self, route: APIRoute) -> None:
         super().__init__(route.app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises as InRoom, and NotSignedIn."""
+        """Raises NotSignedIn and as InRoom."""
         require_credential(scope)
         await super().__call__(scope, receive, send)
 
 
 def use_quick_reads(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
-    """The same routes; those that can be are answered in one turn, others once there is room for them."""
+    """The same routes; eligible ones run in one thread, others when they have a place."""
     for route in routes:
         if isinstance(route, APIRoute):
             bounded = copy(route)
@@ -199,12 +198,12 @@ def use_quick_reads(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
 
 
 def needs_caller(route: APIRoute) -> bool:
-    """Whether it asks who may."""
+    """Whether the route authenticates its caller."""
     return any(each.call is require_caller for each in _walk_dependants(route.dependant))
 
 
 def is_quick(route: APIRoute) -> bool:
-    """Whether it reads, asks who may, and has nothing that only FastAPI does."""
+    """Whether the route reads, authenticates its caller, and uses no feature that only FastAPI implements."""
     calls = list(_walk_dependants(route.dependant))
     return (
         route.methods == _READ_METHODS

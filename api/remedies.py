@@ -1,4 +1,4 @@
-"""Remedies name commands, as whoever runs Admit types them; answers of the API name its operations instead."""
+"""Replaces commands in remedies with API operations, for responses of the API."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -83,13 +83,13 @@ COMMAND_OPERATIONS: Mapping[str, str] = {
     "user-group list": "listUserGroups",
 }
 _COMMAND_NAMES = "|".join(sorted(map(re.escape, COMMAND_OPERATIONS), key=len, reverse=True))
-# With the options behind it: what they are called is another matter.
+# With its options, which differ from the operation's parameters.
 COMMAND_PATTERN = re.compile(
     rf"\./admit (?P<name>{_COMMAND_NAMES})(?![a-z-])(?: --?[a-z][a-z-]*(?: [A-Z]+\b)?| [A-Z]+\b)*"
 )
-# What stands in quotes is what somebody calls something, and stays. An option is what the API calls by the word before.
+# Quoted text is a name and stays. The word before an option is its name in the API.
 _REPLACED_PATTERN = re.compile(rf"(?<!\w)(?P<quote>['\"])|{COMMAND_PATTERN.pattern}|(?P<option> \(--[a-z][^()]*\))")
-# What ends a quotation; a new line does, too, and then it was none.
+# End of a quotation; a new line means that the quote did not start one.
 _QUOTE_ENDS = {quote: re.compile(rf"{quote}(?!\w)|\n") for quote in "'\""}
 _TEXT_MEMBERS = ("remedy", "detail", "text")
 _LIST_MEMBERS = ("mistakes", "notes")
@@ -100,8 +100,7 @@ def replace_commands(text: str) -> str:
 
 
 def _replace_parts(text: str) -> Iterator[str]:
-    """In parts. However many quotations begin and do not end, nothing is looked through twice: where the next one ends
-    is kept until it is passed."""
+    """Parts of the text. Caches the end of the next quotation, so that unclosed quotes are searched only once."""
     at = 0
     ends = dict.fromkeys(_QUOTE_ENDS, -1)
     while found := _REPLACED_PATTERN.search(text, at):
@@ -120,7 +119,7 @@ def _replace_parts(text: str) -> Iterator[str]:
 
 
 def replace_problem_commands(problem: Mapping[str, Any]) -> dict[str, Any]:
-    """A problem (RFC 9457), or a report of an import, with all its mistakes and notes."""
+    """Problem (RFC 9457) or import report for the API, with its mistakes and notes."""
     told: dict[str, Any] = {
         name: replace_commands(value) if name in _TEXT_MEMBERS else value for name, value in problem.items()
     }

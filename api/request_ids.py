@@ -1,4 +1,4 @@
-"""A name for each request, which its answer, its audit entries and the log have in common."""
+"""Ids of requests, which appear in responses, audit entries and the log."""
 
 import secrets
 
@@ -9,7 +9,7 @@ _HEADER = b"x-request-id"
 
 
 class RequestIds:
-    """Made here and never taken from the client, so that an entry is one request's alone."""
+    """Middleware that creates the ids. Ids of clients are ignored, so that each is unique."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -30,6 +30,6 @@ class RequestIds:
 
 
 def request_id_of(request: Request) -> str:
-    """16 hex digits."""
+    """Id of the request: 16 hex digits."""
     name: str = request.state.request_id
     return name

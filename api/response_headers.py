@@ -1,11 +1,11 @@
-"""What each answer tells browsers and caches."""
+"""Security and cache headers of all responses."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _NO_SNIFF = (b"x-content-type-options", b"nosniff")
-# Of one asker alone, and never old; what is made or shown once is nowhere else.
+# Responses are for one caller and may contain secrets.
 _NO_STORE = (b"cache-control", b"no-store")
-# Whoever came by TLS comes by it for a year (RFC 6797); behind a proxy that ends TLS it is known by X-Forwarded-Proto.
+# HSTS for one year (RFC 6797). Behind a proxy that terminates TLS, X-Forwarded-Proto sets the scheme.
 _STRICT_TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 
 

@@ -1,4 +1,4 @@
-"""What a route declares of itself: the permissions that it takes and the effects that it can have."""
+"""Declaration of a route: the permissions it needs and the effects it can have."""
 
 from collections.abc import Collection
 
@@ -8,10 +8,10 @@ from nac.accounts.permissions import Level, Permission
 
 
 class RouteDeclaration:
-    """`leads_to` are the effects that the route can have. Every request takes `permission` and the permissions of
-    `always`, some requests take those of `also` (`Access.require`).
+    """Permissions and effects of a route.
 
-    docs/reference/permissions.md and the tests of escalations derive from this.
+    `leads_to` are its possible effects. Every request needs `permission` and `always`; some requests need permissions
+    of `also` (`Access.require`). docs/reference/permissions.md and the escalation tests derive from this.
     """
 
     def __init__(
@@ -27,5 +27,5 @@ class RouteDeclaration:
         self.also = frozenset(also)
 
     def require_declared(self, held: Collection[Permission], level: Level | None = None) -> None:
-        """What every request takes. Raises PermissionMissing."""
+        """Check the permissions that every request needs. Raises PermissionMissing."""
         require(held, *self.always, level=level)

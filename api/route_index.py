@@ -1,7 +1,7 @@
-"""Which of some hundred routes a path belongs to, without trying one after the other.
+"""Index of routes by path, which avoids trying hundreds of routes one by one.
 
-Stands before all routes of an application. A path that one of them has word for word is its alone, and no value of
-another's parameter (OpenAPI 3.1 4.8.8.2); what is found nowhere here is left to the routes behind.
+It is the first route of an application. A literal segment has precedence over a parameter (OpenAPI 3.1 4.8.8.2). Paths
+outside the index go to the following routes.
 """
 
 import re
@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 @dataclass(slots=True)
 class _PathNode:
-    """Where paths part, segment by segment."""
+    """Node of the path tree: one segment."""
 
     named: dict[str, "_PathNode"] = field(default_factory=dict)
     any: "_PathNode | None" = None
@@ -32,7 +32,7 @@ class _PathNode:
         return made
 
     def found(self, segments: Sequence[str]) -> Iterator[list[Route]]:
-        """Those of each node that the path leads to, words before parameters."""
+        """Routes of the matching nodes, literal segments first."""
         if not segments:
             if self.routes:
                 yield self.routes
@@ -63,7 +63,7 @@ class RouteIndex(BaseRoute):
                 if match is Match.FULL:
                     return match, {**child_scope, "route": route}
                 if match is Match.PARTIAL:
-                    # It says itself that it has not this method.
+                    # The route itself responds with 405.
                     found = Match.FULL, {**child_scope, "route": route}
         return found
 
@@ -71,11 +71,11 @@ class RouteIndex(BaseRoute):
         await scope["route"].handle(scope, receive, send)
 
 
-# A word, or one parameter of any text without a slash.
+# A literal segment, or one parameter without a slash.
 _PLAIN_SEGMENT = re.compile(r"[^{}:/]*|\{[^{}:/]+\}")
 
 
 def _split_plain_path(path: str) -> list[str]:
-    """None where a parameter may hold a slash, or is a part of a segment."""
+    """Segments of the path; empty if a parameter can contain a slash or is only a part of a segment."""
     segments = path.split("/")
     return segments if all(map(_PLAIN_SEGMENT.fullmatch, segments)) else []

@@ -1,7 +1,7 @@
-"""Routes as they were made, in as many applications as there are.
+"""Adds existing routes to applications.
 
-FastAPI's include_router would make each of them anew for each application, with its dependencies and the forms of its
-models, when the first request comes: as long again as all of it takes at the import.
+FastAPI's include_router would create each route again for each application, with its dependencies and models. That
+would double the start-up time.
 """
 
 from collections.abc import Iterable
@@ -20,8 +20,8 @@ def prefix_routes(prefix: str, *routers: APIRouter) -> list[BaseRoute]:
 
 
 def _prefix_route(prefix: str, route: BaseRoute) -> BaseRoute:
-    assert isinstance(route, Route), "only what has a path can be placed below another"
-    assert "{" not in prefix, "what the path tells was decided when the route was made"
+    assert isinstance(route, Route), "the route has no path"
+    assert "{" not in prefix, "path parameters are fixed when a route is created"
     placed = copy(route)
     placed.path = prefix + route.path
     placed.path_regex, placed.path_format, placed.param_convertors = compile_path(placed.path)

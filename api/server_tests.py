@@ -1,7 +1,4 @@
-"""Tests of servers that tenants name: how many may run at a time.
-
-Each holds a thread of those that answer everybody for as long as the server keeps silent.
-"""
+"""Limits concurrent tests of servers that tenants configure: each holds a thread until the server responds."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +16,7 @@ _lock = Lock()
 
 
 class TooManyTests(AdmitError):
-    """Too many tests run at this moment."""
+    """Too many tests are running."""
 
     status = 429
     retry_after_seconds = 5
@@ -27,10 +24,10 @@ class TooManyTests(AdmitError):
 
 @contextmanager
 def limit_server_tests(tenant_id: TenantId) -> Iterator[None]:
-    """Raises TooManyTests."""
+    """Hold a place for a test. Raises TooManyTests."""
     with _lock:
         if _running_tests[tenant_id] >= _MAX_PER_TENANT or _running_tests.total() >= _MAX_TOTAL:
-            raise TooManyTests(remedy="Wait for the end of those that run, and try again.")
+            raise TooManyTests(remedy="Wait until they finish and try again.")
         _running_tests[tenant_id] += 1
     try:
         yield

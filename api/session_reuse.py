@@ -1,7 +1,7 @@
-"""A transaction that has looked who asks goes on with what the request reads: one connection, one beginning, one end.
+"""Reuses the transaction that authenticated the caller for the reads of the request.
 
-For requests that are answered in one turn (api.quick_reads): whoever reads takes the session over, and ends it as any
-other. What nobody has taken ends with the request.
+Used by requests that run in one turn (api.quick_reads). The route takes the session over and closes it. An unused
+session closes with the request.
 """
 
 from collections.abc import Iterator
@@ -21,18 +21,18 @@ class _ReusableSession(ExitStack):
 
 @contextmanager
 def allow_session_reuse(asgi: Asgi) -> Iterator[None]:
-    """Of a request of one thread."""
+    """Keep the session of a request that runs in one thread."""
     with _ReusableSession() as kept:
         asgi[_SCOPE_KEY] = kept
         try:
             yield
         finally:
-            # What reads later, as a stream does, begins a session of its own.
+            # Later reads, such as those of a stream, start their own session.
             del asgi[_SCOPE_KEY]
 
 
 def offer_session(asgi: Asgi, session: Session, opened: ExitStack) -> None:
-    """Takes over what ends the session; does nothing where nobody is to go on with it."""
+    """Keep the session open for the request, inside `keeping` only."""
     kept: _ReusableSession | None = asgi.get(_SCOPE_KEY)
     if kept is not None:
         kept.session = session
@@ -41,7 +41,7 @@ def offer_session(asgi: Asgi, session: Session, opened: ExitStack) -> None:
 
 @contextmanager
 def take_session(asgi: Asgi, scope: Scope, *, by_key: bool) -> Iterator[Session | None]:
-    """The kept session, in this scope; it ends with the block. None where there is none. `by_key` as of `go_on`."""
+    """Kept session in this scope, closed with the block; None without one. `by_key` as in `go_on`."""
     kept: _ReusableSession | None = asgi.get(_SCOPE_KEY)
     if kept is None or kept.session is None:
         yield None

@@ -1,5 +1,8 @@
-"""The transactions of a sign-in. What may be guessed is counted in one of its own, before it is looked at; a password
-is looked at in none, because it takes a while."""
+"""Transactions of a sign-in.
+
+Each attempt is counted in its own transaction before the check. No transaction is open while a password is checked,
+because that is slow.
+"""
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator
@@ -42,21 +45,21 @@ _NOBODY_SCOPE = CredentialScope("")
 
 @dataclass(frozen=True, slots=True)
 class CompletedSignIn:
-    """Somebody is signed in."""
+    """The person is signed in."""
 
     csrf_token: str
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSignIn:
-    """One of `methods` is to be shown, with `challenge`."""
+    """The person must use one of `methods`, with `challenge`."""
 
     methods: tuple[str, ...]
     challenge: str
 
 
 class SignInFlow:
-    """Of one request of somebody who signs in."""
+    """Sign-in of one request."""
 
     def __init__(self, request: Request, response: Response) -> None:
         self._request = request
@@ -68,7 +71,7 @@ class SignInFlow:
         self.now = utc_now()
 
     def by_password(self, email: str, password: str) -> CompletedSignIn | PendingSignIn:
-        """Raises SignInRefused and TooManyAttempts, whether there is such a person or not."""
+        """Raises SignInRefused and TooManyAttempts, also if the person does not exist."""
         attempt = attempts.password_attempt(
             email_tag=attempts.make_email_tag(email), address=self.address, device_id=self._read_known_device_id(email)
         )
@@ -76,7 +79,7 @@ class SignInFlow:
         found = _find_password_account(email)
         with self._recording_failure(found.subject_id, found.reason):
             if not passwords.is_correct_password(password, found.password_hash):
-                raise SignInRefused(remedy="Are e-mail address and password right?")
+                raise SignInRefused(remedy="Check the e-mail address and the password.")
         needed = FactorsNeeded(found.person_id, passwords.make_password_tag(found.password_hash))
         with self.as_person(found.person_id) as session:
             person = _require_same_password(session, needed)
@@ -112,14 +115,14 @@ class SignInFlow:
         with self._recording_failure(person_id, FailureReason.CODE), self.as_person(person_id) as session:
             person = _require_same_password(session, shown.content)
             if not use(session, person):
-                raise SignInRefused("This is not the code.", place="code", remedy="Is it the newest one?")
+                raise SignInRefused("Wrong code.", place="code", remedy="Use the newest one.")
             shown.spend(session)
             attempt.succeed(session)
             text = self.begin(session, person, {Factor.PASSWORD, factor})
         return self.finish(person.email, text)
 
     def create_passkey_challenge(self, challenge: str | None) -> tuple[dict[str, Any], str]:
-        """What the browser gives the authenticator, and the challenge that its answer comes back with."""
+        """Options for the browser's authenticator, and the challenge for its response."""
         nonce = passkeys.make_nonce()
         if challenge is None:
             return passkeys.build_authentication_options(self.party, nonce=nonce), self._asked(PasskeyChallenge(nonce))
@@ -137,7 +140,7 @@ class SignInFlow:
         shown = self.challenges.read(PasskeyChallenge, challenge, now=self.now)
         after = shown.content.after
         if shown.content.sign_in_id is not None:
-            raise SignInRefused(remedy="Begin again.")
+            raise SignInRefused(remedy="Start again.")
         attempt = attempts.address_attempt(address=self.address)
         self.count(attempt)
         found = after.person_id if after is not None else _find_passkey_owner(credential)
@@ -164,8 +167,7 @@ class SignInFlow:
         return self.finish(person.email, text)
 
     def ask_for_link(self, email: str) -> None:
-        """Of somebody who has forgotten the password, or whom nobody lets in here. Raises TooManyAttempts; nothing is
-        looked up."""
+        """Request a password link, without a lookup of the person. Raises TooManyAttempts."""
         device_id = self._read_known_device_id(email)
         self.count(
             attempts.link_attempt(email_tag=attempts.make_email_tag(email), address=self.address, device_id=device_id)
@@ -180,7 +182,7 @@ class SignInFlow:
             links.require_valid_link(session, text=text)
 
     def set_password(self, token: str, password: str) -> None:
-        """By a link. Raises LinkRefused. Whoever was signed in is not any more; the browser is one of the person's."""
+        """Set the password with a link. Ends all sign-ins and makes this a known browser. Raises LinkRefused."""
         text = _parse_link(token)
         attempt = attempts.address_attempt(address=self.address)
         self.count(attempt)
@@ -199,7 +201,7 @@ class SignInFlow:
             password_hash = require_active_person(session, signed_in.person_id).password_hash
         with self._recording_failure(signed_in.person_id, FailureReason.CONFIRMATION):
             if not passwords.is_correct_password(password, password_hash):
-                raise SignInRefused("This is not the password.", place="password")
+                raise SignInRefused("Wrong password.", place="password")
         with self.as_person(signed_in.person_id) as session:
             attempt.succeed(session)
             sign_ins.confirm_sign_in(session, signed_in=signed_in, factor=Factor.PASSWORD, now=self.now)
@@ -216,7 +218,7 @@ class SignInFlow:
     def confirm_by_passkey(self, signed_in: SignedInPerson, challenge: str, credential: dict[str, Any]) -> None:
         shown = self.challenges.read(PasskeyChallenge, challenge, now=self.now)
         if shown.content.sign_in_id != signed_in.sign_in_id:
-            raise SignInRefused(remedy="Begin again.")
+            raise SignInRefused(remedy="Start again.")
         noting = self._recording_failure(signed_in.person_id, FailureReason.CONFIRMATION)
         with noting, self.as_person(signed_in.person_id) as session:
             factor = passkeys.use_passkey(
@@ -232,7 +234,7 @@ class SignInFlow:
             sign_ins.confirm_sign_in(session, signed_in=signed_in, factor=factor, now=self.now)
 
     def count_confirmation(self, signed_in: SignedInPerson) -> None:
-        """Of what somebody who is signed in could guess. Raises TooManyAttempts."""
+        """Count an attempt to confirm. Raises TooManyAttempts."""
         self.count(attempts.confirmation_attempt(sign_in_id=signed_in.sign_in_id))
 
     def create_passkey_registration(
@@ -256,7 +258,7 @@ class SignInFlow:
         """Raises SignInRefused and PasskeyRefused."""
         shown = self.challenges.read(PasskeyRegistration, challenge, now=self.now)
         if shown.content.sign_in_id != signed_in.sign_in_id:
-            raise SignInRefused(remedy="Begin again.")
+            raise SignInRefused(remedy="Start again.")
         shown.spend(session)
         return passkeys.create_passkey(
             session,
@@ -294,7 +296,7 @@ class SignInFlow:
             raise
 
     def note_failure(self, subject_id: UUID, reason: str) -> None:
-        """In a transaction of its own: the one that failed is not committed."""
+        """Note a failure in its own transaction, because the failed one rolls back."""
         with self._open_nobody_session() as session:
             failures.record_failure(session, subject_id=subject_id, reason=reason, user_agent=self._user_agent)
 
@@ -308,7 +310,7 @@ class SignInFlow:
     def begin(
         self, session: Session, person: Person, factors: Iterable[str], via: SignOnOrigin | None = None
     ) -> SignInText:
-        """A sign-in, in place of the one that this browser had of the same person."""
+        """Start a sign-in, which replaces the person's previous one in this browser."""
         before = SignInText.parse(cookies.read_cookie(self._request, cookies.SESSION_COOKIE))
         if before is not None:
             sign_ins.end_previous(session, person=person, text=before)
@@ -327,20 +329,20 @@ class SignInFlow:
         return sign_ons.open_secret(row, unseal=self._signing.sealer.open)
 
     def finish(self, email: str, text: SignInText) -> CompletedSignIn:
-        """After the commit: the browser is given its cookies."""
+        """Set the cookies. Call this after the commit."""
         cookies.set_session_cookie(self._request, self._response, text)
         self._remember_device(email)
         return CompletedSignIn(text.csrf_token())
 
     def _remember_device(self, email: str) -> None:
-        """From now on this is a browser of the person's."""
+        """Make this a known browser of the person."""
         if self._read_known_device_id(email) is None:
             device = KnownDevice(attempts.make_email_tag(email), secrets.token_bytes(16))
             value = self.challenges.make(device, now=self.now, good_for=_DEVICE_LIFETIME)
             cookies.set_cookie(self._request, self._response, cookies.DEVICE_COOKIE, value, good_for=_DEVICE_LIFETIME)
 
     def _read_known_device_id(self, email: str) -> bytes | None:
-        """Where this browser is one in which the person has signed in before."""
+        """Id of this browser if it is a known one of the person; otherwise None."""
         value = cookies.read_cookie(self._request, cookies.DEVICE_COOKIE)
         if not value:
             return None
@@ -353,18 +355,20 @@ class SignInFlow:
 
 @dataclass(frozen=True, slots=True)
 class _PasswordAccount:
-    """Whose address it is; of nobody's, an id that is nobody's either. The hash of the password is "" of nobody, and of
-    whoever may not sign in."""
+    """Person with this address. For an unknown address, `person_id` is a random id.
+
+    `password_hash` is "" if the address is unknown or the person cannot sign in.
+    """
 
     person_id: UUID
     password_hash: str = field(repr=False)
     subject_id: UUID
-    # Why it fails, where it does.
+    # Reason to note if the sign-in fails.
     reason: FailureReason
 
 
 def _find_password_account(email: str) -> _PasswordAccount:
-    """The same statements for everybody."""
+    """Look up a person. Unknown addresses run the same statements."""
     with session_scope(_NOBODY_SCOPE) as session:
         person_id = accounts.find_person_id(session, email=email)
     wanted = person_id or uuid4()
@@ -380,7 +384,7 @@ def _find_password_account(email: str) -> _PasswordAccount:
 def _parse_link(token: str) -> LinkText:
     text = LinkText.parse(token)
     if text is None:
-        raise LinkRefused(remedy="Ask for a new one.")
+        raise LinkRefused(remedy="Request a new one.")
     return text
 
 
@@ -391,16 +395,16 @@ def _find_passkey_owner(credential: dict[str, Any]) -> UUID | None:
 
 
 def require_active_person(session: Session, person_id: UUID) -> Person:
-    """In PersonScope. Raises SignInRefused."""
+    """Active person. Use in PersonScope. Raises SignInRefused."""
     person = people.get(session, person_id)
     if person is None or person.status != "active":
-        raise SignInRefused(remedy="Begin again.")
+        raise SignInRefused(remedy="Start again.")
     return person
 
 
 def _require_same_password(session: Session, needed: FactorsNeeded) -> Person:
-    """With the password that was right a moment ago."""
+    """Person whose password has not changed since the first step. Raises SignInRefused."""
     person = require_active_person(session, needed.person_id)
     if passwords.make_password_tag(person.password_hash) != needed.password_tag:
-        raise SignInRefused(remedy="Begin again.")
+        raise SignInRefused(remedy="Start again.")
     return person

@@ -1,4 +1,4 @@
-"""The transactions of a sign-in by an organisation's provider. Nothing is open while the provider is asked."""
+"""Transactions of a single sign-on. No transaction is open during requests to the provider."""
 
 import hmac
 import logging
@@ -44,7 +44,7 @@ _CHALLENGE_LIFETIME = timedelta(minutes=10)
 
 
 def callback_url(settings: Settings, sign_on_id: UUID) -> str:
-    """Of each provider its own, so that the answer of one is never taken for another's (RFC 9700 4.4)."""
+    """Callback URL. Each provider has its own, which prevents mix-up attacks (RFC 9700 4.4)."""
     return f"{settings.portal_url}/v1/sign-on/{sign_on_id}/callback"
 
 
@@ -53,7 +53,7 @@ def begin_url(settings: Settings, sign_on_id: UUID) -> str:
 
 
 def begin_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, *, to: str, on_error: str) -> Response:
-    """The browser goes to the provider, and keeps what its answer must go with."""
+    """Redirect the browser to the provider. A cookie keeps state and nonce for the response."""
     try:
         row = _require_sign_on(sign_on_id)
         if cookies.is_from_other_site(request):
@@ -70,29 +70,29 @@ def begin_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, *, to: s
 
 
 def _render_confirmation(request: Request, row: SignOn) -> Response:
-    """Any page can send a browser here, to be signed in as whom its author's provider names: the person is asked."""
+    """Ask for confirmation: any site can link here to sign its visitors in with its own provider."""
     provider = escape(urlsplit(sign_ons.parse_settings(row).issuer).netloc)
     again = escape(f"{request.url.path}?{request.url.query}")
-    body = f"<p>A page of another site has sent you here, to be signed in by <strong>{provider}</strong>.</p>"
-    button = f'<p><a class="button" href="{again}">Sign in by {provider}</a></p>'
+    body = f"<p>A page of another site wants to sign you in with <strong>{provider}</strong>.</p>"
+    button = f'<p><a class="button" href="{again}">Sign in with {provider}</a></p>'
     return render_page(
-        "Sign in?", f'{body}{button}<p class="hint">If you did not ask for that, close this page.</p>', 200
+        "Sign in?", f'{body}{button}<p class="hint">If you did not expect this, close this page.</p>', 200
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderCallback:
-    """What the browser brings back from the provider."""
+    """The provider's response, which the browser brings."""
 
     state: str
     code: str
-    # In place of a code.
+    # Error instead of a code.
     error: str
     issuer: str | None
 
 
 def finish_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, back: ProviderCallback) -> Response:
-    """Where something is wrong, an answer that says what, or back to where it began with its code."""
+    """Sign the person in. On an error, show it or redirect to `on_error` with its code."""
     on_error = ""
     try:
         shown = _require_challenge(request, desk, sign_on_id, back.state)
@@ -109,7 +109,7 @@ def finish_sign_on(request: Request, desk: SignInFlow, sign_on_id: UUID, back: P
 def _require_challenge(
     request: Request, desk: SignInFlow, sign_on_id: UUID, state: str
 ) -> OpenedChallenge[SignOnChallenge]:
-    """Raises SignOnNotBegun where this browser did not begin it, or not with this provider; TooLateToSignIn."""
+    """The sign-on that this browser started with this provider. Raises SignOnNotBegun and TooLateToSignIn."""
     try:
         shown = desk.challenges.read(
             SignOnChallenge, cookies.read_cookie(request, cookies.SIGN_ON_COOKIE), now=desk.now
@@ -117,10 +117,10 @@ def _require_challenge(
     except TooLateToSignIn:
         raise
     except SignInRefused as exc:
-        raise SignOnNotBegun(remedy="Begin again, and let this browser keep cookies.") from exc
+        raise SignOnNotBegun(remedy="Allow cookies in this browser and start again.") from exc
     kept = shown.content
     if kept.sign_on_id != sign_on_id or not hmac.compare_digest(kept.state.encode(), state.encode(errors="replace")):
-        raise SignOnNotBegun(remedy="Begin again.")
+        raise SignOnNotBegun(remedy="Start again.")
     return shown
 
 
@@ -133,9 +133,9 @@ def _complete_sign_in(
     row = _require_sign_on(kept.sign_on_id)
     try:
         if sign_ons.compute_settings_tag(row) != kept.settings_tag:
-            raise SignOnChanged(remedy="Begin again.")
+            raise SignOnChanged(remedy="Start again.")
         if not back.code:
-            raise build_denial(back.error) if back.error else ProviderDenied(remedy="Begin again.")
+            raise build_denial(back.error) if back.error else ProviderDenied(remedy="Start again.")
         returned = AuthorizationResponse(back.code, back.issuer, kept.nonce, kept.code_verifier)
         identity = _build_provider(request, row).finish(returned, secret=desk.open_client_secret(row))
         person_id = _resolve_person(desk, row, identity)
@@ -152,11 +152,11 @@ def _complete_sign_in(
 
 
 def _handle_failure(request: Request, exc: AdmitError, on_error: str) -> Response:
-    """Back to the page that began it, with `error`; else a page for people, and for programs a problem."""
+    """Redirect to `on_error` with `error`. Without it, a page for browsers and a problem for programs."""
     if isinstance(exc, ProviderUnavailable):
-        # Anybody may ask: what a name resolves to here, and which ports answer, is for who runs the platform.
+        # Anyone can start a sign-on, so resolved names and open ports go only to the log.
         _log.warning("single sign-on %s, request %s: %s", request.url.path, request_id_of(request), exc)
-        exc = ProviderUnavailable(remedy="Try again in a while; if it goes on, tell who looks after the sign-in.")
+        exc = ProviderUnavailable(remedy="Try again later. If the problem continues, contact your administrator.")
     if on_error:
         asked = {"error": exc.code, "request_id": request_id_of(request)}
         query = f"{'&' if '?' in on_error else '?'}{urlencode(asked)}"
@@ -165,13 +165,16 @@ def _handle_failure(request: Request, exc: AdmitError, on_error: str) -> Respons
         shown = redact_error(request, exc)
         sentence = escape(f"{shown.detail} {shown.remedy}".strip())
         hint = f'<p class="hint">{escape(exc.code)}, {escape(request_id_of(request))}</p>'
-        body = f'<p>{sentence}</p><p><a href="/sign-in">Sign in anew</a></p>{hint}'
+        body = f'<p>{sentence}</p><p><a href="/sign-in">Sign in again</a></p>{hint}'
         return render_page("You are not signed in", body, exc.status, build_retry_headers(exc))
     raise exc
 
 
 def _require_same_person(request: Request, person_id: UUID) -> None:
-    """Any page can send a browser to a provider that names whom its author wants. Raises AnotherIsSignedIn."""
+    """Raise AnotherIsSignedIn if this browser is signed in as another person.
+
+    Otherwise any site could replace the sign-in with one of its own provider.
+    """
     text = SignInText.parse(cookies.read_cookie(request, cookies.SESSION_COOKIE))
     if text is None:
         return
@@ -181,7 +184,7 @@ def _require_same_person(request: Request, person_id: UUID) -> None:
     except SignInOver:
         return
     if signed_in.person_id != person_id:
-        raise AnotherIsSignedIn(remedy="Sign out first, then begin again.")
+        raise AnotherIsSignedIn(remedy="Sign out and start again.")
 
 
 def _require_sign_on(sign_on_id: UUID) -> SignOn:

@@ -1,6 +1,6 @@
-"""Answers that took long to make, kept for as long as is right for that: who asks is told as of when they are.
+"""Cache of results that took long to compute. Each result has the time at which it was computed.
 
-Each process has its own. Fast results are not stored, so they are never outdated.
+The cache belongs to this process, like the buckets of api.credential_rate_limit. Fast results are not cached.
 """
 
 import time
@@ -14,12 +14,12 @@ from typing import Generic, TypeVar
 
 from nac.clock import utc_now
 
-# What takes longer than that is kept a hundred times as long as it took, so that it costs a hundredth of the time.
+# Slower results are cached for a hundred times their duration, so that they cost at most a hundredth of the time.
 _SLOW_SECONDS = 0.1
 _RETENTION_FACTOR = 100
 _MAX_RETENTION_SECONDS = 600.0
 _MAX_ENTRIES = 64
-# So much longer while it is made anew.
+# Extra lifetime while a new result is computed.
 _GRACE_SECONDS = 60.0
 
 Value = TypeVar("Value")
@@ -28,14 +28,14 @@ Value = TypeVar("Value")
 @dataclass(frozen=True, slots=True)
 class CachedResult(Generic[Value]):
     value: Value
-    # All that was there by then is in it.
+    # The value includes all data of this time.
     as_of: datetime
-    # Until when (of the clock) it is given to others; None where it was made fast.
+    # End of its lifetime, by the clock; None if it is not cached.
     until: float | None
 
 
 class SlowResultCache(Generic[Value]):
-    """For several threads. Of very many answers those are forgotten that nobody asked for the longest."""
+    """Thread-safe cache. Beyond _MOST_KEPT results, the least recently used is dropped."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -44,7 +44,7 @@ class SlowResultCache(Generic[Value]):
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> CachedResult[Value]:
-        """Who asks first makes it; others wait for that, or take the one before it, which is a little too old then."""
+        """Cached result, or a new one. Only one caller computes it; others wait or get the previous result."""
         with self._lock:
             kept, others = self._kept.get(key), self._making.get(key)
             if kept is not None:
@@ -57,7 +57,7 @@ class SlowResultCache(Generic[Value]):
                 self._making[key] = mine
         if others is not None:
             made = others.result()
-            # What was made fast may be older than the question.
+            # A fast result may be older than this request.
             return self._made(make) if made is None or made.until is None else made
         answer = None
         try:
@@ -77,7 +77,7 @@ class SlowResultCache(Generic[Value]):
         )
 
     def _settle(self, key: Hashable, answer: CachedResult[Value] | None) -> None:
-        """None where it could not be made: the one before it goes as well."""
+        """Store the result. None if it failed; the previous result is dropped too."""
         with self._lock:
             del self._making[key]
             self._kept.pop(key, None)

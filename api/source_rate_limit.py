@@ -1,4 +1,4 @@
-"""How much one source may ask."""
+"""Rate limit for each source."""
 
 import math
 import time
@@ -11,17 +11,17 @@ from api.concurrency_limit import ConcurrencyLimit
 from api.errors import build_problem
 from nac.request_sources import get_source
 
-# As many requests as come in so many seconds may come at once.
+# Burst, as seconds of the rate.
 _BURST_SECONDS = 2
 _MAX_SOURCES = 10_000
-# Who has too many requests under way is told to come again so much later.
+# Retry-After if too many requests of the source are running.
 _BUSY_RETRY_SECONDS = 1.0
-# Probes of the supervisor and of load balancers.
+# Probes of supervisors and load balancers.
 _UNLIMITED_PATHS = {"/healthz", "/readyz"}
 
 
 class SourceTokenBuckets:
-    """A bucket for each source; of very many sources those are forgotten that were silent longest. For one thread."""
+    """Token bucket for each source. Beyond `most` sources, the least recent is dropped. Not thread-safe."""
 
     def __init__(
         self, per_second: float, *, most: int = _MAX_SOURCES, clock: Callable[[], float] = time.monotonic
@@ -30,11 +30,11 @@ class SourceTokenBuckets:
         self._burst = max(1.0, per_second * _BURST_SECONDS)
         self._most = most
         self._clock = clock
-        # Tokens that were left, and when.
+        # Remaining tokens, and their time.
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, source: str) -> float:
-        """0.0 where a token was left; else the seconds until there is one."""
+        """Take a token. Returns 0.0, or the seconds until one is available."""
         now = self._clock()
         left, at = self._buckets.get(source, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._per_second)
@@ -47,12 +47,15 @@ class SourceTokenBuckets:
 
 
 class SourceRateLimit:
-    """Refuses with 429 who asks more than `per_second`, or has `at_once` requests under way; 0 for no limit."""
+    """Middleware that rejects a source's requests over `per_second`, or over `at_once` running ones, with 429.
+
+    0 means no limit.
+    """
 
     def __init__(self, app: ASGIApp, per_second: int, at_once: int) -> None:
         self._app = app
         self._buckets = SourceTokenBuckets(per_second) if per_second else None
-        # Behind a proxy, connections tell nothing of who asks.
+        # Requests, because connections of a proxy are not the source's.
         self._places = ConcurrencyLimit(at_once, what="requests")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,7 +80,7 @@ class SourceRateLimit:
         return build_problem(
             status=429,
             code="too-many-requests",
-            title="Too many requests come from this address.",
-            detail=f"The next one is answered in {seconds} s.",
+            title="Too many requests from this address.",
+            detail=f"Try again in {seconds} s.",
             headers={"Retry-After": str(seconds), "Cache-Control": "no-store"},
         )

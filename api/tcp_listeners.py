@@ -1,4 +1,4 @@
-"""The TCP sockets of an HTTP process: one for each family that it listens on."""
+"""TCP sockets of an HTTP process: one for each address family."""
 
 import logging
 import socket
@@ -13,17 +13,17 @@ _log = logging.getLogger("admit.listening")
 
 
 def open_listeners(listen_address: str, port: int) -> list[socket.socket]:
-    """Ends the process where an address or the port cannot be had, as uvicorn does."""
+    """Open the sockets. Exits the process if an address or port is not available, as uvicorn does."""
     with ExitStack() as undone:
         opened = []
         for address in bound_addresses(listen_address):
             try:
-                # Connections that linger in TIME_WAIT take nothing.
+                # Connections in TIME_WAIT do not block the port.
                 listener = undone.enter_context(bind_socket(address, port, socket.SOCK_STREAM, reuses=True))
             except OSError as exc:
-                _log.error("nothing can listen on %s, port %d: %s", address, port, exc)
+                _log.error("cannot listen on %s, port %d: %s", address, port, exc)
                 sys.exit(STARTUP_FAILURE)
-            # Processes that are started for it have it, too.
+            # Worker processes inherit it.
             listener.set_inheritable(True)
             opened.append(listener)
         undone.pop_all()

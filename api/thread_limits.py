@@ -1,8 +1,7 @@
-"""Turns: nobody waits for a thread longer than for a connection to the database.
+"""Limits the wait for a thread to the wait for a database connection.
 
-A thread that does something for a request holds a connection, or waits for one, so that many more threads would help
-nobody. Where all of them are held up (a table is locked, say), who comes later is told so in time, and nothing of what
-he asks for is begun.
+A thread holds a connection or waits for one, so more threads would not help. If all of them are blocked, for example by
+a locked table, later requests fail in time and before they start.
 """
 
 from asyncio import CancelledError, Semaphore, get_running_loop, timeout, wrap_future
@@ -25,7 +24,7 @@ from nac.db import CONNECTIONS_MOST, wait_budget
 from nac.errors import AdmitError, ConnectionsInUse
 
 _BUSY_REMEDY: Final = "Try again in some seconds."
-# Requests of one owner (a tenant, an MSP, a person) at a time: half of the connections are left to the others.
+# Concurrent requests of one owner (tenant, MSP, person). Half of the connections remain for others.
 MAX_OWNER_REQUESTS = CONNECTIONS_MOST // 2
 _SHARE_KEY: Final = "admit.share"
 Result = TypeVar("Result")
@@ -39,8 +38,11 @@ async def run_in_thread(
     wait_seconds: float | None = None,
     began: float | None = None,
 ) -> Result:
-    """What `work` comes to. It waits for PostgreSQL for `wait_seconds`, or as long as any request, since `began` (of
-    the loop's clock; now). Raises ConnectionsInUse where no thread could begin with it in time."""
+    """Run `work` in a thread and return its result.
+
+    `wait_seconds` limits the wait for PostgreSQL from `began` (loop clock, default now); the default is that of all
+    requests. Raises ConnectionsInUse if no thread could start it in time.
+    """
     loop = get_running_loop()
     began = loop.time() if began is None else began
 
@@ -55,7 +57,7 @@ async def run_in_thread(
 
     def give_up() -> None:
         nonlocal is_late
-        # What was begun is not given up.
+        # Running work is not cancelled.
         is_late = turn.cancel()
 
     timer = loop.call_at(began + get_settings(request).api_database_wait_seconds, give_up)
@@ -70,21 +72,21 @@ async def run_in_thread(
 
 
 class _OwnerShare:
-    """One of the requests that an owner may have at a time; None for an owner that is not known yet."""
+    """A place of the owner's concurrent requests; `places` is None while the owner is unknown."""
 
     def __init__(self, places: Semaphore | None) -> None:
         self._places = places
         self.loop = get_running_loop()
 
     def leave(self) -> None:
-        """Again does nothing."""
+        """Free the place. Further calls do nothing."""
         if self._places is not None:
             self._places.release()
             self._places = None
 
 
 async def _acquire_share(request: Request) -> _OwnerShare:
-    """Requests beyond it wait here, where they take no thread."""
+    """Take a place of the owner. Waiting requests hold no thread."""
     owner = get_known_owner(request.scope)
     places = None if owner is None else get_owner_shares(request).setdefault(owner, Semaphore(MAX_OWNER_REQUESTS))
     if places is not None:
@@ -95,7 +97,7 @@ async def _acquire_share(request: Request) -> _OwnerShare:
 
 @asynccontextmanager
 async def hold_share(request: Request) -> AsyncIterator[None]:
-    """Raises ConnectionsInUse."""
+    """Hold a place of the owner. Raises ConnectionsInUse."""
     try:
         async with timeout(get_settings(request).api_database_wait_seconds):
             share = await _acquire_share(request)
@@ -108,15 +110,14 @@ async def hold_share(request: Request) -> AsyncIterator[None]:
 
 
 def release_share(request: Request) -> None:
-    """From a thread, which from now on waits and seldom needs a connection."""
+    """Free the owner's place, from a thread that will wait and seldom needs a connection."""
     share: _OwnerShare | None = request.scope.get(_SHARE_KEY)
     if share is not None:
         share.loop.call_soon_threadsafe(share.leave)
 
 
 class LimitedRoute:
-    """A route's application, which takes a thread for each of its steps: as many requests at a time as there are
-    threads, so that none waits for one in the middle of what it does."""
+    """Limits concurrent requests of routes that use threads, so that no request waits for a thread halfway."""
 
     def __init__(
         self,
@@ -126,16 +127,17 @@ class LimitedRoute:
         refused: Callable[[AdmitError], ASGIApp] | None = None,
         most_octets: int = 0,
     ) -> None:
-        """`whose` room of the application's it is. `refused` says that there is none left; None where whoever calls
-        does. A body of `most_octets` is read before: however slowly it comes, it takes nobody's place; 0 where that was
-        done already."""
+        """`whose` names the application's room. `refused` renders the error of a full room; None raises it.
+
+        A body of up to `most_octets` bytes is read before the request takes a place; 0 if it was read already.
+        """
         self._app = app
         self._whose = whose
         self._refused = refused
         self._most_octets = most_octets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ConnectionsInUse, unless that is told here, and as `read_body`."""
+        """Raises ConnectionsInUse without `refused`, and as `read_body`."""
         request = Request(scope)
         if self._most_octets:
             body = await read_body(scope, receive, most_octets=self._most_octets, seconds=BODY_TIMEOUT_SECONDS)
@@ -159,7 +161,7 @@ class LimitedRoute:
                 return
 
             async def sent(message: Message) -> None:
-                # However long whoever asked takes to read it.
+                # Before sending, because the client may read slowly.
                 places.close()
                 await send(message)
 
@@ -174,8 +176,10 @@ def limit_routes(
     refused: Callable[[AdmitError], ASGIApp] | None = None,
     most_octets: int = 0,
 ) -> Iterator[BaseRoute]:
-    """The same routes, each once there is room for it; one that is `async` does no I/O, and takes no thread.
-    `whose`, `refused` and `most_octets` as of InRoom."""
+    """The same routes with InRoom, except `async` ones, which do no I/O and use no thread.
+
+    `whose`, `refused` and `most_octets` as in InRoom.
+    """
     for route in routes:
         if isinstance(route, APIRoute) and not iscoroutinefunction(route.endpoint):
             bounded = copy(route)

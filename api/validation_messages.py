@@ -1,6 +1,6 @@
-"""What is wrong with an input, in sentences for people: of pydantic's errors, which speak of types.
+"""Turns pydantic's errors into sentences for people.
 
-A place is a path as people write it: `items[3].groups` in a body, `body` for all of it, the name alone of a parameter.
+A place is a path such as `items[3].groups` in a body, `body` for the whole body, or the name of a parameter.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,12 +12,12 @@ from pydantic import BaseModel
 from api.query_parameters import suggest_name
 
 _MOMENT_REMEDY, _DAY_REMEDY = "Write it as 2027-01-31T18:00:00+01:00.", "Write it as 2027-01-31."
-# The beginning of pydantic's type of error: what is wrong and what to do about it. The first that fits counts.
+# Prefix of pydantic's error type, detail and remedy. The first match is used.
 _MESSAGES: Final[tuple[tuple[str, str, str], ...]] = (
-    ("missing", "This is needed.", "Give it."),
+    ("missing", "The value is required.", "Send it."),
     ("string_too_short", "It must have at least {min_length} characters.", ""),
     ("string_too_long", "It may have at most {max_length} characters.", ""),
-    ("string_pattern_mismatch", "It has not the form that it must have.", "The form: {pattern}"),
+    ("string_pattern_mismatch", "Invalid format.", "It must match: {pattern}"),
     ("string", "It must be text.", "Write it in quotes."),
     ("int_parsing_size", "The number is too large.", ""),
     ("int", "It must be a whole number.", ""),
@@ -28,9 +28,9 @@ _MESSAGES: Final[tuple[tuple[str, str, str], ...]] = (
     ("greater_than", "It must be more than {gt}.", ""),
     ("less_than_equal", "It may be at most {le}.", ""),
     ("less_than", "It must be less than {lt}.", ""),
-    ("timezone", "It must say its offset from UTC.", _MOMENT_REMEDY),
-    ("datetime", "It must be a moment.", _MOMENT_REMEDY),
-    ("date", "It must be a day.", _DAY_REMEDY),
+    ("timezone", "It must have an offset from UTC.", _MOMENT_REMEDY),
+    ("datetime", "It must be a date and time.", _MOMENT_REMEDY),
+    ("date", "It must be a date.", _DAY_REMEDY),
     ("literal_error", "It must be {expected}.", ""),
     ("enum", "It must be {expected}.", ""),
     ("uuid", "It must be a UUID.", "Write it as 0190b6c2-7c11-7d52-9a43-0c5d8f2e6b10."),
@@ -39,17 +39,17 @@ _MESSAGES: Final[tuple[tuple[str, str, str], ...]] = (
     ("too_short", "It must have at least {min_length} entries.", ""),
     ("dict", "It must be an object.", ""),
     ("model", "It must be an object.", ""),
-    ("union_tag_not_found", "This is needed: it says what the others are.", "Give it."),
-    ("union_tag_invalid", "There is no such {discriminator}.", "There are: {expected_tags}."),
-    ("json", "It is not JSON.", ""),
+    ("union_tag_not_found", "The value is required: it selects the other fields.", "Send it."),
+    ("union_tag_invalid", "Unknown {discriminator}.", "Known values: {expected_tags}."),
+    ("json", "It must be JSON.", ""),
 )
-# Of a field that the body has made up.
+# Longest name of an unknown field in a place.
 _MAX_NAME_LENGTH = 100
-# Where all of it is meant.
+# Place of errors about the whole body.
 _BODY: Final = "body"
-_OBJECT_REMEDY: Final = "Write it as an object of JSON, with Content-Type: application/json."
+_OBJECT_REMEDY: Final = "Send a JSON object with Content-Type: application/json."
 _BODY_MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
-    "missing": ("A body is needed.", _OBJECT_REMEDY),
+    "missing": ("A body is required.", _OBJECT_REMEDY),
     "model_attributes_type": ("It must be an object.", _OBJECT_REMEDY),
     "model_type": ("It must be an object.", _OBJECT_REMEDY),
     "dict_type": ("It must be an object.", _OBJECT_REMEDY),
@@ -60,7 +60,7 @@ _HEADER_NAMES = {"idempotency-key": "Idempotency-Key", "if-match": "If-Match"}
 def describe_mistakes(
     errors: Iterable[Mapping[str, Any]], *, body: object, expects: object
 ) -> Iterator[dict[str, str]]:
-    """`expects` is the type that the body is read as. Of several ways to be right one is told."""
+    """One error for each place. `expects` is the type of the body."""
     told = set()
     for error in errors:
         loc = _error_location(error)
@@ -73,7 +73,7 @@ def describe_mistakes(
 
 
 def _error_location(error: Mapping[str, Any]) -> tuple[str | int, ...]:
-    """Of what says which of several forms it is, the field."""
+    """Location of the error; for a discriminator, that of its field."""
     loc = tuple(error["loc"])
     return (*loc, error["ctx"]["discriminator"].strip("'")) if error["type"].startswith("union_tag") else loc
 
@@ -83,7 +83,7 @@ def _describe_error(error: Mapping[str, Any], fields: Sequence[str]) -> tuple[st
     if tuple(error["loc"]) == (_BODY,) and kind in _BODY_MESSAGES:
         return _BODY_MESSAGES[kind]
     if kind == "extra_forbidden":
-        return "There is no such field.", suggest_name(str(error["loc"][-1]), tuple(sorted(set(fields))))
+        return "Unknown field.", suggest_name(str(error["loc"][-1]), tuple(sorted(set(fields))))
     for beginning, detail, remedy in _MESSAGES:
         if kind.startswith(beginning):
             return detail.format_map(_ErrorContext(given)), remedy.format_map(_ErrorContext(given))
@@ -93,18 +93,18 @@ def _describe_error(error: Mapping[str, Any], fields: Sequence[str]) -> tuple[st
 
 class _ErrorContext(dict[str, object]):
     def __missing__(self, name: str) -> str:
-        return "of another form"
+        return "valid"
 
 
 def _walk_body_keys(loc: Sequence[str | int], body: object) -> Iterator[str | int]:
-    """What of it leads into the body: pydantic names the ways of a union as well."""
+    """Parts of the location that are keys of the body; pydantic also names members of unions."""
     value: Any = body
     for number, part in enumerate(loc[1:], 2):
         if _has_part(value, part):
             value = value[part]
             yield part
         elif isinstance(value, dict) and number == len(loc):
-            # It is missing.
+            # The missing field.
             yield part
 
 
@@ -123,7 +123,7 @@ def _format_place(loc: Sequence[str | int], keys: Sequence[str | int]) -> str:
 
 
 def _list_fields_at(expects: object, keys: Sequence[str | int]) -> list[str]:
-    """Names of fields that there may be there."""
+    """Names of the fields allowed at this place."""
     found = list(_walk_types(expects))
     for key in keys:
         found = [kind for outer in found for kind in _walk_types(_get_member_type(outer, key))]
@@ -132,7 +132,7 @@ def _list_fields_at(expects: object, keys: Sequence[str | int]) -> list[str]:
 
 
 def _walk_types(expects: object) -> Iterator[object]:
-    """All that it may be."""
+    """Types that it can be."""
     origin = get_origin(expects)
     if origin is Annotated:
         yield from _walk_types(get_args(expects)[0])

@@ -1,1 +1,1 @@
-"""Enrolment over secure transport (RFC 7030): HTTPS with a client certificate where the device has one."""
+"""Enrolment over secure transport (EST, RFC 7030): HTTPS with an optional client certificate."""

@@ -19,14 +19,14 @@ from api.tcp_listeners import open_listeners
 from nac.request_sources import NetworkSet
 from nac.settings import Settings, load_settings
 
-# Each holds a thread while it signs; more wait no longer than a device does, and are told 503.
+# Each holds a thread while it signs. Further connections get 503.
 _MAX_CONNECTIONS = 500
-# Those of the handshake included: beyond that nobody is told anything.
+# Including those in the handshake. Further ones are closed without a response.
 _MAX_ACCEPTED = 2 * _MAX_CONNECTIONS
 
 
 class EnrolmentServer(uvicorn.Server):
-    """uvicorn, but for how connections are accepted."""
+    """uvicorn with its own listener."""
 
     def __init__(self, config: uvicorn.Config, context: ssl.SSLContext, settings: Settings) -> None:
         super().__init__(config)
@@ -77,7 +77,7 @@ def create_server(app: FastAPI, settings: Settings, context: ssl.SSLContext) -> 
         http=PeerCertificateProtocol,
         access_log=False,
         server_header=False,
-        # No proxy ends TLS in front of it, or the peer's certificate would be lost: a forwarded address is a claim.
+        # A proxy that terminates TLS would lose the client certificate, so forwarded addresses are not trusted.
         proxy_headers=False,
         limit_concurrency=_MAX_CONNECTIONS,
     )

@@ -1,6 +1,6 @@
-"""EST (RFC 7030) of each tenant: `/.well-known/est/<tenant slug>/...`, the slug as its CA label (3.2.2).
+"""EST (RFC 7030): `/.well-known/est/<tenant slug>/...`, with the slug as CA label (3.2.2).
 
-A first enrolment shows a one-time secret by HTTP basic authentication; a renewal shows the certificate that it renews.
+A first enrolment uses a one-time secret in HTTP basic authentication. A renewal uses the old certificate in TLS.
 """
 
 import base64
@@ -26,15 +26,15 @@ from pki.signing_requests import SigningRequest, read_signing_request
 
 router = APIRouter(tags=["est"])
 _LABEL_PREFIX = "/.well-known/est/{slug}"
-# For clients that know no CA label and put the well-known path behind whatever address they are given, as strongSwan's
-# does. That cannot read base64 in lines (RFC 2045 6.8) either, and `openssl base64 -d` reads no other: there, one line.
+# For clients without CA labels, such as strongSwan, which append the well-known path to the URL. strongSwan also needs
+# base64 in one line; `openssl base64 -d` needs several lines (RFC 2045 6.8), which the other path returns.
 _STRONGSWAN_PREFIX = "/{slug}/.well-known/est"
 
 _MAX_CREDENTIAL_OCTETS = 1024
 _CERTIFICATES_MEDIA_TYPE = "application/pkcs7-mime"
 _CERTIFICATE_MEDIA_TYPE = "application/pkcs7-mime; smime-type=certs-only"
 _ATTRIBUTES_MEDIA_TYPE = "application/csrattrs"
-# Whose key kind is asked for before anybody has said what the certificate is for.
+# Profile whose key type `csrattrs` returns, because the profile of the request is not known yet.
 _DEFAULT_PROFILE = "eap-client-device"
 
 EstBody = Annotated[bytes, Depends(require_bounded_body(MAX_BODY_OCTETS))]
@@ -43,7 +43,7 @@ EstBody = Annotated[bytes, Depends(require_bounded_body(MAX_BODY_OCTETS))]
 @router.get(_LABEL_PREFIX + "/cacerts")
 @router.get(_STRONGSWAN_PREFIX + "/cacerts")
 def get_ca_certificates(slug: str, request: Request) -> Response:
-    """The tenant's authorities, roots first (4.1); during a rollover the old ones as well."""
+    """The tenant's authorities, roots first (4.1). Includes the old ones during a rollover."""
     tenant_id = require_tenant_by_slug(slug)
     with session_scope(TenantScope(tenant_id)) as session:
         found = certificates.own_authorities(session, tenant_id=tenant_id)
@@ -53,7 +53,7 @@ def get_ca_certificates(slug: str, request: Request) -> Response:
 @router.get(_LABEL_PREFIX + "/csrattrs")
 @router.get(_STRONGSWAN_PREFIX + "/csrattrs")
 def get_csr_attributes(slug: str, request: Request) -> Response:
-    """Which key a request should hold (4.5)."""
+    """The key type for requests (4.5)."""
     tenant_id = require_tenant_by_slug(slug)
     with session_scope(TenantScope(tenant_id)) as session:
         kind = require_profile(session, tenant_id, _DEFAULT_PROFILE).key
@@ -63,7 +63,7 @@ def get_csr_attributes(slug: str, request: Request) -> Response:
 @router.post(_LABEL_PREFIX + "/simpleenroll")
 @router.post(_STRONGSWAN_PREFIX + "/simpleenroll")
 def enrol(slug: str, request: Request, body: EstBody) -> Response:
-    """A certificate for whoever shows a one-time secret (4.2.1). A client certificate alone is not enough."""
+    """Enrol with a one-time secret (4.2.1). A client certificate is not sufficient."""
     tenant_id = require_tenant_by_slug(slug)
     name, secret = read_credentials(request)
     now = utc_now()
@@ -83,12 +83,12 @@ def enrol(slug: str, request: Request, body: EstBody) -> Response:
 @router.post(_LABEL_PREFIX + "/simplereenroll")
 @router.post(_STRONGSWAN_PREFIX + "/simplereenroll")
 def renew(slug: str, request: Request, body: EstBody) -> Response:
-    """A new certificate for whoever holds the key of one that is good still (4.2.2)."""
+    """Renew a valid certificate, whose key the client holds (4.2.2)."""
     tenant_id = require_tenant_by_slug(slug)
     pem = get_peer_certificate(request.scope)
     if pem is None:
         raise RenewalRefused(
-            "A renewal shows the certificate that it renews.", place="certificate", remedy="Give it to the TLS client."
+            "A renewal needs the old certificate.", place="certificate", remedy="Send it as the TLS client certificate."
         )
     shown = x509.load_pem_x509_certificate(pem.encode())
     now, actor = utc_now(), f"est:{client_address(request)}"
@@ -102,7 +102,7 @@ def renew(slug: str, request: Request, body: EstBody) -> Response:
 
 
 def read_credentials(request: Request) -> tuple[str, str]:
-    """(name, secret) of HTTP basic authentication (RFC 7617). Raises SecretNeeded."""
+    """Name and secret of HTTP basic authentication (RFC 7617). Raises SecretNeeded."""
     scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic" or len(encoded) > _MAX_CREDENTIAL_OCTETS:
         raise SecretNeeded

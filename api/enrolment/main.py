@@ -1,4 +1,4 @@
-"""The enrolment application. It needs TLS that tells it the peer's certificate: `python -m api.enrolment` serves it."""
+"""The enrolment application. `python -m api.enrolment` serves it, with TLS client certificates."""
 
 from http import HTTPStatus
 
@@ -21,7 +21,7 @@ REQUIRED_SETTINGS = ("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE")
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
+    """Create the enrolment application. Settings default to the environment. Raises SettingsError, KeyFileRefused."""
     settings = settings or load_settings(required=REQUIRED_SETTINGS)
     app = create_application(settings, title="Admit, enrolment", name="admit-enrolment", for_strangers=True)
     add_device_routes(app, est.router, most_octets=MAX_BODY_OCTETS)
@@ -38,12 +38,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
 
 async def _render_plain_text_error(request: Request, exc: Exception) -> PlainTextResponse:
-    """EST clients show what they are told as it is (RFC 7030 4.2.3)."""
+    """Errors as plain text, which EST clients display (RFC 7030 4.2.3)."""
     assert isinstance(exc, AdmitError)
     exc = redact_error(request, exc)
     headers = build_retry_headers(exc)
     if exc.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Basic realm="enrolment", charset="UTF-8"'
-    # What HTTP calls a bad request is what EST clients know.
+    # EST clients know 400, not 422.
     status = HTTPStatus.BAD_REQUEST if isinstance(exc, InvalidInput) else exc.status
     return PlainTextResponse(f"{exc}\n", status, headers)

@@ -1,7 +1,7 @@
-"""What the enrolment port of an embedded Admit shows where nobody gave it a certificate: one of an authority made here.
+"""Creates the default server certificate of the enrolment port, from a local authority.
 
-Devices must trust `enrolment-ca.pem` then. The server's certificate is made anew a month before it ends, by the process
-that shows it, or when the addresses change, by `./admit up`; the authority stays.
+Devices must trust `enrolment-ca.pem`. The server process renews the certificate a month before it expires, and
+`./admit up` when the addresses change. The authority stays the same.
 """
 
 import ipaddress
@@ -30,7 +30,7 @@ from pki.serials import random_serial
 _log = logging.getLogger("admit.enrolment")
 RENEWAL_LEAD = timedelta(days=30)
 _CHECK_INTERVAL_SECONDS = 3600.0
-# Apple takes no TLS server certificate that lives longer (support article HT211025).
+# Apple rejects TLS server certificates with a longer validity (support article HT211025).
 _PROFILE = parse_profiles(
     {
         "enrolment-server": {
@@ -48,26 +48,26 @@ def authority_path(folder: Path) -> Path:
 
 
 class CertificateMaintainer:
-    """Looks after the certificate while it is shown: renews the one that was made here, warns of the end of any."""
+    """Renews the default certificate while the server runs, and warns before any certificate expires."""
 
     def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
         self._folder = settings.enrolment_dir
         self._clock = clock
         self._next = clock()
-        # Which end, and how many days before it: each once.
+        # Expiry and days of the last warning, so that each is logged once.
         self._warned: tuple[datetime, int] | None = None
 
     def look(self) -> None:
-        """Once an hour, however often it is called. What cannot be done now is logged, and tried an hour later."""
+        """Check the certificate, at most once an hour. Errors are logged and retried after an hour."""
         if self._clock() < self._next:
             return
         self._next = self._clock() + _CHECK_INTERVAL_SECONDS
         try:
             if ensure_certificate(self._folder, self._settings, owner=None):
-                _log.info("the server's certificate was renewed")
+                _log.info("renewed the server's certificate")
         except (OSError, ValueError, PkiError) as exc:
-            _log.warning("the server's certificate cannot be renewed: %s", exc)
+            _log.warning("cannot renew the server's certificate: %s", exc)
         self._warn()
 
     def _warn(self) -> None:
@@ -75,29 +75,32 @@ class CertificateMaintainer:
         try:
             end = read_expiry(file)
         except (OSError, ValueError) as exc:
-            _log.warning("the server's certificate cannot be read: %s", exc)
+            _log.warning("cannot read the server's certificate: %s", exc)
             return
         left, here = end - utc_now(), is_managed_here(self._folder, self._settings)
-        # One that was made here is renewed before anybody needs to know.
+        # The default certificate is renewed before these warnings.
         windows = [days for days in WINDOWS if not here or timedelta(days=days) < RENEWAL_LEAD]
         days = min((days for days in windows if left <= timedelta(days=days)), default=None)
         if days is not None and self._warned != (end, days):
             self._warned = end, days
-            _log.warning("the server's certificate in %s ends on %s UTC: renew it", file, f"{end:%Y-%m-%d %H:%M}")
+            _log.warning("the server's certificate in %s expires on %s UTC: renew it", file, f"{end:%Y-%m-%d %H:%M}")
 
 
 def read_expiry(certificate_file: Path) -> datetime:
-    """Raises OSError, or ValueError where it holds no certificate."""
+    """Expiry of the certificate. Raises OSError, and ValueError if the file has no certificate."""
     return x509.load_pem_x509_certificate(certificate_file.read_bytes()).not_valid_after_utc
 
 
 def is_managed_here(folder: Path, settings: Settings) -> bool:
-    """Whether the settings leave the certificate to this module, which keeps it in `folder`."""
+    """Whether the settings use the default certificate in `folder`."""
     return settings.enrolment_certificate_file.parent == settings.enrolment_key_file.parent == folder
 
 
 def ensure_certificate(folder: Path, settings: Settings, *, owner: Owner | None) -> bool:
-    """Have certificate and key in `folder` unless the settings name files elsewhere; returns whether one was made."""
+    """Create certificate and key in `folder`, unless they are valid or the settings name other files.
+
+    Returns whether it created one.
+    """
     if not is_managed_here(folder, settings):
         return False
     now, names = utc_now(), _list_server_names(settings)
@@ -120,7 +123,7 @@ def ensure_certificate(folder: Path, settings: Settings, *, owner: Owner | None)
 
 
 def _list_server_names(settings: Settings) -> tuple[San, ...]:
-    """Where the port is reached: its URL's host, and this machine's own."""
+    """Names of the server: the host of its URL, the listen address and localhost."""
     hosts = dict.fromkeys([urlsplit(settings.enrolment_url).hostname or "", settings.listen_address, "localhost"])
     return tuple(_build_server_name(host) for host in hosts if host)
 

@@ -1,11 +1,9 @@
-"""TLS for devices of all tenants at once: any client certificate of an authority here is let in, and judged later.
+"""TLS for devices of all tenants. The handshake accepts client certificates of all tenants' authorities.
 
-Which tenant a device means is in the path, which comes after the handshake. So the handshake proves no more than that
-the device holds the key of a certificate below some authority of some tenant; `nac.enrolment.enrolling` then takes it
-only if it is byte for byte one that this tenant issued and that is still good. That makes the trust here a filter, not
-a decision, and the simplest form serves: authorities are added to the live context as the database names them and are
-never taken out; no directory has to be kept. OpenSSL is told not to look at the dates, so that an expired certificate
-gets an answer in words.
+The tenant is in the path, which comes after the handshake. The handshake only proves that the device holds the key of a
+certificate of some tenant's authority. `nac.enrolment.enrolling` then accepts only valid certificates that this tenant
+issued. Trust here is therefore only a filter: authorities are added to the live context and never removed. OpenSSL does
+not check dates, so that devices with an expired certificate get a readable error.
 """
 
 import logging
@@ -45,9 +43,9 @@ def create_tls_context(files: ServerFiles) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(*files)
     context.verify_mode = ssl.CERT_OPTIONAL
-    # An issuing authority is enough where a device sends its certificate without the chain.
+    # For devices that send their certificate without the chain.
     context.verify_flags = ssl.VerifyFlags(ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME)
-    # A resumed session would bring a certificate along that nobody proved to hold the key of today.
+    # No resumption: it does not prove that the device still holds the key.
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
     context.set_alpn_protocols(["http/1.1"])
@@ -55,7 +53,7 @@ def create_tls_context(files: ServerFiles) -> ssl.SSLContext:
 
 
 class TlsContextUpdater:
-    """Keeps a live context current: tenants' authorities as they come, the server's certificate as its file changes."""
+    """Updates the live context with new authorities and a changed server certificate."""
 
     def __init__(
         self,
@@ -66,7 +64,7 @@ class TlsContextUpdater:
         look_after: Callable[[], None],
         interval_seconds: float = 1,
     ) -> None:
-        """`look_after` is called each time before the files are looked at."""
+        """`look_after` is called before each check of the files."""
         self._context = context
         self._files = files
         self._loaded = self._stamp()
@@ -92,13 +90,13 @@ class TlsContextUpdater:
             try:
                 self.refresh()
             except (AdmitError, OSError) as exc:
-                # Also a certificate whose key is still to be written: the next round sees both.
-                _log.warning("TLS stays as it is for now: %s", exc)
+                # Also if only one of certificate and key is written yet; the next round reads both.
+                _log.warning("TLS settings not updated: %s", exc)
             if self._ending.wait(self._interval_seconds):
                 return
 
     def refresh(self) -> None:
-        """Raises errors of the database, and OSError (ssl.SSLError) where the server's files do not fit each other."""
+        """Update once. Raises database errors, and OSError (ssl.SSLError) if certificate and key do not match."""
         self._look_after()
         self._reload_certificate()
         self._add_new_authorities()
@@ -115,7 +113,7 @@ class TlsContextUpdater:
         if stamp != self._loaded:
             self._context.load_cert_chain(*self._files)
             self._loaded = stamp
-            _log.info("the server's certificate was loaded anew")
+            _log.info("reloaded the server's certificate")
 
     def _stamp(self) -> tuple[int, ...]:
         return tuple(path.stat().st_mtime_ns for path in self._files)
@@ -125,7 +123,7 @@ class PeerCertificateProtocol(BoundedHttp):
     """uvicorn's HTTP/1.1, with the peer's certificate in the scope as the ASGI TLS extension names it."""
 
     def __init__(self, *arguments: Any, client: tuple[str, int], place: ConcurrencySlot, **named: Any) -> None:  # noqa: ANN401
-        """`client` is who connects, `place` what that one holds until the connection is lost."""
+        """`client` is the client's address and port; `place` is held until the connection closes."""
         super().__init__(*arguments, **named)
         self._connects = client
         self._place = place
@@ -151,6 +149,6 @@ def _add_peer_certificate(app: ASGI3Application, pem: str) -> Callable[..., Any]
 
 
 def get_peer_certificate(scope: Any) -> str | None:  # noqa: ANN401 -- starlette's scope is a bare mapping
-    """PEM of the certificate whose key the peer holds; None where it showed none."""
+    """PEM of the client certificate; None without one."""
     chain = scope.get("extensions", {}).get(_TLS_EXTENSION, {}).get(_CLIENT_CHAIN, [])
     return chain[0] if chain else None

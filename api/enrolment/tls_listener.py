@@ -1,6 +1,6 @@
-"""Accepts TLS connections: counts them by the client's address, which a balancer may tell by the PROXY protocol.
+"""Accepts TLS connections and counts them by client address, which may come from the PROXY protocol.
 
-asyncio's own servers neither count those whose handshake goes on nor read anything before it.
+asyncio's servers cannot count connections in the handshake or read data before it.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from nac.request_sources import NetworkSet, get_source
 
 _log = logging.getLogger("admit.enrolment")
 HANDSHAKE_TIMEOUT_SECONDS = 10.0
-# A client that does not say that it closes, too, is not waited for: the process stops.
+# Clients that do not close TLS must not delay the stop of the process.
 _SHUTDOWN_TIMEOUT_SECONDS = 1.0
-# Where the process has no descriptors left, say.
+# Pause after an error, such as no free descriptors.
 _ACCEPT_PAUSE_SECONDS = 1.0
 
-# (client's address and port, its place) to what serves the connection.
+# Creates the protocol of a connection from the client's address and port, and its place.
 ProtocolFactory = Callable[[tuple[str, int], ConcurrencySlot], PeerCertificateProtocol]
 
 
 class TlsListener:
-    """To uvicorn as an asyncio.Server: `sockets`, `close`, `wait_closed`."""
+    """Listener with the interface of asyncio.Server that uvicorn uses: `sockets`, `close`, `wait_closed`."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class TlsListener:
         proxies: NetworkSet,
         buckets: SourceTokenBuckets | None,
     ) -> None:
-        """`sockets` listen, and do not block. Connections from `proxies` begin with a PROXY header, others do not.
+        """`sockets` listen and do not block. Only connections from `proxies` start with a PROXY header.
 
-        `places` bound how many there are, `buckets` how fast they come; None for no limit.
+        `places` limits concurrent connections, `buckets` their rate; None for no limit.
         """
         self.sockets = sockets
         self._context = context
@@ -68,7 +68,7 @@ class TlsListener:
             try:
                 accepted, address = await self._loop.sock_accept(listening)
             except OSError as exc:
-                _log.warning("no connection can be accepted: %s", exc)
+                _log.warning("cannot accept connections: %s", exc)
                 await asyncio.sleep(_ACCEPT_PAUSE_SECONDS)
                 continue
             task = self._loop.create_task(self._begin(accepted, address[:2]))
@@ -76,7 +76,7 @@ class TlsListener:
             task.add_done_callback(self._handshakes.discard)
 
     async def _begin(self, accepted: socket.socket, address: tuple[str, int]) -> None:
-        """Until the handshake is done; what is wrong with a connection ends it, and concerns no other."""
+        """Run the handshake. An error closes only this connection."""
         client = await self._client(accepted, address)
         place = self._place(client[0]) if client else None
         if client is None or place is None:
@@ -92,27 +92,27 @@ class TlsListener:
                 ssl_shutdown_timeout=_SHUTDOWN_TIMEOUT_SECONDS,
             )
         except OSError:
-            # TLS that came to nothing; anybody can do that, so there is no line in the log.
+            # Failed handshakes are not logged, because anyone can cause them.
             pass
         finally:
-            # Of a connection that was made, the protocol gives it back.
+            # The protocol frees the place of an established connection.
             if not protocol.made:
                 place.leave()
 
     def _place(self, address: str) -> ConcurrencySlot | None:
-        """None for one too many, or too soon: a handshake costs more than most requests."""
+        """Place of the connection; None over a limit. A handshake costs more than most requests."""
         wait = self._buckets.take(get_source(address)) if self._buckets is not None else 0.0
         return None if wait else self._places.take(address)
 
     async def _client(self, accepted: socket.socket, address: tuple[str, int]) -> tuple[str, int] | None:
-        """Who connects; None where the balancer does not say."""
+        """Address of the client; None if the load balancer sends no valid header."""
         if address[0] not in self._proxies:
             return address
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_SECONDS):
                 return await read_client(partial(self._loop.sock_recv, accepted)) or address
         except (ProxyHeaderDamaged, OSError, TimeoutError) as exc:
-            _log.warning("%s sends no header of the PROXY protocol: %s", address[0], exc or "it takes too long")
+            _log.warning("%s sent no valid PROXY protocol header: %s", address[0], exc or "timed out")
             return None
         except asyncio.CancelledError:
             accepted.close()

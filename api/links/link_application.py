@@ -1,4 +1,4 @@
-"""The pages of enrolment links, in an application that serves devices as well."""
+"""Adds the pages of enrolment links to an application that also serves devices."""
 
 from typing import Final
 
@@ -29,5 +29,5 @@ def add_link_routes(app: FastAPI) -> None:
 
 
 def add_browser_errors(app: FastAPI) -> None:
-    """As pages to browsers. Links and revocation lists are opened by hand as well; there is no page to begin with."""
+    """Show errors as pages to browsers. These applications have no home page."""
     app.add_middleware(BrowserErrorPages, pages=RouteIndex(()), home=())

@@ -1,4 +1,4 @@
-"""The pages behind a link. Plain HTML, for any browser, without a script."""
+"""Pages of an enrolment link, and the layout of all pages. Plain HTML without scripts."""
 
 import base64
 import hashlib
@@ -50,7 +50,7 @@ _CONTENT_SECURITY_POLICY = (
 )
 PAGE_HEADERS = {
     "Cache-Control": "no-store",
-    # Or browsers do not say where a form comes from; addresses with a token go to no other site.
+    # Browsers send the Origin of a form, but no address with a token to other sites.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Robots-Tag": "noindex",
@@ -75,21 +75,21 @@ _PAGE_TEMPLATE = """\
 </html>
 """
 _OFFER_FORM = """\
-<p>For <strong>{name}</strong> at {organisation}. This works {times}, until {until} UTC.</p>
+<p>For <strong>{name}</strong> at {organisation}. You can use this link {times} until {until} UTC.</p>
 {wrong}
 <section>
 <h2>Windows, Android, Linux</h2>
-<p>A PKCS#12 file with the key and the certificate, and the password that opens it.</p>
+<p>A PKCS#12 file with the key and the certificate, protected by a password.</p>
 <form method="post">
 <input type="hidden" name="form" value="p12">
-<p><label><input type="checkbox" name="legacy" value="yes"> For a system that refuses the file otherwise
-(macOS, Windows before 10 1709, some releases of Android)</label></p>
-<button>Make the file</button>
+<p><label><input type="checkbox" name="legacy" value="yes"> Legacy encryption, for systems that cannot open the file
+otherwise (macOS, Windows before 10 1709, some releases of Android)</label></p>
+<button>Create the file</button>
 </form>
 </section>
 <section>
 <h2>iPhone, iPad, Mac</h2>
-<p>A configuration profile{network}. Open it, then install it in Settings.</p>
+<p>A configuration profile{network}. Open it and install it in Settings.</p>
 <form method="post">
 <input type="hidden" name="form" value="apple">
 <button>Download the profile</button>
@@ -97,7 +97,7 @@ _OFFER_FORM = """\
 </section>
 <section>
 <h2>Your own key</h2>
-<p>If you made a signing request (PKCS#10), the key stays with you.</p>
+<p>Upload a certificate signing request (PKCS#10). Your key stays on your device.</p>
 <form method="post" enctype="multipart/form-data">
 <input type="hidden" name="form" value="csr">
 <p><label>File <input type="file" name="file"></label></p>
@@ -110,9 +110,9 @@ _OFFER_FORM = """\
 _PKCS12_DOWNLOAD = """\
 <p>1. Save the file:</p>
 <p><a class="button" download="{file_name}" href="data:application/x-pkcs12;base64,{content}">{file_name}</a></p>
-<p>2. Note its password, which is shown this once:</p>
+<p>2. Save its password. It is shown only once:</p>
 <p><code>{password}</code></p>
-<p>3. Open the file on the device and enter the password. Neither can be had again by this link.</p>
+<p>3. Open the file on the device and enter the password. You cannot download either again with this link.</p>
 """
 
 
@@ -126,7 +126,7 @@ def render_offer(
         times="once" if left == 1 else f"{left} times",
         until=f"{secret.expires_at:%Y-%m-%d %H:%M}",
         network=f" for the network {escape(secret.ssid)}" if secret.ssid else "",
-        wrong=f'<p class="wrong">{escape(wrong)} The link is as good as before.</p>' if wrong else "",
+        wrong=f'<p class="wrong">{escape(wrong)} You can still use the link.</p>' if wrong else "",
     )
     return render_page("Your certificate", body, status)
 
@@ -150,8 +150,10 @@ def build_download(content: bytes, *, media_type: str, file_name: str) -> Respon
 def render_page(
     title: str, body: str, status: int, headers: Mapping[str, str] | None = None, *, script: str = ""
 ) -> Response:
-    """`title` is text, which may be of anybody's choice; `body` is HTML. `script` is the path of one of ours, which may
-    ask this origin."""
+    """HTML page. `title` is text and may be untrusted; `body` is HTML.
+
+    `script` is the path of a script of this origin; it may send requests to this origin.
+    """
     behind = f'<script src="{escape(script)}"></script>\n' if script else ""
     may = PAGE_HEADERS | (
         {"Content-Security-Policy": f"{_CONTENT_SECURITY_POLICY}; script-src 'self'; connect-src 'self'"}

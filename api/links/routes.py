@@ -1,4 +1,4 @@
-"""`/enrol/<token>`: to look at it takes nothing (mail programs do, to show a preview); to post its form redeems it."""
+"""Routes of `/enrol/<token>`. Only a POST redeems a link: mail programs open links for previews."""
 
 import re
 import secrets
@@ -33,8 +33,8 @@ router = APIRouter(tags=["links"])
 
 MAX_FORM_OCTETS = 64 * 1024
 _FORMS = ("p12", "apple", "csr")
-_DEAD_LINK_SENTENCE = "It may have been used already, or its time is over. Ask your administrator for a new one."
-# Letters and digits that are not taken for one another; 100 bits.
+_DEAD_LINK_SENTENCE = "The link was used already, or it expired. Ask your administrator for a new one."
+# Letters and digits that look different from each other; 20 of them are 100 bits.
 _PASSWORD_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # noqa: S105 -- no password
 
 FormBody = Annotated[bytes, Depends(require_bounded_body(MAX_FORM_OCTETS))]
@@ -72,7 +72,7 @@ def redeem_link(token: str, request: Request, body: FormBody) -> Response:
                 )
     except (SecretRefused, TooManyGuesses) as exc:
         return _render_link_error(exc)
-    # After the commit: the certificate and the use of the link are stored.
+    # Reply after the commit: the certificate and the use of the link are stored.
     return reply
 
 
@@ -91,7 +91,7 @@ def _render_link_error(exc: SecretRefused | TooManyGuesses) -> Response:
 
 def _require_form(form: dict[str, bytes]) -> dict[str, bytes]:
     if form.get("form", b"").decode(errors="replace") not in _FORMS:
-        raise InvalidInput("The form does not say what is wanted.", place="form", remedy="Choose one.")
+        raise InvalidInput("No format is selected.", place="form", remedy="Select one.")
     return form
 
 
@@ -128,7 +128,7 @@ def _read_signing_request(form: dict[str, bytes]) -> SigningRequest:
 
 def _build_mobileconfig(session: Session, secret: EnrolmentSecret, issued: IssuedCertificate, password: str) -> bytes:
     network = supplicants.describe_network(session, tenant_id=secret.tenant_id, now=utc_now(), ssid=secret.ssid)
-    # Many releases of iOS and macOS take AES for a wrong password. Nothing is lost: the profile tells the password.
+    # Many releases of iOS and macOS report a wrong password with AES. The profile contains the password anyway.
     bundle = certificates.pkcs12_file(issued, password=password, legacy=True)
     return apple.build_mobileconfig(
         network, identity=bundle, password=password, name=issued.common_name, connect=bool(secret.ssid)

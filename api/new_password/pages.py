@@ -1,4 +1,4 @@
-"""The pages of a new password. Plain HTML, for any browser, without a script."""
+"""Pages that reset a password. Plain HTML without scripts."""
 
 from html import escape
 from http import HTTPStatus
@@ -10,39 +10,39 @@ from api.links.pages import render_page
 from nac.people.service import MINIMUM_PASSWORD_CHARACTERS
 
 _ASK_FORM = """\
-<p>We send a link to your e-mail address, with which you choose a new one.</p>
+<p>We send a link to your e-mail address. Open it to choose a new password.</p>
 {wrong}
 <form method="post" action="/new-password">
-<label class="field">Your e-mail address
+<label class="field">E-mail address
 <input type="email" name="email" required maxlength="254" autocomplete="email" value="{email}"></label>
 <button>Send me the link</button>
 </form>
-<p><a href="/sign-in">Back to signing in</a></p>
+<p><a href="/sign-in">Back to sign-in</a></p>
 """
 _CHOOSE_FORM = """\
 {wrong}
 <form method="post">
 <label class="field">Password
-<span class="hint">At least {least} characters: a few words that are yours.</span>
+<span class="hint">At least {least} characters. A few random words work well.</span>
 <input type="password" name="password" required minlength="{least}" maxlength="200" autocomplete="new-password"></label>
-<label class="field">The same once more
+<label class="field">Repeat the password
 <input type="password" name="again" required minlength="{least}" maxlength="200" autocomplete="new-password"></label>
 <button>Set the password</button>
 </form>
-<p><span class="hint">Wherever you were signed in, you are signed out. A second factor stays as it is.</span></p>
+<p><span class="hint">This signs you out of all browsers. Your second factor does not change.</span></p>
 """
 _DONE_PAGE = """\
-<p>The password is set. Wherever you were signed in, you are signed out.</p>
+<p>You are signed out of all browsers. Sign in with your new password.</p>
 <p><a class="button" href="/">Sign in</a></p>
 """
 
 
 def render_email_form(*, email: str = "", wrong: str = "", status: int = HTTPStatus.OK) -> Response:
-    return render_page("A new password", _ASK_FORM.format(wrong=render_alert(wrong), email=escape(email)), status)
+    return render_page("Reset your password", _ASK_FORM.format(wrong=render_alert(wrong), email=escape(email)), status)
 
 
 def render_link_sent(sentence: str) -> Response:
-    return render_page("Look into your mail", f"<p>{escape(sentence)}</p>", HTTPStatus.ACCEPTED)
+    return render_page("Check your mail", f"<p>{escape(sentence)}</p>", HTTPStatus.ACCEPTED)
 
 
 def render_password_form(*, wrong: str = "", status: int = HTTPStatus.OK) -> Response:
@@ -51,4 +51,4 @@ def render_password_form(*, wrong: str = "", status: int = HTTPStatus.OK) -> Res
 
 
 def render_password_set() -> Response:
-    return render_page("The password is set", _DONE_PAGE, HTTPStatus.OK)
+    return render_page("Password changed", _DONE_PAGE, HTTPStatus.OK)

@@ -1,5 +1,7 @@
-"""`/new-password` and `/new-password/<token>`: to look at a link takes nothing (mail programs do), to post its form
-uses it."""
+"""Routes of `/new-password` and `/new-password/<token>`.
+
+Only a POST uses a link: mail programs open links for previews.
+"""
 
 from typing import Annotated
 
@@ -14,7 +16,7 @@ from nac.people.service import require_email
 
 router = APIRouter(tags=["new-password pages"], include_in_schema=False)
 
-_NEW_LINK = form_pages.PageLink("/new-password", "Ask for a new link")
+_NEW_LINK = form_pages.PageLink("/new-password", "Request a new link")
 _SignInFlow = Annotated[SignInFlow, Depends(open_sign_in_flow)]
 
 
@@ -52,13 +54,13 @@ def update_password(
     try:
         given = form_pages.read_fields(request, body)
         if given.get("password", "") != given.get("again", ""):
-            raise InvalidInput("The passwords are not the same.", place="again")
+            raise InvalidInput("The passwords do not match.", place="again")
         desk.set_password(token, given.get("password", ""))
     except InvalidInput as exc:
         return pages.render_password_form(wrong=form_pages.describe_error(exc), status=exc.status)
     except AdmitError as exc:
         return form_pages.render_error_page(exc, _NEW_LINK)
     answer = pages.render_password_set()
-    # The browser is one of the person's from now on.
+    # The cookies make this a known browser of the person.
     answer.headers.raw.extend((name, value) for name, value in response.headers.raw if name == b"set-cookie")
     return answer

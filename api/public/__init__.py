@@ -1,1 +1,1 @@
-"""What anybody may ask, over plain HTTP: no route of the API, no cookie, no session."""
+"""Public application over plain HTTP: OCSP, CRLs, authorities, SCEP and links. It has no authentication of callers."""

@@ -10,7 +10,7 @@ from api.tcp_listeners import open_listeners
 from nac.request_sources import NetworkSet
 from nac.settings import Settings, load_settings
 
-# Who comes when so many are there gets 503.
+# Further connections get 503.
 _MAX_CONNECTIONS = 1000
 
 

@@ -1,4 +1,4 @@
-"""Certificates of authorities, for those that were shown a chain without them (RFC 5280 4.2.2.1, caIssuers)."""
+"""Certificates of authorities, for clients that received an incomplete chain (RFC 5280 4.2.2.1, caIssuers)."""
 
 from uuid import UUID
 
@@ -15,7 +15,7 @@ _MEDIA_TYPE = "application/pkix-cert"
 
 @router.get("/ca/{authority_id}.cer")
 def get_authority_certificate(authority_id: UUID) -> Response:
-    """DER. 404 for an authority that is not here."""
+    """The certificate in DER, or 404 for an unknown authority."""
     with session_scope(AuthorityScope(authority_id)) as session:
         der = authority_certificate(session, authority_id=authority_id)
     # An authority's certificate never changes; a renewed one has another id.

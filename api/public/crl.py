@@ -13,24 +13,24 @@ router = APIRouter(tags=["public"])
 
 # RFC 2585 4.2.
 _MEDIA_TYPE = "application/pkix-crl"
-# Not until the next update: a list is made anew as soon as something is revoked.
+# Short, because each revocation publishes a new list.
 _CACHE_CONTROL = "public, max-age=300, must-revalidate"
 
 
 @router.get("/crl/{authority_id}.crl")
 def get_crl(authority_id: UUID, request: Request) -> Response:
-    """DER. 404 for an authority that is not here, or that has just been made and publishes within seconds."""
+    """The list in DER. 404 for an unknown authority, or a new one, which publishes within seconds."""
     with session_scope(AuthorityScope(authority_id)) as session:
         published = published_list(session, authority_id=authority_id)
         if _is_not_modified(request, _build_etag(published), published.this_update):
             return Response(status_code=304, headers=_build_headers(published))
-        # It may be the next one meanwhile.
+        # The list may have changed since the first query.
         published, der = revocation_list(session, authority_id=authority_id)
     return Response(der, media_type=_MEDIA_TYPE, headers=_build_headers(published))
 
 
 def _build_etag(published: PublishedList) -> str:
-    """Of one authority, no two lists share a number."""
+    """ETag from the CRL number, which is unique for each authority."""
     return f'"{published.number}"'
 
 
@@ -44,7 +44,7 @@ def _build_headers(published: PublishedList) -> dict[str, str]:
 
 
 def _is_not_modified(request: Request, etag: str, modified: datetime) -> bool:
-    """Whether the client has it already; the tag goes before the date (RFC 9110 13.2.2)."""
+    """Whether the client has the current list. The tag has precedence over the date (RFC 9110 13.2.2)."""
     tags = request.headers.get("if-none-match")
     if tags is not None:
         return "*" in tags or etag in (tag.strip().removeprefix("W/") for tag in tags.split(","))
@@ -52,5 +52,5 @@ def _is_not_modified(request: Request, etag: str, modified: datetime) -> bool:
         since = parsedate_to_datetime(request.headers.get("if-modified-since", ""))
     except (ValueError, TypeError, OverflowError):
         return False
-    # Of that very second: a clock that was ahead gave dates to lists which those of today must not wait for.
+    # Equal, not later: a clock that was ahead may have dated an older list later.
     return since.tzinfo is not None and modified == since

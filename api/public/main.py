@@ -18,7 +18,7 @@ REQUIRED_SETTINGS = ("DATABASE_URL", "REDIS_URL")
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
+    """Create the public application. Settings default to the environment. Raises SettingsError and KeyFileRefused."""
     settings = settings or load_settings(required=REQUIRED_SETTINGS)
     app = create_application(settings, title="Admit, public", name="admit-public", for_strangers=True)
     add_device_routes(app, authorities.router, crl.router, scep_routes.router, most_octets=MAX_MESSAGE_BYTES)

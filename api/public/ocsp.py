@@ -1,7 +1,7 @@
-"""OCSP over HTTP (RFC 6960 A.1, RFC 5019): POST with the request, GET with its base64 in the path.
+"""OCSP over HTTP (RFC 6960 A.1, RFC 5019): POST with the request, or GET with its base64 in the path.
 
-An ASGI application of its own, because it answers thousands of times a second, most of them from memory: FastAPI would
-take more time than the answer.
+A separate ASGI application: it answers thousands of requests a second from memory, and FastAPI would take longer than
+the answer.
 """
 
 import base64
@@ -29,22 +29,22 @@ _log = logging.getLogger("admit.ocsp")
 _MEDIA_TYPE = (b"content-type", b"application/ocsp-response")
 _CONNECTION_CLOSE = (b"connection", b"close")
 _NO_STORE = ((b"cache-control", b"no-store"),)
-# RFC 5019 6.2. Not until the answer ends: a cache on the way would hide a revocation for so long.
+# RFC 5019 6.2. Shorter than the response's validity, because a cache hides a revocation for this time.
 _CACHE_CONTROL = (b"cache-control", b"max-age=300, public, no-transform, must-revalidate")
-# Longer ones are not even remembered as wrong.
+# Ids of another length are rejected without caching.
 _ID_CHARACTERS = len(str(UUID(int=0)))
 _MAX_PATH_CHARACTERS = 2 * MAX_REQUEST_BYTES
 _BODY_TIMEOUT_SECONDS = 5.0
 # Each holds a connection to PostgreSQL.
 _READER_THREADS = 6
-# Who asks when so many wait already is told to come again, instead of waiting too.
+# Beyond so many waiting requests, the response is `tryLater`.
 _MAX_WAITING = 200
-# Until a reader begins.
+# Maximum wait for a reader.
 _MAX_WAITING_SECONDS = 5.0
 
 
 class OcspEndpoint:
-    """To be mounted at /ocsp."""
+    """ASGI application for /ocsp."""
 
     def __init__(self, responder: Responder, *, wait_seconds: float) -> None:
         """`wait_seconds` is how long an answer may wait for PostgreSQL."""
@@ -91,10 +91,10 @@ class OcspEndpoint:
         except TimeoutError:
             return refused("tryLater")
         except AdmitError as exc:
-            _log.warning("authority %s cannot answer: %s", authority_id, exc)
+            _log.warning("cannot answer for authority %s: %s", authority_id, exc)
             return refused("tryLater")
-        except Exception:  # house-rule: whoever asks is answered in the protocol's own words
-            _log.exception("authority %s cannot answer", authority_id)
+        except Exception:  # house-rule: callers get an OCSP error
+            _log.exception("cannot answer for authority %s", authority_id)
             return refused("internalError")
 
     def _read(self, authority_id: UUID, request: bytes, now: datetime, came_at: float) -> Answer:
@@ -111,11 +111,11 @@ def _parse_authority_id(text: str) -> UUID | None:
 
 
 def _decode_request(text: str) -> bytes | None:
-    """The request; the server has undone the percent signs already (RFC 6960 A.1)."""
+    """Decode the request. The server has already decoded percent signs (RFC 6960 A.1)."""
     if len(text) > _MAX_PATH_CHARACTERS:
         return None
     try:
-        # Some clients leave the padding out.
+        # Some clients omit the padding.
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None
@@ -156,9 +156,7 @@ async def _send_response(
 
 
 async def _send_not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    reply = build_problem(
-        status=404, code="not-found", title="Not Found", detail="An authority's id is missing in the path."
-    )
+    reply = build_problem(status=404, code="not-found", title="Not Found", detail="The path has no id of an authority.")
     await reply(scope, receive, send)
 
 
@@ -167,7 +165,7 @@ async def _send_method_not_allowed(scope: Scope, receive: Receive, send: Send) -
         status=405,
         code="method-not-allowed",
         title="Method Not Allowed",
-        detail="POST the request, or GET it with its base64 behind the path.",
+        detail="Use POST with the request, or GET with its base64 in the path.",
         headers={"Allow": "GET, HEAD, POST"},
     )
     await reply(scope, receive, send)

@@ -1,4 +1,4 @@
-"""One PKIOperation of SCEP from message to answer: what is asked in which transaction, and whom else it takes."""
+"""Handles one PKIOperation of SCEP, with its transactions and webhook calls."""
 
 import logging
 from collections.abc import Callable
@@ -26,15 +26,15 @@ from nac.settings import Settings
 from pki import scep
 
 _log = logging.getLogger("admit.scep")
-# What a device may be told of a challenge, whoever judged it.
-_CHALLENGE_REJECTED = "The challenge is not accepted; ask your administrator for a new one."
+# Error for devices, the same for secrets and webhooks.
+_CHALLENGE_REJECTED = "Invalid challenge. Ask your administrator for a new one."
 
 
 @dataclass(frozen=True, slots=True)
 class ScepReply:
     # CertRep.
     message: bytes
-    # To be done once the answer has left; None for nothing.
+    # Function to call after the response was sent; None for nothing.
     afterwards: Callable[[], None] | None = None
 
 
@@ -46,7 +46,7 @@ class _IssuedCertificate:
 
 @dataclass(frozen=True, slots=True)
 class ScepFlow:
-    """Of one tenant, for one request."""
+    """SCEP service of a tenant for one request."""
 
     tenant_id: TenantId
     slug: str
@@ -58,11 +58,11 @@ class ScepFlow:
 
     @property
     def source(self) -> str:
-        """Where the request came from."""
+        """Address of the client."""
         return client_address(self.request)
 
     def authorities(self) -> bytes:
-        """What GetCACert hands out (RFC 8894 4.2.1.2)."""
+        """Response of GetCACert (RFC 8894 4.2.1.2)."""
         with session_scope(TenantScope(self.tenant_id)) as session:
             current, *_ = registration_authority.ensure_registration_authority(
                 session, tenant_id=self.tenant_id, signing=self.signing, now=utc_now()
@@ -70,7 +70,7 @@ class ScepFlow:
             return registration_authority.get_ca_certificates(session, current)
 
     def run_pki_operation(self, data: bytes) -> ScepReply:
-        """Raises ScepMessageDamaged, TooManyGuesses, or an error of 500 and above: all else is a CertRep."""
+        """Respond with a CertRep. Raises ScepMessageDamaged, TooManyGuesses and errors with status 500 and above."""
         message = service.read_message(data)
         now = utc_now()
         with session_scope(TenantScope(self.tenant_id)) as session:
@@ -91,7 +91,7 @@ class ScepFlow:
 
     def _refuse(self, message: scep.ScepRequest, refused: ScepRefused, responder: scep.ScepResponder) -> bytes:
         _log.warning(
-            "tenant %s, transaction %s: %s of %s refused: %s: %s",
+            "tenant %s, transaction %s: rejected %s of %s: %s: %s",
             self.slug,
             message.transaction_id,
             message.message_type,
@@ -116,13 +116,13 @@ class ScepFlow:
                         )
                 case "GetCert" | "GetCRL" as asked:
                     raise ScepRefused(
-                        "badRequest", f"{asked} is not answered here: certificates name their list and responder."
+                        "badRequest", f"{asked} is not supported. Use the CRL or OCSP URL in the certificate."
                     )
         except WebhookUnavailable as exc:
             _log.warning("tenant %s: %s", self.slug, exc)
-            raise ScepRefused("badRequest", "The challenge cannot be checked now; try again later.") from exc
+            raise ScepRefused("badRequest", "The challenge cannot be checked now. Try again later.") from exc
         except AdmitError as exc:
-            # Too many guesses are an answer of HTTP's, and what is our own fault is no refusal.
+            # Rate limits and internal errors are HTTP errors.
             if isinstance(exc, ScepRefused) or exc.status >= HTTPStatus.TOO_MANY_REQUESTS:
                 raise
             raise ScepRefused("badRequest", str(exc)) from exc
@@ -166,7 +166,7 @@ class ScepFlow:
                     session, actor=self._actor, opened=opened, secret=redeemed, signing=self.signing, now=now
                 )
         except SecretRefused as refused:
-            # Of two of the same request at once, the second finds its challenge used by the first.
+            # A concurrent duplicate finds its challenge used by the first request.
             with session_scope(TenantScope(self.tenant_id)) as session:
                 before = service.find_issued_certificate(session, tenant_id=self.tenant_id, opened=opened)
             if before is None:
@@ -174,7 +174,7 @@ class ScepFlow:
             return before
 
     def _enrol_by_webhook(self, opened: OpenedMessage, asked: Webhook, now: datetime) -> _IssuedCertificate:
-        """No transaction is open while it is asked."""
+        """Enrol with a webhook's approval. No transaction is open during its call."""
         enrolment = WebhookEnrolment(self.slug, opened.message.transaction_id, opened.certificate_request, self.source)
         guesses = get_guess_limiter(self.request)
         guesses.require(self.tenant_id, self.source)
@@ -203,8 +203,8 @@ class ScepFlow:
         return _IssuedCertificate(certificate, partial(self._tell, told))
 
     def _tell(self, tell: Callable[[], None]) -> None:
-        """What became of it is told as well as can be: the certificate is out."""
+        """Notify the webhook. Failures are only logged, because the certificate exists already."""
         try:
             tell()
         except WebhookUnavailable as exc:
-            _log.warning("tenant %s: the webhook was not told how an enrolment ended: %s", self.slug, exc)
+            _log.warning("tenant %s: cannot notify the webhook of the end of an enrolment: %s", self.slug, exc)

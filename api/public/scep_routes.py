@@ -1,4 +1,4 @@
-"""SCEP (RFC 8894): devices ask for certificates with challenges, and renew them by themselves."""
+"""SCEP (RFC 8894): devices request certificates with challenges and renew them."""
 
 import base64
 import binascii
@@ -19,13 +19,13 @@ router = APIRouter(tags=["scep"])
 
 _MESSAGE_MEDIA_TYPE = "application/x-pki-message"
 _AUTHORITIES_MEDIA_TYPE = "application/x-x509-ca-ra-cert"
-# What old clients put behind the address that they are given.
+# Old clients append `pkiclient.exe` to the URL.
 _PATHS = ("/scep/{slug}", "/scep/{slug}/pkiclient.exe")
 _NO_STORE = {"Cache-Control": "no-store"}
 
 
 def require_scep_flow(request: Request, slug: str) -> ScepFlow:
-    """404 for a tenant that is not here or not active."""
+    """SCEP service of the tenant; 404 if it does not exist or is not active."""
     return ScepFlow(require_tenant_by_slug(slug), slug, request)
 
 
@@ -46,7 +46,7 @@ def get_operation(tenant: TenantScepFlow, operation: str = "", message: str = ""
             return _run_operation(tenant, _decode_message(message))
         case _:
             raise ScepMessageDamaged(
-                f"There is no operation {operation[:40]!r} here.",
+                f"Unknown operation {operation[:40]!r}.",
                 place="operation",
                 remedy="Use GetCACaps, GetCACert or PKIOperation.",
             )
@@ -56,7 +56,7 @@ def get_operation(tenant: TenantScepFlow, operation: str = "", message: str = ""
 @router.post(_PATHS[1])
 def post_operation(tenant: TenantScepFlow, body: MessageBody, operation: str = "PKIOperation") -> Response:
     if operation != "PKIOperation":
-        raise ScepMessageDamaged("Only PKIOperation is posted.", place="operation")
+        raise ScepMessageDamaged("POST supports only PKIOperation.", place="operation", remedy="Use GET.")
     return _run_operation(tenant, body)
 
 
@@ -67,7 +67,7 @@ def _run_operation(tenant: ScepFlow, message: bytes) -> Response:
 
 
 def _decode_message(message: str) -> bytes:
-    """RFC 8894 4.1; a plus sign that the client did not escape arrives as a blank."""
+    """Decode the message (RFC 8894 4.1). An unescaped plus sign arrives as a space."""
     if len(message) > 4 * MAX_MESSAGE_BYTES // 3 + 4:
         raise ScepMessageDamaged("The message is too long.", place="message", remedy="Use POST.")
     try:

@@ -1,4 +1,4 @@
-"""The pages of signing up. Plain HTML, for any browser, without a script."""
+"""Pages of the sign-up. Plain HTML without scripts."""
 
 from collections.abc import Mapping
 from html import escape
@@ -11,34 +11,34 @@ from api.links.pages import render_page
 from nac.people.service import MINIMUM_PASSWORD_CHARACTERS
 
 _SIGN_UP_FORM = """\
-<p>A tenant of your own, ready for your switches and access points: {days} days, up to {endpoints} devices, at no
-cost.</p>
+<p>Get your own tenant for your switches and access points: free for {days} days, up to {endpoints} devices.</p>
 {wrong}
 <form method="post" action="/sign-up">
-<label class="field">Your e-mail address
+<label class="field">E-mail address
 <input type="email" name="email" required maxlength="254" autocomplete="email" value="{email}"></label>
-<label class="field">Your organisation
+<label class="field">Organisation
 <input name="organisation" required maxlength="200" autocomplete="organization" value="{organisation}"></label>
 <button>Send me the link</button>
 </form>
-<p><span class="hint">We send one mail, with a link that works for a day. Nothing is made before you open it.</span></p>
-<p>An account already? <a href="/sign-in">Sign in</a></p>
+<p><span class="hint">We send you one mail with a link. The link works for one day. Open it to create your
+tenant.</span></p>
+<p>Already have an account? <a href="/sign-in">Sign in</a></p>
 """
 _CONFIRMATION_FORM = """\
-<p>For <strong>{organisation}</strong>. Choose the password of your account; your tenant is made then.</p>
+<p>For <strong>{organisation}</strong>. Choose a password for your account to create your tenant.</p>
 {wrong}
 <form method="post">
 <label class="field">Your name
 <input name="name" maxlength="200" autocomplete="name" value="{name}"></label>
 <label class="field">Password
-<span class="hint">At least {least} characters: a few words that are yours.</span>
+<span class="hint">At least {least} characters. A few random words work well.</span>
 <input type="password" name="password" required minlength="{least}" maxlength="200" autocomplete="new-password"></label>
-<label class="field">The same once more
+<label class="field">Repeat the password
 <input type="password" name="again" required minlength="{least}" maxlength="200" autocomplete="new-password"></label>
-<button>Make my tenant</button>
+<button>Create my tenant</button>
 </form>
 """
-_DELAY_SENTENCE = "Your account is there. The tenant takes a little longer: we write to you as soon as it is ready."
+_DELAY_SENTENCE = "Your account is ready. The tenant takes a little longer: we send you a mail when it is ready."
 
 
 def render_sign_up_form(
@@ -55,7 +55,7 @@ def render_sign_up_form(
 
 
 def render_link_sent(sentence: str) -> Response:
-    return render_page("Look into your mail", f"<p>{escape(sentence)}</p>", HTTPStatus.ACCEPTED)
+    return render_page("Check your mail", f"<p>{escape(sentence)}</p>", HTTPStatus.ACCEPTED)
 
 
 def render_confirmation_form(
@@ -71,4 +71,4 @@ def render_confirmation_form(
 
 
 def render_tenant_delayed() -> Response:
-    return render_page("Your tenant is being made", f"<p>{_DELAY_SENTENCE}</p>", HTTPStatus.CREATED)
+    return render_page("Creating your tenant", f"<p>{_DELAY_SENTENCE}</p>", HTTPStatus.CREATED)

@@ -1,4 +1,7 @@
-"""`/sign-up` and `/sign-up/<token>`: to look at a link takes nothing (mail programs do), to post its form uses it."""
+"""Routes of `/sign-up` and `/sign-up/<token>`.
+
+Only a POST uses a link: mail programs open links for previews.
+"""
 
 from fastapi import APIRouter, Request, Response
 
@@ -45,14 +48,14 @@ def show_confirmation_form(token: str, request: Request) -> Response:
 @router.post("/sign-up/{token}", openapi_extra=form_pages.FORM_OPENAPI)
 def confirm_sign_up(token: str, request: Request, body: form_pages.FormBody) -> Response:
     try:
-        # It signs in: another site's page would sign whoever looks at it in to an account of its own making.
+        # This signs in. Without the check, another site could sign its visitors in to an account of its own.
         cookies.require_same_origin(request)
         organisation = sign_up_flow.require_organisation(request, token)
         given = form_pages.read_fields(request, body)
         name, password = given.get("name", ""), given.get("password", "")
         try:
             if password != given.get("again", ""):
-                raise InvalidInput("The passwords are not the same.", place="again")
+                raise InvalidInput("The passwords do not match.", place="again")
             confirmed = sign_up_flow.confirm_sign_up(request, token=token, password=password, name=name)
             return (
                 sign_up_flow.sign_in_to_tenant(request, confirmed)
@@ -70,7 +73,7 @@ def confirm_sign_up(token: str, request: Request, body: form_pages.FormBody) -> 
 def _render_link_error(exc: AdmitError) -> Response:
     is_offered = not isinstance(exc, TrialsNotOffered)
     return form_pages.render_error_page(
-        exc, *((form_pages.PageLink("/sign-up", "Ask for a new link"),) if is_offered else ())
+        exc, *((form_pages.PageLink("/sign-up", "Request a new link"),) if is_offered else ())
     )
 
 

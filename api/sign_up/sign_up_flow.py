@@ -1,4 +1,4 @@
-"""What routes and pages of signing up share."""
+"""Functions that the routes and pages of the sign-up share."""
 
 import logging
 from typing import NamedTuple
@@ -33,7 +33,7 @@ def request_sign_up(request: Request, *, email: str, organisation: str) -> None:
 
 
 def require_organisation(request: Request, token: str) -> str:
-    """The organisation's name."""
+    """Name of the organisation in the sign-up with this token."""
     with session_scope(PlatformScope()) as session:
         return service.require_open_sign_up(session, build_sign_up_context(request), token=token).organisation
 
@@ -41,7 +41,7 @@ def require_organisation(request: Request, token: str) -> str:
 class SignUpResult(NamedTuple):
     email: str
     person_id: UUID
-    # Slug; "" where it cannot be made at once: then the worker does, and a mail tells.
+    # Slug; "" if the tenant could not be created now. The worker then creates it and sends a mail.
     tenant: str
 
 
@@ -57,13 +57,13 @@ def confirm_sign_up(request: Request, *, token: str, password: str, name: str = 
             sign_up_id, desk, signing=get_signing(request), radius_host=get_settings(request).radius_host
         )
     except AdmitError as exc:
-        _log.warning("the tenant of sign-up %s cannot be made yet: %s", sign_up_id, exc)
+        _log.warning("cannot create the tenant of sign-up %s yet: %s", sign_up_id, exc)
         return found
     return found._replace(tenant=slug)
 
 
 def sign_in_to_tenant(request: Request, confirmed: SignUpResult) -> RedirectResponse:
-    """To the new tenant's page, in this browser: the link came by mail, and the password was chosen here."""
+    """Sign in this browser and redirect to the new tenant: the person has the mailed link and set the password."""
     to = RedirectResponse(f"/start/{confirmed.tenant}", 303, {"Cache-Control": "no-store"})
     desk = SignInDesk(request, to)
     with desk.as_person(confirmed.person_id) as session:

@@ -1,4 +1,4 @@
-"""Whose single sign-on somebody means who types the short name of an MSP or a tenant."""
+"""The single sign-on of an MSP or tenant, found by its slug."""
 
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -14,24 +14,24 @@ _MAX_SLUG_CHARACTERS = 63
 
 
 class NoSignOnHere(NotFound):
-    """No company of this name signs in here by a provider of its own."""
+    """No company with this name uses single sign-on."""
 
 
 class CompanySignOn(NamedTuple):
-    # Path of this origin.
+    # Path on this origin.
     begin: str
-    # Host of its provider.
+    # Host name of the provider.
     provider: str
 
 
 def find_company_sign_on(slug: str) -> CompanySignOn:
-    """Raises NoSignOnHere, of a name that there is none of as well."""
+    """Single sign-on of the MSP or tenant. Raises NoSignOnHere if the slug is unknown or has none."""
     for owner in _find_owners(slug):
         with session_scope(_owner_scope(owner)) as session:
             row = repository.get(session, owner)
         if row is not None:
             return CompanySignOn(f"/v1/sign-on/{row.id}/begin", urlsplit(sign_ons.parse_settings(row).issuer).netloc)
-    raise NoSignOnHere(remedy="Ask whoever looks after the network for the name, or sign in with your password.")
+    raise NoSignOnHere(remedy="Ask your network administrator for the name, or sign in with your password.")
 
 
 def _owner_scope(owner: Owner) -> Scope:
@@ -42,7 +42,7 @@ def _owner_scope(owner: Owner) -> Scope:
 
 
 def _find_owners(slug: str) -> list[Owner]:
-    """An MSP before a tenant of the same name, which is meant where the MSP has no provider."""
+    """MSP and tenant with this slug. The MSP comes first; the tenant is used if the MSP has no provider."""
     if not 1 <= len(slug) <= _MAX_SLUG_CHARACTERS or "\0" in slug:
         return []
     with session_scope(CredentialScope("")) as session:

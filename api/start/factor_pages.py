@@ -1,4 +1,4 @@
-"""What `/second-factor` shows. Plain HTML, for any browser, without a script."""
+"""Pages of `/second-factor`. Plain HTML without scripts."""
 
 from collections.abc import Collection, Sequence
 from html import escape
@@ -11,32 +11,32 @@ from api.form_pages import PageLink, build_error_page, render_alert
 from api.links.pages import render_page
 
 PATH: Final = "/second-factor"
-_TITLE = "Your second factor"
-_HOME_PARAGRAPH = '<p><a href="/">All your tenants</a></p>'
+_TITLE = "Second factor"
+_HOME_PARAGRAPH = '<p><a href="/">All tenants</a></p>'
 _METHOD_NAMES = {"totp": "an authenticator app", "passkey": "a passkey", "recovery-code": "recovery codes"}
 _ADD_FORM = """\
-<p>An authenticator app on your phone shows codes, of which sign-ins ask for one beside your password.</p>
+<p>An authenticator app on your phone generates codes. You enter one after your password when you sign in.</p>
 <form method="post" action="{path}"><input type="hidden" name="csrf_token" value="{csrf_token}">
 <button>Add an authenticator app</button></form>
 """
 _APP_KEY = """\
-<p>Enter this key in the app, by time (TOTP): <code>{secret}</code></p>
-<p><a href="{uri}">Or open the app here</a>, on the phone itself.</p>
+<p>Enter this key in the app as a time-based key (TOTP): <code>{secret}</code></p>
+<p>On the phone, you can also <a href="{uri}">open the app</a>.</p>
 """
 _CODE_FORM = """\
 {wrong}
 <form method="post" action="{path}/code"><input type="hidden" name="csrf_token" value="{csrf_token}">
-<label class="field">The code that it shows
+<label class="field">Code from the app
 <input name="code" required maxlength="40" inputmode="numeric" autocomplete="one-time-code" autofocus></label>
-<button>Go on</button></form>
-<p><a href="{path}">Begin again</a></p>
+<button>Continue</button></form>
+<p><a href="{path}">Start again</a></p>
 """
 _RECOVERY_CODES = """\
-<p>From now on a code of the app is asked for beside your password. You are signed out everywhere else.</p>
+<p>From now on you sign in with your password and a code from the app. You are signed out of all other browsers.</p>
 <section>
 <h2>Recovery codes</h2>
-<p>Where the app is lost, each of these works once in place of a code. They are shown this once: keep them.
-Those of before no longer work.</p>
+<p>If you lose the app, use a recovery code instead of its code. Each works once. Save them now: Admit shows them only
+once. Older recovery codes no longer work.</p>
 <pre>{codes}</pre>
 </section>
 """
@@ -44,7 +44,7 @@ Those of before no longer work.</p>
 
 def render_factors(methods: Collection[str], *, csrf_token: str) -> Response:
     has = ", ".join(_METHOD_NAMES[method] for method in methods)
-    told = f"<p>You have: {has}.</p>" if has else "<p>You have none yet.</p>"
+    told = f"<p>You have: {has}.</p>" if has else "<p>You have no second factor yet.</p>"
     add = "" if "totp" in methods else _ADD_FORM.format(path=PATH, csrf_token=escape(csrf_token))
     return render_page(_TITLE, told + add + _HOME_PARAGRAPH, HTTPStatus.OK)
 
@@ -68,6 +68,6 @@ def render_recovery_codes(made: Sequence[str]) -> Response:
 
 
 def render_sign_in_again() -> Response:
-    """Whoever signed in a while ago may not be who sits there now."""
-    ways = PageLink("/sign-in", "Sign in anew"), PageLink("/", "All your tenants")
-    return build_error_page("Show anew that it is you: sign in once more.", HTTPStatus.FORBIDDEN, ways)
+    """Page that asks for a new sign-in, because another person may use the browser by now."""
+    ways = PageLink("/sign-in", "Sign in again"), PageLink("/", "All tenants")
+    return build_error_page("Confirm that it is you: sign in again.", HTTPStatus.FORBIDDEN, ways)

@@ -1,4 +1,4 @@
-"""`/second-factor`: an authenticator app is added by forms alone, by whom a rule asks for two factors, say."""
+"""Routes of `/second-factor`: add an authenticator app, with forms only."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ def create_app_secret(request: Request, body: form_pages.FormBody) -> Response:
 
 @router.post("/code", openapi_extra=form_pages.FORM_OPENAPI)
 def confirm_app(request: Request, body: form_pages.FormBody) -> Response:
-    """The first code, which is when the app counts; recovery codes come with it, or who loses the phone is out."""
+    """Activate the app with its first code. Creates recovery codes for the case that the phone is lost."""
 
     def confirmed() -> Response:
         given = form_pages.read_fields(request, body)

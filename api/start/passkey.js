@@ -1,12 +1,12 @@
 "use strict";
-// Passkeys on the pages of signing in. The forms beside them work without it.
+// Sign-in with passkeys. The forms on the page work without this script.
 for (const button of document.querySelectorAll("button[data-passkey]")) {
   const section = button.closest("section");
   const wrong = section.querySelector("[role=alert]");
   if (!window.PublicKeyCredential) {
-    // Nothing is missed where a password does as well.
+    // Without a challenge, the password form is enough.
     if (!button.dataset.passkey) continue;
-    wrong.textContent = "This browser shows no passkeys here. Use another one.";
+    wrong.textContent = "This browser does not support passkeys. Use another browser.";
     section.hidden = wrong.hidden = false;
     button.remove();
     continue;
@@ -19,7 +19,7 @@ for (const button of document.querySelectorAll("button[data-passkey]")) {
       await signIn(button.dataset.passkey);
       location.assign("/");
     } catch (error) {
-      wrong.textContent = error instanceof Refused ? error.message : "No passkey was shown. Try again.";
+      wrong.textContent = error instanceof Refused ? error.message : "No passkey was used. Try again.";
       wrong.hidden = false;
       button.disabled = false;
     }
@@ -28,14 +28,14 @@ for (const button of document.querySelectorAll("button[data-passkey]")) {
 
 class Refused extends Error {}
 
-/** `challenge` is of a sign-in whose password was right; "" where the passkey is all there is. */
+/** `challenge` belongs to a sign-in whose password was correct; "" to sign in with the passkey only. */
 async function signIn(challenge) {
   const asked = await post("/v1/sign-in/passkey/options", challenge ? {challenge} : {});
   const credential = await navigator.credentials.get({publicKey: read(asked.options)});
   await post("/v1/sign-in/passkey", {challenge: asked.challenge, credential: written(credential)});
 }
 
-// WebAuthn level 3, 5.1.9 and 5.1.10: browsers had passkeys for years before they had functions for these.
+// Browsers supported passkeys years before the functions for these conversions (WebAuthn level 3, 5.1.9 and 5.1.10).
 function read(options) {
   const allowed = (options.allowCredentials ?? []).map((each) => ({...each, id: octets(each.id)}));
   return {...options, challenge: octets(options.challenge), allowCredentials: allowed};

@@ -1,4 +1,4 @@
-"""The first pages after signing in. Plain HTML, for any browser, without a script."""
+"""Sign-in pages and the list of tenants. Plain HTML; only passkeys need a script."""
 
 from collections.abc import Collection, Sequence
 from html import escape
@@ -16,7 +16,7 @@ from nac.sign_in.accessible_places import AccessiblePlace
 _SIGN_IN_FORM = """\
 {wrong}
 <form method="post" action="/sign-in">
-<label class="field">Your e-mail address
+<label class="field">E-mail address
 <input type="email" name="email" required maxlength="254" autocomplete="username" value="{email}"></label>
 <label class="field">Password
 <input type="password" name="password" required maxlength="1000" autocomplete="current-password"></label>
@@ -26,12 +26,12 @@ _SIGN_IN_FORM = """\
 {passkey}
 <section>
 <form method="get" action="/sign-in/company">
-<label class="field">Or your company's own sign-in
+<label class="field">Or use your company's single sign-on
 <input name="name" required maxlength="63" autocomplete="organization" placeholder="acme" value="{company}">
-<span class="hint">The short name of your company or provider here, as whoever looks after the network tells it.</span>
+<span class="hint">Short name of your company or provider in Admit. Your network administrator knows it.</span>
 </label>
 {company_wrong}
-<button>Sign in by your company</button>
+<button>Sign in with your company</button>
 </form>
 </section>
 {trials}
@@ -45,20 +45,20 @@ _PASSKEY_BUTTON = """\
 PASSKEY_SCRIPT_PATH = "/sign-in/passkey.js"
 PASSKEY_SCRIPT = Path(__file__).with_name("passkey.js").read_text(encoding="utf-8")
 _TRIALS_LINK = '<p>No account yet? <a href="/sign-up">Try Admit</a></p>'
-_FACTOR_SENTENCE = "<p>Show a second factor as well.</p>\n{wrong}\n"
+_FACTOR_SENTENCE = "<p>Confirm with your second factor.</p>\n{wrong}\n"
 _CODE_FORM = """\
 <form method="post" action="/sign-in/{method}">
 <input type="hidden" name="challenge" value="{challenge}">
 <input type="hidden" name="methods" value="{methods}">
 <label class="field">{label}
 <input name="code" required maxlength="40" autocomplete="one-time-code"{focus}></label>
-<button>Go on</button>
+<button>Continue</button>
 </form>
 """
-_SIGN_IN_AGAIN_LINK = '<p><a href="/sign-in">Sign in anew</a></p>\n'
-_CODE_LABELS = {"totp": "Code of your authenticator app", "recovery-code": "Or one of your recovery codes"}
+_SIGN_IN_AGAIN_LINK = '<p><a href="/sign-in">Start again</a></p>\n'
+_CODE_LABELS = {"totp": "Code from your authenticator app", "recovery-code": "Or one of your recovery codes"}
 _PASSKEY_NEEDS_SCRIPT = (
-    "<noscript><p>Your second factor is a passkey, which takes a browser with scripts.</p></noscript>"
+    "<noscript><p>Your second factor is a passkey. It needs JavaScript in your browser.</p></noscript>"
 )
 
 
@@ -84,21 +84,22 @@ def render_sign_in(
 
 def render_company_sign_on(found: CompanySignOn) -> Response:
     provider = escape(found.provider)
-    link = f'<p><a class="button" href="{escape(found.begin)}">Sign in by {provider}</a></p>'
-    return render_page(
-        "Sign in by your company", f"<p>You go on to <strong>{provider}</strong>.</p>{link}", HTTPStatus.OK
-    )
+    link = f'<p><a class="button" href="{escape(found.begin)}">Continue to {provider}</a></p>'
+    body = f"<p>Your company signs you in at <strong>{provider}</strong>.</p>{link}"
+    return render_page("Sign in with your company", body, HTTPStatus.OK)
 
 
 def render_second_factor(
     methods: Collection[str], *, challenge: str, wrong: str = "", status: int = HTTPStatus.OK
 ) -> Response:
-    """One form for each method that needs no script, and a button for a passkey. After a mistake with one of them the
-    others are offered still: who has lost the phone tries a recovery code next."""
+    """One form for each method that needs no script, and a button for a passkey.
+
+    After an error the page still offers all methods: without the phone, a recovery code works.
+    """
     offered = [method for method in (*_CODE_LABELS, "passkey") if method in methods]
     given = {"challenge": escape(challenge), "methods": " ".join(offered)}
     forms = [
-        # A page has one focus: the first field's.
+        # Only the first field has the focus.
         _CODE_FORM.format(method=method, label=_CODE_LABELS[method], focus="" if at else " autofocus", **given)
         for at, method in enumerate(offered)
         if method in _CODE_LABELS
@@ -116,12 +117,12 @@ def render_second_factor(
 
 
 def render_places(found: Sequence[AccessiblePlace], *, following: str, csrf_token: str) -> Response:
-    """`following` is the key that the next page begins after; "" for none."""
+    """List tenants. `following` is the last key of this page; "" if there are no more."""
     rows = "".join(map(_render_place, (place for place in found if place.kind == "tenant")))
     more = f'<p><a href="/?{urlencode({"after": following})}">More</a></p>' if following else ""
     leave = f'<input type="hidden" name="csrf_token" value="{escape(csrf_token)}"><button>Sign out</button>'
-    body = f"<ul>{rows}</ul>" if rows or more else "<p>No tenant is open to you.</p>"
-    factor = '<p><a href="/second-factor">Your second factor</a></p>'
+    body = f"<ul>{rows}</ul>" if rows or more else "<p>You are not a member of any tenant.</p>"
+    factor = '<p><a href="/second-factor">Second factor</a></p>'
     return render_page(
         "Your tenants", f'{body}{more}{factor}<form method="post" action="/sign-out">{leave}</form>', HTTPStatus.OK
     )

@@ -1,4 +1,4 @@
-"""`/` and `/sign-in`: where a person comes to who follows a mail."""
+"""Routes of `/` and `/sign-in`."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ _COMPANY_PATH = "/sign-in/company"
 
 @router.get("/")
 def show_places(request: Request, after: str = "") -> Response:
-    """`after`: the last key of the page before."""
+    """List the person's tenants. `after` is the last key of the previous page."""
     return render_page(lambda: _list_places(request, after[:_MAX_KEY_CHARACTERS]))
 
 
@@ -43,7 +43,7 @@ async def show_passkey_script() -> Response:
 
 
 def render_request_error(exc: AdmitError, path: str, *, trials: bool) -> Response:
-    """What is wrong with a request of a page that its route never sees."""
+    """Show an error of a request that failed before its route ran."""
     return _render_company_error(exc, trials=trials) if path == _COMPANY_PATH else form_pages.render_error_page(exc)
 
 
@@ -56,12 +56,12 @@ def _render_company_error(exc: AdmitError, *, trials: bool, name: str = "") -> R
 
 @router.get(_COMPANY_PATH)
 def go_to_company(request: Request, name: str = "") -> Response:
-    """The way to the provider of the MSP or tenant of this slug; one that has none is told as one that is not there."""
+    """Link to the provider of an MSP or tenant. Unknown slugs and those without a provider get the same error."""
     try:
         found = find_company_sign_on(name.strip().lower())
     except AdmitError as exc:
         return _render_company_error(exc, trials=get_settings(request).trials.offered, name=name)
-    # No redirect: browsers hold those behind a form to form-action, which is this origin's (CSP level 3, 6.4.2).
+    # No redirect: `form-action 'self'` also blocks redirects of a form to other origins (CSP level 3, 6.4.2).
     return sign_in_pages.render_company_sign_on(found)
 
 
@@ -93,7 +93,7 @@ def check_second_factor(method: str, request: Request, body: form_pages.FormBody
         desk = _open_flow(request, to := _redirect_to_places())
         ways = {"totp": desk.by_totp, "recovery-code": desk.by_recovery_code}
         if method not in ways:
-            raise SignInRefused(remedy="Begin again.")
+            raise SignInRefused(remedy="Start again.")
         ways[method](given.get("challenge", ""), given.get("code", ""))
     except AdmitError as exc:
         methods = (given.get("methods") or method).split() if given.get("challenge") else []

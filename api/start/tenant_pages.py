@@ -1,4 +1,4 @@
-"""What `/start/<tenant>` shows. Plain HTML, for any browser, without a script."""
+"""Pages of `/start/<tenant>`. Plain HTML without scripts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ _TENANT_PAGE = """\
 {trial}
 <section>
 <h2>Switches and access points</h2>
-<p>They send to <strong>{address}</strong>: authentication to UDP port <strong>{auth_port}</strong>, accounting to UDP
-port <strong>{acct_port}</strong>.</p>
+<p>Configure <strong>{address}</strong> as RADIUS server, with UDP port <strong>{auth_port}</strong> for authentication
+and UDP port <strong>{acct_port}</strong> for accounting.</p>
 {secret}
 </section>
 {device}
 <section>
-<h2>Who has asked</h2>
+<h2>Recent requests</h2>
 {asked}
 </section>
 <section>
@@ -40,58 +40,58 @@ port <strong>{acct_port}</strong>.</p>
 </section>
 {token}
 <section>
-<p><a href="/">All your tenants</a></p>
+<p><a href="/">All tenants</a></p>
 <form method="post" action="/sign-out">{csrf}<button>Sign out</button></form>
 </section>
 """
 _TRIAL_ENDED = """\
 <section class="wrong" role="alert">
 <h2>This trial has ended</h2>
-<p>It ended on <strong>{ended}</strong>. No device of it is admitted any more; everything that you have made is still
-there, and is kept until <strong>{kept_until}</strong>. Then it is deleted.</p>
-<p>To go on with it, ask whoever runs this installation to convert the trial, or to extend it, before that day: ports,
-secret, devices and rules stay as they are. They do so by <code>./admit trial convert {slug}</code>.</p>
+<p>It ended on <strong>{ended}</strong>. Admit now rejects all devices. Your data is kept until
+<strong>{kept_until}</strong> and then deleted.</p>
+<p>To continue, ask the administrator of this installation before that day to convert or extend the trial. Ports,
+secret, devices and rules stay the same. The command is <code>./admit trial convert {slug}</code>.</p>
 </section>
 """
 _TENANT_SUSPENDED = """\
 <section class="wrong" role="alert">
 <h2>This tenant is {status}</h2>
-<p>No device of it is admitted until it is resumed.</p>
+<p>Admit rejects all devices until the tenant is resumed.</p>
 </section>
 """
-_TRIAL_RUNNING = "<section><p>This is a trial until <strong>{ended}</strong>.</p></section>\n"
+_TRIAL_RUNNING = "<section><p>This trial ends on <strong>{ended}</strong>.</p></section>\n"
 _REVEAL_FORM = """\
 <form method="post" action="/start/{slug}/secret">{csrf}
-<label class="field">For which device
-<select name="snippet"><option value="">The shared secret alone</option>{options}</select></label>
+<label class="field">Type of device
+<select name="snippet"><option value="">Only the shared secret</option>{options}</select></label>
 <button>Show the secret and the configuration</button>
-<span class="hint">That you were shown it is written down.</span></form>
+<span class="hint">Viewing the secret is recorded in the audit log.</span></form>
 """
 _DEVICE_FORM = """\
 <section id="device">
-<h2>Let a device in</h2>
+<h2>Approve a device</h2>
 {told}
 <form method="post" action="/start/{slug}/device">{csrf}
 <label class="field">MAC address
 <input name="mac" required maxlength="40" placeholder="00:00:5e:00:53:01" autocomplete="off" value="{mac}"></label>
 <label class="field">Name
 <input name="name" maxlength="200" placeholder="Printer, 2nd floor" autocomplete="off" value="{name}"></label>
-<button>Let it in</button></form>
+<button>Approve</button></form>
 </section>
 """
 _SHELL_SECTION = """\
 <section>
-<h2>From a shell or a program</h2>
+<h2>Command line and API</h2>
 {told}
 </section>
 """
 _PROGRAM_FORM = """\
-<p>All of this, and the rest, is in the <a href="/openapi.json">API</a>.</p>
-<form method="post" action="/start/{slug}/token">{csrf}<button>Make a token</button>
-<span class="hint">It is good for a day, and may what you may here.</span></form>
+<p>The <a href="/openapi.json">API</a> has all functions of this page and more.</p>
+<form method="post" action="/start/{slug}/token">{csrf}<button>Create a token</button>
+<span class="hint">The token has your permissions at this tenant and expires after a day.</span></form>
 """
 _SHELL_COMMANDS = """\
-<p>The token is shown this once, and is good for a day:</p>
+<p>Save the token now: Admit shows it only once. It expires after a day.</p>
 <pre>export ADMIT_API_URL={url} ADMIT_API_TOKEN={token}
 ./admit api list-endpoints {slug}
 curl -H "Authorization: Bearer $ADMIT_API_TOKEN" $ADMIT_API_URL/v1/tenants/{slug}/endpoints</pre>
@@ -103,12 +103,12 @@ _SELF_TEST_FORM = """\
 
 @dataclass(frozen=True, slots=True)
 class TenantPageInput:
-    """What a page shows beside what it always does: what was asked for, done or typed."""
+    """Parts of the page that depend on the request: its result, or what the person typed."""
 
-    # With the secret, once somebody has asked for that.
+    # With the secret if the person requested it.
     server: RadiusServer | None = None
     token: str = ""
-    # The device that was just let in, and whether the cell lets it in already.
+    # MAC address of the device just approved, and whether the change is live in the cell.
     entered: str = ""
     live: bool = False
     mac: str = ""
@@ -131,11 +131,11 @@ def render_tenant(
     snippets: Sequence[SnippetTemplate],
     api_url: str,
 ) -> Response:
-    """`asked` is None for whoever may not see it; `held` and `state`, of the tenant, say what is offered."""
+    """The tenant's page. `asked` is None without permission to see it; `held` and the tenant's `state` select forms."""
     assert shown.server is not None
     given = {"slug": escape(slug), "csrf": f'<input type="hidden" name="csrf_token" value="{escape(csrf_token)}">'}
     runs = test is not None and test.passed is None and not test.error
-    # Only a page that could be asked for again as it is: nothing that is shown once, nothing typed, no form to type in.
+    # Refresh only a page that shows nothing once-only and has no form to type in.
     refreshes = runs and shown == TenantPageInput(server=shown.server) and not shown.server.secret
     body = _TENANT_PAGE.format(
         trial=_render_state(state, trial, given),
@@ -179,25 +179,27 @@ def _render_secret(server: RadiusServer, snippets: Sequence[SnippetTemplate], gi
 def _render_device_form(shown: TenantPageInput, given: dict[str, str]) -> str:
     told = render_alert(shown.wrong)
     if shown.entered:
-        how = "comes in from now on" if shown.live else "is entered, and comes in as soon as the cell has heard of it"
+        how = "is approved" if shown.live else "is approved. The cell applies the change in a few seconds"
         told = f'<p class="good" role="status">{escape(shown.entered)} {how}.</p>'
     return _DEVICE_FORM.format(told=told, mac=escape(shown.mac), name=escape(shown.name), **given)
 
 
 def _render_token_section(token: str, url: str, given: dict[str, str]) -> str:
     made = (
-        _SHELL_COMMANDS.format(url=escape(url), token=escape(token), **given) if token else _PROGRAM_FORM.format(**given)
+        _SHELL_COMMANDS.format(url=escape(url), token=escape(token), **given)
+        if token
+        else _PROGRAM_FORM.format(**given)
     )
     return _SHELL_SECTION.format(told=made)
 
 
 def _render_decisions(found: Sequence[LoggedDecision] | None, slug: str, *, may_enter: bool) -> str:
     if found is None:
-        return "<p>You may not see it.</p>"
+        return "<p>You have no permission to see requests.</p>"
     link = f"/start/{escape(slug)}"
-    again = f'<p><a href="{link}">Look again</a></p>'
+    again = f'<p><a href="{link}">Refresh</a></p>'
     if not found:
-        return f"<p>No device yet. A switch that is set up shows here at its first request.</p>{again}"
+        return f"<p>No requests yet. They appear here when a configured switch sends the first one.</p>{again}"
     rows = "".join(_render_decision(each, link if may_enter else "") for each in found)
     return f"<table>{rows}</table>{again}"
 
@@ -213,22 +215,22 @@ def _render_decision(logged: LoggedDecision, link: str) -> str:
             f'<span class="hint">{escape(replace_commands(logged.reason.advice))}</span>',
         )
     if link and mac and log.reason == "unknown-mac":
-        remedy = f'<span class="hint"><a href="{link}?mac={mac}#device">Let it in</a>, if it is yours.</span>'
+        remedy = f'<span class="hint"><a href="{link}?mac={mac}#device">Approve it</a> if it is yours.</span>'
     return (
         f'<tr class="{kind}"><td>{log.at.astimezone(UTC):%H:%M:%S} UTC</td>'
-        f"<td>{escape(log.identity or mac)} by {escape(logged.nas)}</td>"
+        f"<td>{escape(log.identity or mac)} at {escape(logged.nas)}</td>"
         f"<td>{word}: {escape(logged.reason.title)}{remedy}</td></tr>"
     )
 
 
 def _render_self_test(test: SelfTest | None) -> str:
     if test is None:
-        return "<p>None has run yet.</p>"
+        return "<p>No self-test has run yet.</p>"
     if test.error:
-        return f'<p class="wrong" role="alert">It could not be carried out: {escape(test.error)}</p>'
+        return f'<p class="wrong" role="alert">The self-test could not run: {escape(test.error)}</p>'
     if test.passed is None:
-        return "<p>We are asking the ports as one of your switches would: a few seconds.</p>"
-    head = "Everything is as it should be." if test.passed else "Not everything is as it should be."
+        return "<p>The self-test sends requests to your ports as a switch would. This takes a few seconds.</p>"
+    head = "All tests passed." if test.passed else "Some tests failed."
     rows = "".join(
         f'<tr class="{"good" if check.ok else "wrong"}"><td>{"✓" if check.ok else "✗"}</td>'
         f"<td>{escape(check.name)}: {escape(check.sent)}</td><td>{escape(check.got)}</td></tr>"

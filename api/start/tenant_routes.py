@@ -1,4 +1,4 @@
-"""`/start/<tenant>`: from a new tenant to its first device, by forms alone."""
+"""Routes of `/start/<tenant>`: the first steps of a new tenant, with forms only."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -33,17 +33,17 @@ router = APIRouter(tags=["start pages"], include_in_schema=False)
 
 _TOKEN_LIFETIME = timedelta(days=1)
 _MAX_DECISIONS = 5
-# Self-tests are among those that are looked at, and not shown.
+# Decisions read for the page; requests of self-tests are left out.
 _MAX_DECISIONS_READ = 60
 _MAX_MAC_CHARACTERS, _MAX_NAME_CHARACTERS, _MAX_SNIPPET_CHARACTERS = 40, 200, 63
-# Most phones, as they come.
+# The default of most phones.
 _RANDOM_ADDRESS_SENTENCE = (
-    "The device made this address up, and may use another one tomorrow. Turn its private (random) address off for this"
-    " network, and enter the one that it has then."
+    "This is a random address, which the device may change. Turn off its private (random) address for this"
+    " network and enter its real MAC address."
 )
 
 
-# As the routes of the API that do the same.
+# The same as in the corresponding operations of the API.
 _READS_TENANT = ReadsTenant(Permission.TENANT_READ)
 _REVEALS_SECRET = ChangesTenant(Permission.SECRET_REVEAL, Effect.SECRETS)
 _CREATES_ENDPOINTS = ChangesTenant(Permission.ENDPOINT_MANAGE, *OF_ENDPOINTS)
@@ -53,7 +53,7 @@ _STARTS_SELF_TESTS = ChangesTenant(Permission.POLICY_PUBLISH, Effect.RECORDS)
 
 @router.get("/start/{tenant}")
 def show_tenant(request: Request, mac: str = "") -> Response:
-    """`mac`: of a device that somebody is about to let in."""
+    """Show the tenant. `mac` prefills the form that approves a device."""
     return render_page(lambda: _render_page(request, pages.TenantPageInput(mac=mac[:_MAX_MAC_CHARACTERS])))
 
 
@@ -78,7 +78,7 @@ def create_device(request: Request, body: form_pages.FormBody) -> Response:
         access = replace(open_tenant_access(request, _CREATES_ENDPOINTS), wait=True)
         try:
             if len(mac) > _MAX_MAC_CHARACTERS or len(name) > _MAX_NAME_CHARACTERS:
-                raise InvalidInput("That is too long.", place="mac")
+                raise InvalidInput("The MAC address or name is too long.", place="mac")
             made = create_endpoint(access, EndpointInput.model_validate({"mac": mac, "name": name}))
         except RandomAddress as exc:
             shown = pages.TenantPageInput(mac=mac, name=name, wrong=_RANDOM_ADDRESS_SENTENCE)
@@ -153,7 +153,7 @@ def _render_page(request: Request, shown: pages.TenantPageInput, *, status: int 
 
 
 def _list_recent_decisions(access: Access) -> list[LoggedDecision]:
-    """The last decisions that were no self-test's."""
+    """Last decisions, without those of self-tests."""
     with access.read() as session:
         found = decisions.list_decisions(session, tenant_id=access.tenant_id, limit=_MAX_DECISIONS_READ)
     return [each for each in found if each.log.nas_identifier != NAS_IDENTIFIER][:_MAX_DECISIONS]

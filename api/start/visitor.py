@@ -1,4 +1,4 @@
-"""Who looks at a page, by the cookie of a browser. Nothing else is taken here: programs use the API."""
+"""Authentication of pages by the browser's cookie only; programs use the API."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,31 +6,32 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from api import cookies, form_pages
-from api.access import Access, Caller, NotSignedIn, RequiresPermission, authenticate_caller
+from api.access import Access, RequiresPermission
+from api.caller import Caller, NotSignedIn, authenticate_caller
 from nac.errors import AdmitError
 from nac.sign_in.errors import SecondFactorNeeded, SignInOver
 
-_FACTOR_LINK = form_pages.PageLink("/second-factor", "Your second factor")
-_TENANTS_LINK = form_pages.PageLink("/", "All your tenants")
+_FACTOR_LINK = form_pages.PageLink("/second-factor", "Second factor")
+_TENANTS_LINK = form_pages.PageLink("/", "All tenants")
 
 
 def authenticate_visitor(request: Request) -> Caller:
-    """Raises NotSignedIn and SignInOver."""
+    """Caller of the page. Raises NotSignedIn and SignInOver."""
     return authenticate_caller(request, Response(), None)
 
 
 def open_tenant_access(request: Request, requires: RequiresPermission) -> Access:
-    """The tenant that the path names. Raises as `visitor`, and TenantNotFound, Forbidden and SecondFactorNeeded."""
+    """Access to the tenant in the path. Raises TenantNotFound, Forbidden, SecondFactorNeeded and as `visitor`."""
     return requires.on_tenant(authenticate_visitor(request))
 
 
 def record_csrf_token(request: Request, fields: Mapping[str, str]) -> None:
-    """To be called before it is asked who looks."""
+    """Note the form's CSRF token. Call this before `visitor` or `tenant`."""
     cookies.note_csrf_token(request, fields.get("csrf_token", ""))
 
 
 def render_page(answer: Callable[[], Response]) -> Response:
-    """Who is not signed in is asked to."""
+    """Response of `answer`, or the page of its error. Without a sign-in, redirects to `/sign-in`."""
     try:
         return answer()
     except (NotSignedIn, SignInOver):

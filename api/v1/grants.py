@@ -7,7 +7,8 @@ from uuid import UUID
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
-from api.access import Caller, RequiresSelf, open_read_session
+from api.access import RequiresSelf
+from api.caller import Caller, open_read_session
 from nac.accounts.grants import Grant as GrantOf
 from nac.accounts.permissions import Level
 from nac.accounts.places import slugs_of

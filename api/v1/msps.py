@@ -7,7 +7,8 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
-from api.access import Access, Caller, ChangesMsp, ChangesPlatform, OperatesMsp, ReadsMsp, RequiresSelf
+from api.access import Access, ChangesMsp, ChangesPlatform, OperatesMsp, ReadsMsp, RequiresSelf
+from api.caller import Caller
 from api.v1.inputs import Input, Name, Omittable, Slug
 from api.v1.paging import OrderedPaging, Page, require_paging
 from nac.accounts.effects import Effect

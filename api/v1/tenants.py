@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from api.access import (
     Access,
-    Caller,
     ChangesMsp,
     ChangesNamedMsp,
     ChangesTenant,
@@ -20,6 +19,7 @@ from api.access import (
     UnresolvedMspAccess,
 )
 from api.application_state import get_settings, get_signing
+from api.caller import Caller
 from api.change import Change
 from api.v1.inputs import Input, Name, Omittable, Slug, SlugOrNone, body_references
 from api.v1.paging import OrderedPaging, Page, require_paging

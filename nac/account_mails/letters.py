@@ -1,4 +1,4 @@
-"""What is written to people about their accounts."""
+"""Queues mails about accounts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from nac.sign_in.links import CreatedLink
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """As admit_app or admit_worker, in PlatformScope."""
+    """Use as admit_app or admit_worker, in PlatformScope."""
 
     portal_url: str
     seal: Seal
 
     def send_link(self, session: Session, made: CreatedLink, *, address: str | None = None) -> None:
-        """With which a password is set anew; `address` is that of who has asked."""
+        """Queue the mail with a password link. `address` is the IP address of the request."""
         key = f"password-forgotten:{made.public_id}"
         self.send(session, key, "password-forgotten", made.email, {**self.values_of(made), "address": address or ""})
 
@@ -30,5 +30,5 @@ class Letters:
         return {"link": self.link_of(made), "until": f"{made.expires_at:%Y-%m-%d %H:%M}"}
 
     def link_of(self, made: CreatedLink) -> str:
-        """Its page."""
+        """URL of the page that sets the password."""
         return f"{self.portal_url}/new-password/{made.text}"

@@ -20,7 +20,7 @@ _ASK = text("SELECT ask_for_link(:email, :known, :address, :request)").bindparam
     bindparam("address", type_=INET()),
     bindparam("request", type_=Text()),
 )
-# Whoever asks may not read what waits.
+# `inline`: callers may not read this table.
 _ADD = insert(cast(Table, AccountMail.__table__)).inline()
 
 
@@ -29,10 +29,10 @@ INVITATIONS = ("invited", "invited-known", "invited-sign-on")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where somebody is a member, as a mail names it."""
+    """A tenant, an MSP or the platform, as a mail names it."""
 
     name: str
-    # Of its single sign-on, where it has one.
+    # Single sign-on of the place; None without one.
     sign_on_id: UUID | None
 
 
@@ -55,7 +55,7 @@ def waiting(session: Session, *, most: int) -> Sequence[int]:
 
 
 def take(session: Session, mail_id: int) -> AccountMail | None:
-    """None where somebody else has it, or had it."""
+    """Lock a row. None if another worker has it or deleted it."""
     query = select(AccountMail).where(AccountMail.id == mail_id).with_for_update(skip_locked=True)
     return session.scalar(query)
 
@@ -76,14 +76,14 @@ def count_links(session: Session, person_id: UUID, actor: str, since: datetime) 
 
 
 def count_new_members(session: Session, owner: Owner, since: datetime, *, most: int) -> int:
-    """As the audit log has them: who was removed and added again counts twice."""
+    """Number of added members in the audit log, up to `most`. A member added twice counts twice."""
     query = select(AuditEntry.id).where(AuditEntry.action == "member.add", AuditEntry.at > since)
     query = query.where(owner.owns(AuditEntry)).limit(most)
     return session.scalars(select(func.count()).select_from(query.subquery())).one()
 
 
 def count_invitations(session: Session, email: str, since: datetime) -> int:
-    """Mailed to this address, whoever has asked for them."""
+    """Number of invitations mailed to this address for all owners."""
     query = select(func.count()).select_from(Mail).where(Mail.recipient == email, Mail.created_at > since)
     return session.scalars(query.where(Mail.template.in_(INVITATIONS))).one()
 

@@ -1,4 +1,4 @@
-"""What was asked for, looked up and written. As admit_worker, in PlatformScope: one transaction for each."""
+"""Writes the requested account mails. Runs as admit_worker, in PlatformScope, with one transaction for each mail."""
 
 import logging
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ from nac.sign_in import links
 
 _log = logging.getLogger(__name__)
 MOST_AT_ONCE = 200
-# Links to one person, whoever asks ...
+# Maximum password links to one person, from all requests.
 MOST_AN_HOUR = 3
 MOST_A_DAY = 6
-# ... and beside them, asked for in browsers of the person's, so that others cannot use them all up.
+# Requests from the person's known browsers count separately, so that others cannot use the limit up.
 MOST_OF_KNOWN_A_DAY = 6
-# Beyond these, new members of one owner are told nothing.
+# Maximum invitations of one owner. Members beyond it get no mail.
 MOST_INVITATIONS_A_DAY = 100
-# To one address, of all owners: any of them can ask again and again, and what an address gets in a day is bounded, so
-# that they would keep the person's own links from it (nac.mail.service).
+# Maximum invitations to one address from all owners. All mails to an address share a limit (nac.mail.service);
+# without this one, repeated invitations could block the person's password links.
 MOST_INVITATIONS_OF_ONE_A_DAY = 5
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 _ANYBODY, _KNOWN = "system:sign-in", "system:sign-in (known browser)"
@@ -39,7 +39,7 @@ class Writer:
     letters: Letters
 
     def write_waiting(self, *, engine: Engine | None = None) -> int:
-        """How many were looked at."""
+        """Write queued mails. Returns the number of requests read."""
         with session_scope(PlatformScope(), engine=engine) as session:
             waiting = repository.waiting(session, most=MOST_AT_ONCE)
         for mail_id in waiting:
@@ -48,8 +48,8 @@ class Writer:
                     self._write(session, mail_id)
             except DatabaseUnavailable:
                 raise
-            except Exception:  # house-rule: whatever is wrong with this one, the others are written
-                _log.exception("account mail %s cannot be written", mail_id)
+            except Exception:  # house-rule: an error in one mail does not stop the others
+                _log.exception("cannot write account mail %s", mail_id)
                 with session_scope(PlatformScope(), engine=engine) as session:
                     repository.delete_one(session, mail_id)
         return len(waiting)
@@ -70,7 +70,7 @@ class Writer:
             self._send_link(session, row, person)
 
     def _send_link(self, session: Session, row: AccountMail, person: Person) -> None:
-        """Of who has no password it is told how to come in: whoever comes by a provider does not get past it so."""
+        """Mail a link. A person without a password gets no link, which would bypass their provider."""
         actor, now = _KNOWN if row.is_known else _ANYBODY, utc_now()
         if not person.password_hash:
             key = f"password-none:{person.id}:{now:%Y-%m-%d}"
@@ -104,7 +104,7 @@ class Writer:
 
 
 def _told(actor: str | None) -> str:
-    """Who has invited: a person by its address; of what else there is, the name is anybody's choice."""
+    """Inviter as the mail names it. A token's name is not used because anyone may choose it."""
     kind, _, name = (actor or "").partition(":")
     return f"{kind}:{name}" if kind == "person" else "A program"
 

@@ -1,7 +1,7 @@
-"""What the routes of the API can lead to, and which permission each effect takes: docs/reference/permissions.md.
+"""Effects of API routes and the permissions that guard them: docs/reference/permissions.md.
 
-A route declares the effects that it can have (`api.access`). An effect takes one of its guards, so a route that asks
-for another permission only is an escalation, and a test refuses it.
+A route declares its possible effects (`api.access`) and must require a guard of each effect. A route without one is an
+escalation, and a test rejects it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -18,7 +18,7 @@ P = Permission
 
 @unique
 class Effect(StrEnum):
-    """The value is the sentence of docs/reference/permissions.md."""
+    """An effect; the value is its sentence in docs/reference/permissions.md."""
 
     RECORDS = "Changes records on which no decision depends."
     RULES = "Changes or suspends the rules in force. Devices that are now rejected can be admitted."
@@ -40,10 +40,10 @@ class Effect(StrEnum):
     PLATFORM = "Changes cells, limits of the platform, or the MSP of a tenant."
 
 
-# Feeds, exports, jobs and templates are only ways to what others read.
+# Feeds, exports, jobs and templates only transport data that other permissions protect.
 _WAYS: Final = frozenset({P.FEED_READ, P.EXPORT_READ, P.JOB_READ, P.TEMPLATE_READ})
 _READS_DATA: Final = frozenset(each for each in Permission if each.is_read) - _WAYS
-# Of each effect the permissions of which a route asks for at least one.
+# Guards of each effect: a route must require at least one of them.
 GUARDS: Final[Mapping[Effect, frozenset[Permission]]] = MappingProxyType(
     {
         Effect.RECORDS: frozenset(Permission),
@@ -81,7 +81,7 @@ OF_NASES: Final = (Effect.FACTS, Effect.TRUST, Effect.REJECTION)
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a route says of itself: the permissions that every request takes, those that some take, and effects."""
+    """Declaration of a route: permissions that all requests need, those that some need, and effects."""
 
     operation: str
     always: frozenset[Permission]
@@ -89,11 +89,11 @@ class Declared:
     leads_to: frozenset[Effect]
 
     def unguarded(self) -> frozenset[Effect]:
-        """Effects of which it asks for no guard: an escalation."""
+        """Effects without a required guard; each is an escalation."""
         return frozenset(each for each in self.leads_to if not GUARDS[each] & (self.always | self.also))
 
     def reached(self, held: frozenset[Permission]) -> frozenset[Effect]:
-        """The effects that somebody with these permissions has by it."""
+        """Effects that a caller with these permissions can cause."""
         if not self.always <= held:
             return frozenset()
         return frozenset(each for each in self.leads_to if GUARDS[each] & (self.always | self.also) & held)
@@ -104,7 +104,7 @@ class Reached(NamedTuple):
     effect: Effect
 
 
-# Two effects that are more together than each: what they lead to.
+# Effects that are stronger in combination, and the consequence.
 CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
     {frozenset({Effect.DRAFT, Effect.RULES}): "Puts the caller's own rules in force: any device can be admitted."}
 )
@@ -112,11 +112,11 @@ CHAINS: Final[Mapping[frozenset[Effect], str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two permissions that lead to more together than each of them."""
+    """Two permissions that have more effects in combination."""
 
     first: Permission
     second: Permission
-    # That neither reaches without the other.
+    # Effects that need both.
     reached: frozenset[Reached]
     chains: tuple[str, ...]
 
@@ -127,7 +127,7 @@ def reach(routes: Iterable[Declared], *held: Permission) -> frozenset[Reached]:
 
 
 def pairs(routes: Collection[Declared]) -> list[Pair]:
-    """Goes through all pairs of permissions, and keeps those that lead to more than their parts."""
+    """All pairs of permissions with more effects than the two separately."""
     alone = {each: reach(routes, each) for each in Permission}
     effects = {each: {one.effect for one in found} for each, found in alone.items()}
     found = []

@@ -1,4 +1,4 @@
-"""Who may do what where: decided of frozen values, without a database."""
+"""Permissions of a caller at a tenant, MSP or the platform. Pure; uses no database."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from nac.ids import MspId, TenantId
 
 
 class PermissionMissing(Forbidden):
-    """This is not permitted to you."""
+    """You do not have the permission."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantPlace:
-    """A tenant and whose it is."""
+    """A tenant and its MSP."""
 
     tenant_id: TenantId
     msp_id: MspId
@@ -30,23 +30,23 @@ class MspPlace:
     is_suspended: bool = False
 
 
-# Looked at in place of what there is not, which so takes as long to be refused as what is another's.
+# Stand-ins for unknown ids, so that rejecting them takes as long as rejecting foreign ones.
 NO_MSP: Final = MspPlace(MspId(UUID(int=0)))
 NO_TENANT: Final = TenantPlace(TenantId(UUID(int=0)), NO_MSP.msp_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Permissions on a tenant, on an MSP, or, where neither is named, on the platform."""
+    """Permissions on a tenant or an MSP; on the platform if both ids are None."""
 
     permissions: frozenset[Permission]
     msp_id: MspId | None = None
     tenant_id: TenantId | None = None
-    # Of an MSP's tenants those alone; None for all of them, those to come included.
+    # Only these tenants of the MSP; None for all of them, including future ones.
     chosen: frozenset[TenantId] | None = None
-    # The membership that it is of, where the person has not come in by it before.
+    # Id of its membership if the person has not used it yet.
     new_membership: UUID | None = None
-    # What a sign-in by the person's own means has to be for it: none is enough for `sign-on`.
+    # Requirement for a sign-in without the owner's provider; `sign-on` excludes all of them.
     wants: Literal["sign-on", "two-factors"] | None = None
 
     @property
@@ -76,14 +76,14 @@ class Grant:
             case Level.MSP if self.msp_id != msp_id:
                 return frozenset()
             case Level.MSP if self.chosen is not None:
-                # What reaches all tenants of the MSP is not for who was given some.
+                # Only read permissions of the MSP itself, because others affect all of its tenants.
                 return frozenset(each for each in self.permissions if each.level is Level.MSP and each.is_read)
         return self.permissions
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Tenants: all of the platform, all of these MSPs, these of their MSPs, and these whatever becomes of their MSP."""
+    """Tenants of a caller: all; those of `msps`; `chosen` ones by grants on MSPs; `tenants` by grants on tenants."""
 
     everything: bool
     msps: frozenset[MspId]
@@ -93,58 +93,58 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """A person who answers for tokens, whoever made them in between."""
+    """The person responsible for a token, directly or through other tokens."""
 
     person_id: UUID
-    # As the audit log names the person.
+    # Name of the person in the audit log.
     actor: str
-    # Whose provider had named the person; the platform where none had.
+    # Owner of the provider that signed the person in; the platform without one.
     via: Owner = field(default_factory=Owner)
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: a person that has signed in, or a token. Without grants it may nothing."""
+    """A caller: a signed-in person or a token, with their grants."""
 
-    # Kind and name, as the audit log keeps it: person:ann@example.com, token:monitoring.
+    # Kind and name for the audit log, such as person:ann@example.com or token:monitoring.
     actor: str
     grants: tuple[Grant, ...] = ()
-    # What the person has only when signed in in another way.
+    # Grants that need another kind of sign-in.
     withheld: tuple[Grant, ...] = ()
-    # Of a person; of a token who answers for it, None for one of the command line.
+    # The person, or the maker of a token; None for tokens created on the command line.
     maker: Maker | None = None
-    # Of a token.
+    # Id of a token; None for a person.
     token_id: UUID | None = None
 
     def on_tenant(self, place: TenantPlace) -> frozenset[Permission]:
-        """Of what level they ever are: on a tenant, those of an MSP say nothing."""
+        """Permissions at the tenant, of any level; those of MSP level have no effect there."""
         return _union(grant.permissions for grant in self.grants if grant.covers_tenant(place))
 
     def level_on_tenant(self, place: TenantPlace, permission: Permission) -> Level:
-        """From how high up it has the permission there, which it has."""
+        """Highest level that grants the permission there. The caller must have it."""
         return max(each.level for each in self.grants if permission in each.permissions and each.covers_tenant(place))
 
     def on_msp(self, place: MspPlace) -> frozenset[Permission]:
-        """Nothing that the MSP itself has given, while it is suspended."""
+        """Permissions at the MSP; without those that the MSP granted while it is suspended."""
         return self.on_platform() if place.is_suspended else _union(each.on_msp(place.msp_id) for each in self.grants)
 
     def on_platform(self) -> frozenset[Permission]:
         return _union(grant.permissions for grant in self.grants if grant.level is Level.PLATFORM)
 
     def only_msp(self) -> MspId | None:
-        """The one MSP that it has grants on; None where there is none, or a choice."""
+        """The only MSP with grants; None if there are none or several."""
         found = {grant.msp_id for grant in self.grants if grant.tenant_id is None}
         return found.pop() if len(found) == 1 else None
 
     def msps(self, permission: Permission) -> frozenset[MspId] | None:
-        """Those that it has the permission on, were none of them suspended; None for all."""
+        """MSPs at which the caller has the permission, ignoring suspension; None for all."""
         if permission in self.on_platform():
             return None
         own = {each.msp_id for each in self.grants if each.level is Level.MSP and each.msp_id is not None}
         return frozenset(each for each in own if permission in self.on_msp(MspPlace(each)))
 
     def reach(self, permission: Permission) -> Reach:
-        """The tenants that it has the permission on; a suspended MSP's people reach nothing by its grants."""
+        """Tenants at which the caller has the permission. Grants on a suspended MSP do not count."""
         grants = [each for each in self.grants if permission in each.permissions]
         of_msps = [each for each in grants if each.level is Level.MSP]
         return Reach(
@@ -155,44 +155,45 @@ class Principal:
         )
 
     def tenants_of(self, msp_id: MspId) -> frozenset[TenantId] | None:
-        """Of the MSP's tenants those that it sees because of a grant on the MSP or the platform; None for all."""
+        """Tenants of the MSP that the caller sees by grants on the MSP or the platform; None for all."""
         if any(each.level is Level.PLATFORM or (each.msp_id == msp_id and each.chosen is None) for each in self.grants):
             return None
         return _union(each.chosen or frozenset() for each in self.grants if each.msp_id == msp_id)
 
 
 def only_of(grants: Iterable[Grant], owner: Owner) -> tuple[Grant, ...]:
-    """Those that the owner has given itself: all that its own provider can vouch for."""
+    """Grants of this owner; its provider is valid only for these."""
     return tuple(each for each in grants if (each.msp_id, each.tenant_id) == (owner.msp_id, owner.tenant_id))
 
 
 def require(held: Collection[Permission], *wanted: Permission, level: Level | None = None) -> None:
-    """`level` is where they are asked for, if that is told. Raises PermissionMissing, with all that are missing."""
+    """Raise PermissionMissing with all missing permissions. `level` is named in the error, if set."""
     missing = sorted(set(wanted).difference(held))
     if missing:
         where = f" on the {level.name.lower()}" if level is not None else ""
         what, them = ("permissions", "them") if len(missing) > 1 else ("permission", "it")
         raise PermissionMissing(
-            f"This takes the {what} {', '.join(missing)}{where}.",
-            remedy=f"Ask an administrator for a role that has {them}.",
+            f"You need the {what} {', '.join(missing)}{where}.",
+            remedy=f"Ask an administrator for a role with {them}.",
         )
 
 
 def require_not_more(held: Collection[Permission], given: Iterable[Permission]) -> None:
-    """Nobody gives what he has not got himself. Raises PermissionMissing."""
+    """Raise PermissionMissing if `given` has permissions that the caller does not have."""
     missing = sorted(set(given).difference(held))
     if missing:
         raise PermissionMissing(
-            f"You cannot give what you do not have: {', '.join(missing)}.", remedy="Choose a role with less."
+            f"You cannot grant permissions that you do not have: {', '.join(missing)}.",
+            remedy="Choose a role with fewer permissions.",
         )
 
 
 def require_covers(held: Collection[Permission], theirs: Iterable[Permission], *, what: str) -> None:
-    """Nobody takes from what holds more. `what` begins the sentence. Raises PermissionMissing."""
+    """Raise PermissionMissing if `theirs` has permissions that the caller lacks. `what` starts the sentence."""
     missing = sorted(set(theirs).difference(held))
     if missing:
         raise PermissionMissing(
-            f"{what} holds permissions that you do not have: {', '.join(missing)}.",
+            f"{what} has permissions that you do not have: {', '.join(missing)}.",
             remedy="Ask an administrator who has all of them.",
         )
 

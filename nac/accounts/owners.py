@@ -1,4 +1,4 @@
-"""Whose a membership, role or token is: the platform's, an MSP's or a tenant's."""
+"""Owners of memberships, roles and tokens: the platform, an MSP or a tenant."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from nac.ids import MspId, TenantId
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The platform, where neither is named."""
+    """An MSP or a tenant; the platform if both ids are None."""
 
     msp_id: MspId | None = None
     tenant_id: TenantId | None = None
@@ -31,5 +31,5 @@ class Owner:
         return {"msp_id": self.msp_id, "tenant_id": self.tenant_id}
 
     def owns(self, table: Any) -> ColumnElement[bool]:  # noqa: ANN401 -- any model with these two columns
-        """Of rows that are its own, which those of its tenants are not. IS NOT DISTINCT FROM is asked of no index."""
+        """Condition for rows of this owner, without its tenants'. Uses `=`: indexes do not support IS NOT DISTINCT."""
         return and_(table.msp_id == self.msp_id, table.tenant_id == self.tenant_id)

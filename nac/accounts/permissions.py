@@ -1,11 +1,11 @@
-"""What a person or a token may do, each thing by its name. Every route and every command of the API names one."""
+"""Permissions of people and tokens. Every route of the API requires one."""
 
 from enum import IntEnum, StrEnum, unique
 from typing import Final
 
 
 class Level(IntEnum):
-    """Where a permission means something: on a tenant, on an MSP with all its tenants, on the platform."""
+    """Level of a permission: a tenant, an MSP with all its tenants, or the platform."""
 
     TENANT = 1
     MSP = 2
@@ -14,7 +14,7 @@ class Level(IntEnum):
 
 @unique
 class Permission(StrEnum):
-    """noun.verb. `read` shows, `manage` makes, changes and removes."""
+    """A permission as noun.verb. `read` lists and gets; `manage` creates, updates and deletes."""
 
     TENANT_READ = "tenant.read"
     TENANT_MANAGE = "tenant.manage"
@@ -116,5 +116,5 @@ _LEVELS: Final = {
 
 
 def permissions_at(level: Level) -> frozenset[Permission]:
-    """All that can be given at this level: those of the levels below it as well."""
+    """Permissions that can be granted at this level, including those of lower levels."""
     return frozenset(permission for permission in Permission if permission.level <= level)

@@ -1,4 +1,4 @@
-"""Which tenant or MSP is meant, before anything is known of who may see it. In any scope."""
+"""Looks up a tenant or MSP by slug or id before permissions are checked. Works in any scope."""
 
 from collections.abc import Iterable, Mapping
 from uuid import UUID
@@ -10,7 +10,7 @@ from nac.accounts.grants import NO_MSP, Grant, MspPlace, TenantPlace
 from nac.db.sets import among
 from nac.models import Msp, Tenant
 
-# A row also of what there is not (NO_MSP).
+# Returns a row for unknown keys too, with NO_MSP, so that they take the same time.
 _TENANT = text(
     "SELECT tenant_id, msp_id, is_suspended_msp(coalesce(msp_id, :no_msp)) AS is_suspended"
     " FROM (SELECT) AS asked LEFT JOIN find_tenant(:key) ON true"
@@ -21,13 +21,13 @@ _MSP = text(
 
 
 def find_tenant(session: Session, key: str) -> TenantPlace | None:
-    """`key` is a slug or an id; a slug that looks like an id cannot be made."""
+    """Tenant by slug or id. Slugs cannot look like ids."""
     row = session.execute(_TENANT, {"key": key}).one()
     return None if row.tenant_id is None else TenantPlace(row.tenant_id, row.msp_id, row.is_suspended)
 
 
 def slugs_of(session: Session, grants: Iterable[Grant]) -> Mapping[UUID, str]:
-    """Of what the grants are on, by id, as far as the scope sees it."""
+    """Slugs of the MSPs and tenants of the grants, by id, if the scope sees them."""
     ids: set[UUID] = set()
     for grant in grants:
         ids.update(each for each in (grant.msp_id, grant.tenant_id, *(grant.chosen or ())) if each is not None)

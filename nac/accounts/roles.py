@@ -1,4 +1,4 @@
-"""The roles that Admit comes with. An MSP and a tenant may make others of the permissions that they have."""
+"""Built-in roles. MSPs and tenants can create custom roles."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ class Role:
     name: str
     told: str
     permissions: frozenset[Permission]
-    # At which levels it may be given.
+    # Levels at which it can be assigned.
     levels: frozenset[Level]
 
     def at(self, level: Level) -> frozenset[Permission]:
-        """What it gives there."""
+        """Permissions that the role grants at this level."""
         return self.permissions & permissions_at(level)
 
 
 _READS = frozenset(permission for permission in Permission if permission.is_read)
 _OF_TENANTS = permissions_at(Level.TENANT)
-# Who runs networks, and not who else does.
+# Permissions about people, retention and authorities, which technicians do not have.
 _PEOPLE = {
     Permission.MEMBER_MANAGE,
     Permission.TOKEN_READ,

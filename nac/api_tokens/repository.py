@@ -37,7 +37,7 @@ ORDERS = Orders(
         "last_used_at": (ApiToken.last_used_at, ApiToken.id),
     }
 )
-# What is behind a token that somebody answers for, nothing behind one that a suspended MSP's token has made; else NULL.
+# Memberships of the token's maker; empty if a suspended MSP's token created it; NULL without a maker.
 _BEHIND = literal_column(
     "CASE WHEN api_tokens.maker_id IS NOT NULL THEN memberships_behind(api_tokens)"
     " WHEN api_tokens.parent_id IS NOT NULL AND is_of_suspended_msp(api_tokens) THEN '[]' END",
@@ -71,15 +71,17 @@ _SHOWN = (
 
 
 def get_by_public_id(session: Session, public_id: str) -> tuple[ApiToken, list[dict[str, Any]] | None] | None:
-    """With the memberships that now give its maker something there, where somebody answers for it."""
+    """Token, and the current memberships of its maker at its owner, if it has one."""
     query = select(ApiToken, _BEHIND).where(ApiToken.public_id == public_id)
     row = session.execute(query.execution_options(populate_existing=True)).one_or_none()
     return None if row is None else (row[0], row[1])
 
 
 def shown(session: Session, public_id: str, *, tenant: str) -> Row[*tuple[Any, ...]] | None:
-    """What of a token says who asks, `behind` as above, and of the tenant of this slug or id `place_tenant`,
-    `place_msp` and `is_suspended`. Each request asks this, so it is one statement and makes no entity."""
+    """Columns of a token, `behind` as above, and `place_tenant`, `place_msp`, `is_suspended` of the tenant.
+
+    Every request runs this, so it is one statement and creates no entity.
+    """
     return session.connection().execute(_SHOWN, {"public_id": public_id, "tenant": tenant}).one_or_none()
 
 
@@ -95,12 +97,12 @@ def get(session: Session, owner: Owner, token_id: UUID, *, lock: bool = False) -
 
 
 def hold(session: Session, token_id: UUID) -> datetime | None:
-    """Until when it is good; None where it was revoked. It stays so until the transaction ends. In any scope."""
+    """Lock a token until the transaction ends. Returns its expiry; None if it is revoked. Works in any scope."""
     return session.scalar(select(func.hold_token(token_id)))
 
 
 def revoke_children(session: Session, token_id: UUID, now: datetime) -> int:
-    """In any scope."""
+    """Revoke tokens that this token created. Returns their number. Works in any scope."""
     number: int = session.scalars(select(func.revoke_tokens_of(token_id, now))).one()
     return number
 

@@ -1,4 +1,4 @@
-"""Tokens of programs: of an owner, with permissions of their own, for a time. The text is shown once."""
+"""API tokens of an owner, with permissions and an expiry. The text is shown only once."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,9 +27,9 @@ from nac.models import ApiToken
 from nac.validation import require_future, require_name
 
 LONGEST = timedelta(days=366)
-# Good ones of an owner: more are a program that makes tokens and forgets them.
+# Valid tokens of an owner. More indicate a program that creates tokens and forgets them.
 MOST_OF_AN_OWNER = 200
-# The last use is written down when it is so much newer, so that a busy program does not write with each question.
+# Minimum time between two updates of the last use, so that not every request writes.
 _USE_STEP = timedelta(minutes=1)
 
 Why = Literal["unknown", "wrong-secret", "revoked", "expired", "maker-gone"]
@@ -39,24 +39,24 @@ _PERMISSIONS = {permission.value: permission for permission in Permission}
 
 
 class TokenNotFound(NotFound):
-    """There is no such token."""
+    """The token does not exist."""
 
 
 class TokenRefused(AdmitError):
-    """This token is not valid."""
+    """The token is invalid."""
 
     status = 401
 
     def __init__(self, why: Why) -> None:
-        """`why` is for the log: who shows a token learns only that it is not valid."""
-        super().__init__(remedy="Make a new one, or ask an administrator for it.")
+        """`why` is for the log; callers do not see it."""
+        super().__init__(remedy="Create a new one, or ask an administrator for one.")
         self.why = why
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
     row: ApiToken
-    # As the program shows it; it is kept nowhere.
+    # Full text of the token; it is not stored.
     text: str = field(repr=False)
 
 
@@ -72,26 +72,31 @@ def make_token(
     maker: Maker | None = None,
     parent_id: UUID | None = None,
 ) -> Made:
-    """`held` is what who makes it may do there himself; `maker` the person who does or who answers for who does, and
-    `parent_id` the token that does, which it ends with, and no later. In the scope of the owner."""
+    """Create a token. Use in the scope of the owner.
+
+    `held` are the caller's permissions, `maker` the responsible person. `parent_id` is the calling token: the new one
+    ends with it at the latest.
+    """
     name, wanted = require_name(name), parse_permissions(permissions)
     above = sorted(wanted - permissions_at(owner.level))
     if above:
-        raise InvalidInput(f"These mean nothing there: {', '.join(above)}.", place="permissions")
+        raise InvalidInput(
+            f"Permissions of a higher level: {', '.join(above)}.", place="permissions", remedy="Remove them."
+        )
     require_not_more(held, wanted)
     now = utc_now()
     if expires_at > now + LONGEST:
         raise InvalidInput(
-            f"A token ends within {LONGEST.days} days, not on {expires_at:%Y-%m-%d}.",
+            f"{expires_at:%Y-%m-%d} is more than {LONGEST.days} days away.",
             place="expires_at",
-            remedy=f"Give {now + LONGEST:%Y-%m-%d} at the latest.",
+            remedy=f"Use {now + LONGEST:%Y-%m-%d} or earlier.",
         )
     require_future(expires_at, place="expires_at")
     if parent_id is not None:
         expires_at = min(expires_at, _end_of(repository.hold(session, parent_id)))
     count_alone(session, "tokens", owner)
     if repository.count_good(session, owner, now) >= MOST_OF_AN_OWNER:
-        raise Conflict(f"There are {MOST_OF_AN_OWNER} tokens already.", remedy="Revoke those that nobody uses.")
+        raise Conflict(f"The limit of {MOST_OF_AN_OWNER} tokens is reached.", remedy="Revoke unused tokens.")
     text = TokenText.make()
     row = ApiToken(
         public_id=text.public_id,
@@ -121,29 +126,29 @@ def _end_of(parent_ends_at: datetime | None) -> datetime:
 
 
 def parse_permissions(names: Iterable[str]) -> frozenset[Permission]:
-    """Raises InvalidInput that names what there is none of."""
+    """Permissions with these names. Raises InvalidInput with the unknown ones."""
     names = set(names)
     unknown = sorted(names.difference(Permission))
     if unknown or not names:
-        told = f"There is no permission {', '.join(unknown)}." if unknown else "Without permissions it can do nothing."
+        told = f"Unknown permission {', '.join(unknown)}." if unknown else "At least one permission is required."
         raise InvalidInput(told, place="permissions")
     return frozenset(map(Permission, names))
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    # Whom the program acts for.
+    # The token as a caller.
     principal: Principal
-    # The one that was asked for; None where there is none.
+    # Requested tenant; None if it does not exist.
     tenant: TenantPlace | None
-    # Whether the use was written down: the row is locked until the transaction ends.
+    # Whether the last use was updated, which locks the row until the transaction ends.
     is_noted: bool
 
 
 def authenticate(
     session: Session, *, text: TokenText, address: str | None, now: datetime, tenant: str = ""
 ) -> Authenticated:
-    """`tenant` is a slug or an id. In CredentialScope of the token's public id. Raises TokenRefused."""
+    """Check a token. Use in CredentialScope of its public id. `tenant` is a slug or id. Raises TokenRefused."""
     row = repository.shown(session, text.public_id, tenant=tenant)
     if row is None:
         raise TokenRefused("unknown")
@@ -165,12 +170,12 @@ def authenticate(
     return Authenticated(principal, place, is_noted)
 
 
-# As an entity, or as its columns alone.
+# An entity, or only its columns.
 _Row = ApiToken | Row[*tuple[Any, ...]]
 
 
 def _left(row: _Row, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Permission]:
-    """Of what it was given that which its maker still has; what a later version has no name for gives nothing."""
+    """Permissions of the token that its maker still has. Unknown names of other versions are ignored."""
     given = _given(tuple(row.permissions))
     if behind is None:
         return given
@@ -180,7 +185,7 @@ def _left(row: _Row, behind: Sequence[Mapping[str, Any]] | None) -> frozenset[Pe
 
 @lru_cache
 def _given(names: tuple[str, ...]) -> frozenset[Permission]:
-    """Many tokens have the same, and each request asks."""
+    """Permissions with these names; cached because every request needs them."""
     return frozenset(_PERMISSIONS[name] for name in names if name in _PERMISSIONS)
 
 
@@ -191,7 +196,7 @@ def _maker_of(row: _Row) -> Maker | None:
 
 
 def get_good(session: Session, *, owner: Owner, text: TokenText, now: datetime) -> ApiToken | None:
-    """The token of this text, where it is the owner's and is good."""
+    """Token with this text, if it belongs to the owner and is valid; otherwise None."""
     found = repository.get_by_public_id(session, text.public_id)
     if found is None:
         return None
@@ -204,15 +209,17 @@ def get_good(session: Session, *, owner: Owner, text: TokenText, now: datetime) 
 def require(session: Session, *, owner: Owner, token_id: UUID, lock: bool = False) -> ApiToken:
     row = repository.get(session, owner, token_id, lock=lock)
     if row is None:
-        raise TokenNotFound("There is no such token.", place="token")
+        raise TokenNotFound("This token does not exist.", place="token")
     return row
 
 
 def revoke_token(
     session: Session, *, actor: str, held: Collection[Permission], owner: Owner, token_id: UUID
 ) -> ApiToken:
-    """Good for nothing from the commit on, nor what it has made. Once more changes nothing. Raises PermissionMissing
-    where the token holds more than `held`."""
+    """Revoke a token and those that it created. Repeating has no effect.
+
+    Raises PermissionMissing if the token has permissions outside `held`.
+    """
     row = require(session, owner=owner, token_id=token_id, lock=True)
     require_covers(held, _given(tuple(row.permissions)), what="The token")
     if row.revoked_at is None:
@@ -232,6 +239,6 @@ def list_tokens(
     text: str = "",
     statuses: Collection[TokenStatus] = (),
 ) -> Sequence[ApiToken]:
-    """`text` is a part of the name."""
+    """List tokens. `text` is a part of the name."""
     span = span or ORDERS.first()
     return repository.list_page(session, owner, span=span, text=text, statuses=statuses, now=utc_now())

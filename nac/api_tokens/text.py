@@ -6,7 +6,7 @@ from nac.bearer import Bearer
 
 
 class TokenText(Bearer):
-    """`admit_<public id>_<secret>`, so that scanners for leaked secrets know them."""
+    """`admit_<public id>_<secret>`, a form that secret scanners can recognise."""
 
     __slots__ = ()
     prefix: ClassVar[str] = "admit_"

@@ -1,6 +1,6 @@
-"""The form of a chain: what is hashed, what is signed. docs/how-to/audit.md describes it for whoever writes a verifier.
+"""Format of a chain: the texts that are hashed and signed. docs/how-to/audit.md describes it for verifiers.
 
-Never changes for entries that are sealed: another form gets another name.
+The format of sealed entries never changes. A new format needs a new name.
 """
 
 import hashlib
@@ -17,32 +17,32 @@ _COLUMNS = ("id", "actor", "action", "target", "tenant_id", "msp_id", "address",
 
 
 def chain_name(owner: Owner) -> str:
-    """Such as tenant:<id>; the platform's is platform."""
+    """Name of the owner's chain, such as `tenant:<id>`; `platform` for the platform."""
     if owner.tenant_id is not None:
         return f"tenant:{owner.tenant_id}"
     return "platform" if owner.msp_id is None else f"msp:{owner.msp_id}"
 
 
 def owner_of(entry: AuditEntry) -> Owner:
-    """In whose chain it is: what is done to a tenant is in the tenant's, whoever did it."""
+    """Owner of the chain of an entry. Changes of a tenant are in its chain, even if the platform made them."""
     if entry.tenant_id is not None:
         return Owner(tenant_id=TenantId(entry.tenant_id))
     return Owner(None if entry.msp_id is None else MspId(entry.msp_id))
 
 
 def entry_text(entry: AuditEntry) -> str:
-    """What is hashed of it: one line of JSON, names sorted."""
+    """Text of an entry for its hash: one line of JSON with sorted names."""
     values: dict[str, Any] = {name: getattr(entry, name) for name in _COLUMNS}
     return _line(values | {"at": moment(entry.at), "form": FORM})
 
 
 def head_text(chain: str, *, position: int, digest: bytes, at: datetime) -> str:
-    """What is signed: that the chain had so many entries then, and the last one's hash."""
+    """Text of a head for its signature: the number of entries and the last hash."""
     return _line({"at": moment(at), "chain": chain, "form": FORM, "hash": digest.hex(), "position": position})
 
 
 def first_hash(chain: str) -> bytes:
-    """What stands for the hash before the first entry: so that no entry of one chain fits into another."""
+    """Hash before the first entry. It depends on the chain, so that entries cannot move to another chain."""
     return hashlib.sha256(f"{FORM} {chain}".encode()).digest()
 
 

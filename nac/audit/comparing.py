@@ -1,4 +1,4 @@
-"""What a change changed, name by name."""
+"""Differences between the values before and after a change."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -7,15 +7,15 @@ _DEEPEST = 8
 
 
 class Difference(NamedTuple):
-    # Names within names with a dot: settings.port.
+    # Path with dots, such as settings.port.
     name: str
-    # None where there was, or is, nothing.
+    # Values; None if there is none.
     before: Any
     after: Any
 
 
 def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[Difference]:
-    """Of an entry that tells the one alone: of all that was given or that went."""
+    """Differences between two values; None counts as empty."""
     return [each for each in _compare(before or {}, after or {}, "", _DEEPEST) if each.before != each.after]
 
 

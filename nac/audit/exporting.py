@@ -1,4 +1,4 @@
-"""A chain as lines of JSON that anybody can verify without Admit: a beginning, an entry a line, a signed end."""
+"""Exports a chain as lines of JSON: a start, one line for each entry, and a signed end. Verifiable without Admit."""
 
 import base64
 import json
@@ -21,14 +21,14 @@ Read = Callable[[], AbstractContextManager[Session]]
 
 
 class NothingSealed(NotFound):
-    """Nothing is sealed of this audit log yet."""
+    """The audit log has no sealed entries yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
     chain: str
     position: int
-    # What was signed, the signature in base64, and the key as PEM.
+    # Signed text, signature in base64, public key in PEM.
     text: str
     signature: str
     public_key: str
@@ -38,21 +38,21 @@ class Head:
 
 
 def head(session: Session, *, owner: Owner) -> Head:
-    """Raises NothingSealed."""
+    """Head of the owner's chain. Raises NothingSealed."""
     return _head(session, owner, _require_chain(session, owner))
 
 
 def export(read: Read, *, owner: Owner, behind: int = 0) -> Iterator[str]:
-    """Pieces of the text, some lines each, of entries behind the position `behind`; `read` opens transactions.
+    """Export the entries after position `behind`, in pieces of several lines. `read` opens transactions.
 
-    Raises NothingSealed, InvalidInput; before the first piece.
+    Raises NothingSealed and InvalidInput before the first piece.
     """
     with read() as session:
         chain = _require_chain(session, owner)
         end = _head(session, owner, chain)
         previous = repository.hash_at(session, chain.id, behind) if behind else first_hash(end.chain)
     if previous is None:
-        raise InvalidInput(f"The chain has {chain.position} entries.", place="after")
+        raise InvalidInput(f"The chain has only {chain.position} entries.", place="after")
     return _lines(read, chain, end, behind=behind, previous=previous)
 
 
@@ -73,7 +73,7 @@ def _piece(session: Session, chain: AuditChain, behind: int) -> tuple[str, int]:
     lines = []
     for place in places:
         entry = entries.get(place.entry_id)
-        # An entry that is gone leaves its place: whoever verifies is to see it.
+        # A deleted entry keeps its position, so that verification reports it.
         told = entry and entry_text(entry)
         line = {"position": place.position, "hash": place.hash.hex(), "entry": told}
         lines.append(json.dumps(line) + "\n")
@@ -84,7 +84,7 @@ def _piece(session: Session, chain: AuditChain, behind: int) -> tuple[str, int]:
 def _require_chain(session: Session, owner: Owner) -> AuditChain:
     chain = repository.get_chain(session, owner)
     if chain is None:
-        raise NothingSealed(remedy="The worker seals what is written, some seconds later.")
+        raise NothingSealed(remedy="Try again in a few seconds. The worker seals entries after they are written.")
     return chain
 
 

@@ -1,6 +1,6 @@
-"""The platform's keys for heads of chains: Ed25519, private ones sealed with the master key.
+"""The platform's Ed25519 keys for heads of chains. Private keys are sealed with the master key.
 
-Whoever has the database alone can neither sign with one nor put another in its place.
+Access to the database is not sufficient to sign or to replace a key.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def public_pem(raw: bytes) -> str:
 
 
 def keys(session: Session, sealer: Sealer) -> dict[int, HeadKey]:
-    """By their ids, the newest last; one is made where there is none. As admit_worker. Raises as `Sealer.open`."""
+    """Keys by id, newest last; creates the first one. Use as admit_worker. Raises as `Sealer.open`."""
     rows = session.scalars(select(AuditKey).order_by(AuditKey.id)).all()
     if not rows:
         private = Ed25519PrivateKey.generate()

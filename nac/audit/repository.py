@@ -19,16 +19,16 @@ ORDERS = Orders({"at": (AuditEntry.at, AuditEntry.id)}, default="-at")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What is "" or None asks for nothing."""
+    """Filter of entries; "" and None match all."""
 
     actor: str = ""
     action: str = ""
     target: str = ""
     request_id: str = ""
     address: str = ""
-    # A part of the target, whatever the case.
+    # Part of the target; case is ignored.
     text: str = ""
-    # The second is left out.
+    # From `since` to before `until`.
     since: datetime | None = None
     until: datetime | None = None
 
@@ -52,7 +52,7 @@ def search(session: Session, *, owner: Owner, wanted: Filter, span: Span) -> Sou
         whose.append(AuditEntry.at < wanted.until)
     given = {name: value for name in ("target", "actor", "action", "address") if (value := getattr(wanted, name))}
     if owner.level is Level.TENANT:
-        # Of the indexes in the order of pages that of what most likely names few.
+        # Use the index in page order whose value is probably rarest.
         first = next((name for name in given if name != "address"), None)
         if first is not None:
             whose.append(getattr(AuditEntry, first) == given.pop(first))
@@ -62,14 +62,14 @@ def search(session: Session, *, owner: Owner, wanted: Filter, span: Span) -> Sou
         return [*conditions, has_part(wanted.text, each.target)] if wanted.text else conditions
 
     if wanted.request_id:
-        # There are few, in whatever order.
+        # A request has few entries, so no index is needed for their order.
         query = select(AuditEntry).where(AuditEntry.request_id == wanted.request_id, *whose, *told_apart(AuditEntry))
         return Sought(session.scalars(span.of(query)).all(), None)
     return seek(session, AuditEntry, whose, told_apart, span)
 
 
 def owned(owner: Owner) -> list[ColumnElement[bool]]:
-    """The platform has all of them."""
+    """Conditions for the owner's entries; the platform has all."""
     if owner.tenant_id is not None:
         return [AuditEntry.tenant_id == owner.tenant_id]
     return [] if owner.msp_id is None else [AuditEntry.msp_id == owner.msp_id]

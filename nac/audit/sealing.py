@@ -1,7 +1,7 @@
-"""Entries take their places in chains: by the worker, some seconds after their transactions.
+"""Seals entries: the worker adds them to their chains seconds after their transactions.
 
-A change waits for no other one: its transaction leaves the entry's id in `audit_unsealed`, where it is seen once the
-transaction has ended, whatever began before it. What is seen together is sealed in the order of ids.
+Changes do not wait for each other. A transaction stores the entry's id in `audit_unsealed`, which is visible after its
+commit. The worker seals all visible entries in the order of their ids.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ _TAKE_OFF = text("DELETE FROM audit_unsealed WHERE entry_id = ANY (:ids) AND NOT
 
 
 def seal_waiting(session: Session, *, keys: Mapping[int, HeadKey], now: datetime, most: int = AT_ONCE) -> int:
-    """Seal what waits; how much was looked at, 0 where somebody else is at it. As admit_worker, in PlatformScope."""
+    """Seal waiting entries. Returns their number; 0 if another worker does it. As admit_worker, in PlatformScope."""
     if not session.scalar(_TAKE_TURN):
         return 0
     _look_again(session, keys)
@@ -62,8 +62,10 @@ def seal_waiting(session: Session, *, keys: Mapping[int, HeadKey], now: datetime
 
 
 def is_sound(session: Session, chain: AuditChain, keys: Mapping[int, HeadKey]) -> bool:
-    """Whether its head is what was signed last, and the last of its places: else somebody has been at the rows, and to
-    go on would sign for it."""
+    """Whether the head has a valid signature and matches the last position.
+
+    Otherwise the rows were changed, and sealing more entries would sign the change.
+    """
     told = head_text(
         chain_name(Owner(chain.msp_id, chain.tenant_id)), position=chain.position, digest=chain.hash, at=chain.sealed_at
     )
@@ -109,7 +111,7 @@ def _seal(
 
 
 def _look_again(session: Session, keys: Mapping[int, HeadKey]) -> None:
-    """Chains that were broken go on once their rows have been put back."""
+    """Resume broken chains whose rows were restored."""
     broken = session.scalars(select(AuditChain).where(AuditChain.broken)).all()
     mended = [chain for chain in broken if is_sound(session, chain, keys)]
     for chain in mended:
@@ -124,15 +126,16 @@ def _look_again(session: Session, keys: Mapping[int, HeadKey]) -> None:
 def _tell_broken(session: Session, now: datetime) -> None:
     broken = [chain_name(owner) for owner, chain in _chains(session).items() if chain.broken]
     if broken:
-        detail = f"The audit log was changed past Admit: {', '.join(sorted(broken)[:5])} ({len(broken)} in all)."
+        detail = f"The audit log was changed outside Admit: {', '.join(sorted(broken)[:5])} ({len(broken)} in total)."
         alarms.tell(session, code=BROKEN, detail=detail, now=now)
 
 
 def _tell_missing(session: Session, missing: set[int], now: datetime) -> None:
-    """Of entries that went before they were sealed, which nothing that is left could tell."""
+    """Audit and alarm entries that were deleted before they were sealed; no chain can show these."""
     if not missing:
         return
     for entry_id in sorted(missing)[:100]:
         audit.append(session, actor=_ACTOR, action="audit.miss", target=f"entry {entry_id}")
-    detail = f"{len(missing)} audit entries went before they were sealed: {', '.join(map(str, sorted(missing)[:5]))}."
+    first = ", ".join(map(str, sorted(missing)[:5]))
+    detail = f"{len(missing)} audit entries were deleted before they were sealed: {first}."
     alarms.tell(session, code=MISSING, detail=detail, now=now)

@@ -1,4 +1,4 @@
-"""The audit log: every change of a service writes its row here, in the same transaction."""
+"""The audit log. Each change writes its entry in the same transaction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ _PART = 1_000
 
 
 class AuditEntryNotFound(NotFound):
-    """There is no such entry of the audit log."""
+    """The audit entry does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a request came from, and its name."""
+    """Address and id of a request."""
 
     address: str | None
     request_id: str
 
 
 def note_origin(session: Session, origin: Origin) -> None:
-    """What the session's entries say of it from now on."""
+    """Set the origin of the session's entries."""
     session.info[_ORIGIN] = origin
 
 
@@ -43,7 +43,7 @@ def origin_of(session: Session) -> Origin | None:
     return cast("Origin | None", session.info.get(_ORIGIN))
 
 
-# A statement, since nobody looks at the entry again as an object of the session.
+# A statement, because the session does not need the entry as an object.
 _APPEND = insert(cast(Table, AuditEntry.__table__)).inline()
 
 
@@ -58,8 +58,8 @@ def append(
     before: Mapping[str, Any] | None = None,
     after: Mapping[str, Any] | None = None,
 ) -> None:
-    """`action` is noun.verb, `target` what a person calls the thing; never a secret in `before` or `after`."""
-    # What the entry tells of is written before it; nobody goes on with the entry itself.
+    """Add an entry. `action` is noun.verb; `target` is a name for people. Never put secrets in `before` or `after`."""
+    # Write the change before its entry.
     session.flush()
     values = {
         "actor": actor,
@@ -74,7 +74,7 @@ def append(
 
 
 def append_many(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Of things by the thousand: each entry with the arguments of `append` by name, all with the same ones."""
+    """Add many entries. Each has arguments of `append` by name; all have the same names."""
     session.flush()
     session.execute(_APPEND, [{**entry, **_origin_columns(session)} for entry in entries])
 
@@ -82,7 +82,7 @@ def append_many(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
 def append_in_parts(
     session: Session, entries: Sequence[Mapping[str, Any]], tell: Callable[[int], None] = lambda done: None
 ) -> None:
-    """`append_many`, of any number. `tell`: how many are written."""
+    """Add any number of entries in parts. `tell` receives the number written."""
     for start in range(0, len(entries), _PART):
         append_many(session, entries[start : start + _PART])
         tell(min(start + _PART, len(entries)))
@@ -102,10 +102,10 @@ def _of_row(row: TenantOwned) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Recorder(Generic[RowT]):
-    """`append` for the rows of one noun, of a tenant if nothing else is said."""
+    """`append` for rows of one noun; they belong to a tenant by default."""
 
     noun: str
-    # What a person calls a row.
+    # Name of a row for people.
     name: Callable[[RowT], str]
     owner: Callable[[Any], Mapping[str, Any]] = _of_row
 
@@ -131,19 +131,19 @@ class Recorder(Generic[RowT]):
 
 
 def tenant_recorder(noun: str) -> Recorder[Tenant]:
-    """Of what is done with a tenant as a whole."""
+    """Recorder for changes of a tenant as a whole."""
     return Recorder(noun, lambda tenant: tenant.slug, lambda tenant: {"tenant_id": tenant.id, "msp_id": tenant.msp_id})
 
 
 def list_entries(
     session: Session, *, tenant_id: TenantId | None = None, before_id: int | None = None, limit: int = 100
 ) -> Sequence[AuditEntry]:
-    """Newest first; of one tenant, or of all that the session's scope may see. Page on with the last entry's id."""
+    """List entries, newest first, of one tenant or all in scope. `before_id` is the last id of the previous page."""
     return repository.list_entries(session, tenant_id=tenant_id, before_id=before_id, limit=limit)
 
 
 def search(session: Session, *, owner: Owner, wanted: Filter, span: Span | None = None) -> Sought[AuditEntry]:
-    """What was done to the owner's own, for the platform all that was done."""
+    """Search entries of the owner; the platform has all."""
     return repository.search(session, owner=owner, wanted=wanted, span=span or ORDERS.first())
 
 
@@ -155,5 +155,5 @@ def require(session: Session, *, owner: Owner, entry_id: int) -> AuditEntry:
 
 
 def seals(session: Session, entries: Sequence[AuditEntry]) -> dict[int, AuditSeal]:
-    """By the ids of entries; those that wait have none."""
+    """Seals by id of their entries. Waiting entries have none."""
     return {seal.entry_id: seal for seal in repository.seals_of(session, [entry.id for entry in entries])}

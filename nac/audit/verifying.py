@@ -1,4 +1,4 @@
-"""Whether an export of the audit log is what was sealed. Needs no database and nothing of the platform."""
+"""Verifies an export of the audit log. Needs no database and no platform."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ _LONGEST_LINE = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class KnownHead:
-    """One that somebody has kept."""
+    """A head that was stored earlier."""
 
     chain: str
     position: int
@@ -31,14 +31,14 @@ class KnownHead:
 @dataclass(slots=True)
 class Verified:
     chain: str = ""
-    # Positions; the second is 0 where there is no entry.
+    # Positions; `last` is 0 without entries.
     after: int = 0
     last: int = 0
     entries: int = 0
     public_key: str = ""
-    # What is wrong, the first of it; none where all is as it was sealed.
+    # The first errors; empty if the export is unchanged.
     findings: list[str] = field(default_factory=list)
-    # What could not be looked at.
+    # Checks that were not possible.
     notes: list[str] = field(default_factory=list)
 
     def find(self, what: str) -> None:
@@ -47,17 +47,19 @@ class Verified:
 
 
 def verify(lines: Iterable[str], *, known: Sequence[KnownHead] = (), public_key: str = "") -> Verified:
-    """`public_key` is the platform's as PEM, where somebody knows it from elsewhere. Raises InvalidInput for what is no
-    export."""
+    """Verify an export against heads stored earlier. Raises InvalidInput if it is not an export.
+
+    `public_key` is the platform's in PEM, if known from another source.
+    """
     result = Verified()
     reading = iter(lines)
     begins = _object(next(reading, ""), 1)
     if begins.get("form") != FORM:
-        raise InvalidInput(f"This is no export of an audit log ({FORM}).", place="line 1")
+        raise InvalidInput(f"This is not an export of an audit log ({FORM}).", place="line 1")
     result.chain, result.after = str(begins.get("chain")), _number(begins.get("after"), 1)
     digest = _digest(begins.get("previous"), 1)
     if result.after == 0 and digest != first_hash(result.chain):
-        result.find("line 1: this is not how the chain begins")
+        result.find("line 1: wrong start of the chain")
     result.last = result.after
     hashes = {result.after: digest.hex()}
     wanted = {head.position for head in known if head.chain == result.chain}
@@ -66,7 +68,7 @@ def verify(lines: Iterable[str], *, known: Sequence[KnownHead] = (), public_key:
     for number, line in enumerate(reading, start=2):
         row = _object(line, number)
         if end is not None:
-            result.find(f"line {number}: something stands behind the end")
+            result.find(f"line {number}: text after the end")
             break
         if "head" in row:
             end = row
@@ -81,17 +83,17 @@ def verify(lines: Iterable[str], *, known: Sequence[KnownHead] = (), public_key:
 
 
 def known_head(text: str) -> KnownHead:
-    """Of a head that was kept: its line, or an export, whose last line it is. Raises InvalidInput."""
+    """Read a stored head: its line, or an export that ends with it. Raises InvalidInput."""
     row = _object(text.strip().rpartition("\n")[2], 0)
     told = _object(str(row.get("head", "")), 0)
     signature, key = _signature(row), str(row.get("public_key", ""))
     if not _signed(key, str(row["head"]), signature):
-        raise InvalidInput("The signature of this head is not right.", place="head")
+        raise InvalidInput("The signature of the head is invalid.", place="head")
     return KnownHead(str(told.get("chain")), _number(told.get("position"), 0), str(told.get("hash")), key)
 
 
 def _entry(result: Verified, row: dict[str, Any], number: int, previous: bytes, seen: set[int]) -> bytes:
-    """The hash that the next entry goes on with: the one that is told, so that what follows is judged by itself."""
+    """Check an entry. Returns its stored hash, so that later entries are checked independently."""
     position, told = _number(row.get("position"), number), _digest(row.get("hash"), number)
     where = f"entry {position} (line {number})"
     if position != result.last + 1:
@@ -99,13 +101,13 @@ def _entry(result: Verified, row: dict[str, Any], number: int, previous: bytes, 
         result.find(f"{where}: {gap}")
     text = row.get("entry")
     if not isinstance(text, str):
-        result.find(f"{where}: the entry is gone, its place is left")
+        result.find(f"{where}: the entry was deleted")
     else:
         if next_hash(previous, text) != told:
-            result.find(f"{where}: it is not what was sealed, or not behind the one before it")
+            result.find(f"{where}: the entry was changed, or does not follow the previous one")
         entry_id = _object(text, number).get("id")
         if not isinstance(entry_id, int) or entry_id in seen:
-            result.find(f"{where}: it has no number of its own")
+            result.find(f"{where}: its id is missing or repeated")
         else:
             seen.add(entry_id)
     result.last = position
@@ -115,34 +117,34 @@ def _entry(result: Verified, row: dict[str, Any], number: int, previous: bytes, 
 
 def _end(result: Verified, end: dict[str, Any] | None, digest: bytes, public_key: str) -> None:
     if end is None:
-        result.find("the end is missing: the file was cut off")
+        result.find("the end is missing: the file is incomplete")
         return
     text, key = str(end.get("head")), str(end.get("public_key", ""))
     told = _object(text, 0)
     result.public_key = key
     if not _signed(key, text, _signature(end)):
-        result.find("the end is not signed by the key that it names")
+        result.find("the signature of the end is invalid")
     if public_key and _raw(public_key) != _raw(key):
-        result.find("the end is signed by another key than the one that was given")
+        result.find("the end is signed by another key than the expected one")
     if told.get("chain") != result.chain or told.get("form") != FORM:
-        result.find(f"the end is of another chain: {told.get('chain')}")
+        result.find(f"the end belongs to another chain: {told.get('chain')}")
     if told.get("position") != result.last:
-        result.find(f"the end tells of {told.get('position')} entries, the last one here is {result.last}")
+        result.find(f"the end is for {told.get('position')} entries, but the last entry is {result.last}")
     elif told.get("hash") != digest.hex():
-        result.find("the end tells of another last entry")
+        result.find("the end is for another last entry")
 
 
 def _compare(result: Verified, head: KnownHead, hashes: dict[int, str]) -> None:
     if head.chain != result.chain:
-        result.find(f"the kept head is of another chain: {head.chain}")
+        result.find(f"the stored head belongs to another chain: {head.chain}")
     elif head.position > result.last:
-        result.find(f"the kept head knows {head.position} entries, here are {result.last}: some were taken away")
+        result.find(f"the stored head has {head.position} entries, the export {result.last}: entries were deleted")
     elif head.position < result.after:
-        result.notes.append(f"the kept head is of entry {head.position}, which is before this export")
+        result.notes.append(f"the stored head is for entry {head.position}, which is before this export")
     elif hashes.get(head.position) != head.digest:
-        result.find(f"the kept head knows another entry {head.position}: what came before it was written anew")
+        result.find(f"the stored head has another entry {head.position}: earlier entries were rewritten")
     if result.public_key and _raw(head.public_key) != _raw(result.public_key):
-        result.notes.append("the kept head was signed by another key")
+        result.notes.append("the stored head is signed by another key")
 
 
 def _signed(pem: str, text: str, signature: bytes) -> bool:
@@ -166,20 +168,20 @@ def _object(line: str, number: int) -> dict[str, Any]:
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict):
-        raise InvalidInput("This is no line of an export.", place=f"line {number}" if number else "head")
+        raise InvalidInput("This is not a line of an export.", place=f"line {number}" if number else "head")
     return cast("dict[str, Any]", row)
 
 
 def _number(value: object, line: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise InvalidInput("This is no position.", place=f"line {line}" if line else "head")
+        raise InvalidInput("Invalid position.", place=f"line {line}" if line else "head")
     return value
 
 
 def _digest(value: object, line: int) -> bytes:
     digest = _hex(value)
     if len(digest) != 32:
-        raise InvalidInput("This is no hash.", place=f"line {line}")
+        raise InvalidInput("Invalid hash.", place=f"line {line}")
     return digest
 
 

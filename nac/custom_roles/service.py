@@ -1,4 +1,4 @@
-"""Roles that an MSP or a tenant has made of permissions. In the scope of the owner."""
+"""Custom roles of an MSP or a tenant. Use in the scope of the owner."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ ORDERS = Orders({"slug": (CustomRole.slug,), "name": (CustomRole.name, CustomRol
 
 
 class RoleNotFound(NotFound):
-    """There is no such role."""
+    """The role does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnyRole(Plain):
-    """One that Admit comes with, or one of the owner's own."""
+    """A built-in or custom role."""
 
     slug: str
     name: str
@@ -52,10 +52,10 @@ def create_role(
 ) -> CustomRole:
     require_slug(slug)
     if slug in ROLES or repository.get_by_slug(session, owner, slug):
-        raise AlreadyExists(f"There is a role {slug!r} already.", place="slug")
+        raise AlreadyExists(f"Role {slug!r} already exists.", place="slug")
     count_alone(session, "roles", owner)
     if len(repository.list_all(session, owner)) >= MOST_OF_AN_OWNER:
-        raise Conflict(f"There are {MOST_OF_AN_OWNER} roles already.", remedy="Remove those that nobody has.")
+        raise Conflict(f"The limit of {MOST_OF_AN_OWNER} roles is reached.", remedy="Remove unused roles.")
     wanted = _require_permissions(owner, held, permissions)
     role = CustomRole(slug=slug, name=require_name(name), permissions=sorted(wanted), **owner.columns())
     session.add(role)
@@ -74,12 +74,12 @@ def change_role(
     name: str | None = None,
     permissions: Iterable[str] | None = None,
 ) -> CustomRole:
-    """For its members at once. None leaves name or permissions as they are. Raises LastManager, too."""
-    # First, as whoever changes members does.
+    """Change a role, with immediate effect on its members. None keeps name or permissions. Raises LastManager."""
+    # Lock in the same order as changes of members.
     managers = members.lock_managers(session, owner=owner)
     role = require_by_slug(session, owner=owner, slug=slug, lock=True)
     before = _told(role)
-    # Whoever takes from a role what he has not got himself takes it from those above him.
+    # A caller must not remove permissions that they do not have.
     require_not_more(held, parse_permissions(role.permissions))
     if name is not None:
         role.name = require_name(name)
@@ -97,15 +97,15 @@ def change_role(
 
 
 def remove_role(session: Session, *, actor: str, held: Collection[Permission], owner: Owner, slug: str) -> None:
-    """Raises InUse while somebody has it, or would be given it by the single sign-on."""
+    """Remove a role. Raises InUse while a member has it or the single sign-on assigns it."""
     role = require_by_slug(session, owner=owner, slug=slug, lock=True)
     require_not_more(held, parse_permissions(role.permissions))
     if sign_ons.gives_role(session, owner, slug):
         raise InUse(
-            f"The single sign-on gives the role {slug!r}.", place="role", remedy="Take it out of its joins first."
+            f"The single sign-on assigns the role {slug!r}.", place="role", remedy="Remove it from `joins` first."
         )
     if repository.has_members(session, role):
-        raise InUse(f"Somebody has the role {slug!r}.", remedy="Give them another one first.")
+        raise InUse(f"Members have the role {slug!r}.", remedy="Assign them another role first.")
     session.delete(role)
     session.flush()
     audit.append(session, actor=actor, action="role.remove", target=slug, before=_told(role), **owner.columns())
@@ -114,7 +114,7 @@ def remove_role(session: Session, *, actor: str, held: Collection[Permission], o
 def require_by_slug(session: Session, *, owner: Owner, slug: str, lock: bool = False) -> CustomRole:
     role = repository.get_by_slug(session, owner, slug, lock=lock)
     if role is None:
-        raise RoleNotFound(f"There is no role {slug!r}.", place="role")
+        raise RoleNotFound(f"Unknown role {slug!r}.", place="role")
     return role
 
 
@@ -125,7 +125,7 @@ def list_roles(session: Session, *, owner: Owner) -> Sequence[CustomRole]:
 def list_page(
     session: Session, *, owner: Owner, span: Span, text: str = "", own: bool | None = None
 ) -> Sequence[AnyRole]:
-    """All that a member may be given there, as `span` and `own` say. `text` is a part of slug or name."""
+    """List the roles that can be assigned. `text` is a part of slug or name; `own` selects custom or built-in ones."""
     theirs = [_own(row) for row in repository.list_all(session, owner)]
     wanted = text.casefold()
     fit = [
@@ -157,7 +157,9 @@ def _require_permissions(owner: Owner, held: Collection[Permission], names: Iter
     wanted = parse_permissions(names)
     above = sorted(wanted - permissions_at(owner.level))
     if above:
-        raise InvalidInput(f"These mean nothing here: {', '.join(above)}.", place="permissions")
+        raise InvalidInput(
+            f"Permissions of a higher level: {', '.join(above)}.", place="permissions", remedy="Remove them."
+        )
     require_not_more(held, wanted)
     return wanted
 

@@ -1,6 +1,6 @@
-"""Changes that are done once, however often they are asked for: the answer is kept in the transaction of the change.
+"""Idempotent changes: the response is stored in the transaction of the change.
 
-As draft-ietf-httpapi-idempotency-key-header: a key is the asker's own, and of one request.
+Follows draft-ietf-httpapi-idempotency-key-header: a key belongs to one caller and one request.
 """
 
 from collections.abc import Mapping
@@ -19,20 +19,20 @@ from nac.models import IdempotencyKey
 from nac.sealing import Seal, Unseal
 
 RETENTION = timedelta(days=1)
-# A change that commits in between (nac.db.commit_intent) takes seconds; what is open longer died with its process.
+# A change with an intermediate commit (nac.db.commit_intent) takes seconds. After this time its process is dead.
 ABANDONED_AFTER = timedelta(minutes=1)
 MAX_KEY_LENGTH = 200
-_RETRY_REMEDY = "Ask again in a second; where its process has died, it is gone on with after a minute."
+_RETRY_REMEDY = "Try again in a second. If its process has died, a retry after a minute continues it."
 
 
 class StillUnderWay(Conflict):
-    """The same request came before and is being done."""
+    """The same request is still running."""
 
     retry_after_seconds = 1
 
 
 class KeyReused(Conflict):
-    """This key was given with another request."""
+    """This key was used with another request."""
 
     status = 422
 
@@ -46,15 +46,15 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class PendingChange:
-    """The change is still to be done; `finish` belongs to it."""
+    """The change must be made; call `finish` afterwards."""
 
-    # What was made of it by a process that died before it came to the answer.
+    # Id that an earlier attempt committed before its process died.
     made_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedRequest:
-    """A change that its asker has named."""
+    """A change with an Idempotency-Key."""
 
     owner: Owner
     asker: str
@@ -67,16 +67,16 @@ class KeyedRequest:
 
 
 def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> StoredResponse | PendingChange:
-    """The answer that was given, or that the change is still to be done.
+    """The stored response, or Begun if the change must be made. Use in the scope of the owner.
 
-    Waits for whoever does it at this moment. In the scope of the owner. Raises StillUnderWay where he has committed
-    in between, and KeyReused.
+    Waits for a concurrent request with this key. Raises StillUnderWay if that one has made an intermediate commit, and
+    KeyReused.
     """
     if not 1 <= len(named.key) <= MAX_KEY_LENGTH or not named.key.isascii() or not named.key.isprintable():
         raise InvalidInput(
-            "This is no key.",
+            "Invalid key.",
             place="Idempotency-Key",
-            remedy=f"Use 1 to {MAX_KEY_LENGTH} printable characters, a UUID say.",
+            remedy=f"Use 1 to {MAX_KEY_LENGTH} printable characters, such as a UUID.",
         )
     new = {"asker": named.asker, "key": named.key, "request_sha256": named.request_sha256, **named.owner.columns()}
     made = session.scalar(insert(IdempotencyKey).values(new).on_conflict_do_nothing().returning(IdempotencyKey.id))
@@ -85,7 +85,7 @@ def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> St
     row = session.scalars(select(IdempotencyKey).where(*_key_clauses(named)).with_for_update()).one()
     now = utc_now()
     is_same = row.request_sha256 == named.request_sha256
-    # Of one that died and left nothing, any request may be the first.
+    # If a dead process left nothing, another request may use the key.
     if row.status is None and row.created_at <= now - ABANDONED_AFTER and (is_same or row.made_id is None):
         row.created_at, row.request_sha256 = now, named.request_sha256
         session.flush()
@@ -99,19 +99,19 @@ def begin_change(session: Session, named: KeyedRequest, *, unseal: Unseal) -> St
 
 
 def record_created_id(session: Session, named: KeyedRequest, made_id: UUID) -> None:
-    """Before a commit in between: whoever asks again, should this process die, goes on with it."""
+    """Store the created id before an intermediate commit. A retry continues with it if this process dies."""
     session.execute(update(IdempotencyKey).where(*_key_clauses(named)).values(made_id=made_id))
 
 
 def release_key(session: Session, named: KeyedRequest) -> None:
-    """The change that was begun has failed after it had committed in between: it may be asked for again at once."""
+    """Allow an immediate retry of a change that failed after an intermediate commit."""
     long_ago = utc_now() - ABANDONED_AFTER
     begun = update(IdempotencyKey).where(*_key_clauses(named), IdempotencyKey.status.is_(None))
     session.execute(begun.values(created_at=long_ago))
 
 
 def finish_change(session: Session, named: KeyedRequest, answer: StoredResponse, *, seal: Seal) -> None:
-    """In the transaction of the change. Raises StillUnderWay where somebody else has taken it for dead, and done it."""
+    """Store the response in the transaction of the change. Raises StillUnderWay if a retry has made the change."""
     sealed = seal(answer.body, named.context)
     told = {"status": answer.status, "headers": dict(answer.headers), "body_sealed": sealed}
     open_still = update(IdempotencyKey).where(*_key_clauses(named), IdempotencyKey.status.is_(None))
@@ -125,7 +125,7 @@ def _key_clauses(named: KeyedRequest) -> tuple[ColumnElement[bool], ...]:
 
 
 def prune(session: Session) -> int:
-    """Forget answers of long ago; how many. As admit_worker, in PlatformScope."""
+    """Delete responses older than KEPT. Returns their number. Use as admit_worker, in PlatformScope."""
     result = session.execute(delete(IdempotencyKey).where(IdempotencyKey.created_at < utc_now() - RETENTION))
     assert isinstance(result, CursorResult)
     return result.rowcount

@@ -1,4 +1,4 @@
-"""What there is to do as a job: by these names its noun enters it and the worker knows it."""
+"""Kinds of jobs. Services start them and the worker selects a handler by these names."""
 
 from typing import Literal
 

@@ -43,7 +43,7 @@ def count_waiting(session: Session, owner: Owner) -> int:
 
 
 def take_due(session: Session, *, lease: timedelta, most: int) -> JobReference | None:
-    """As admit_worker, in PlatformScope."""
+    """Lease the next job. Use as admit_worker, in PlatformScope."""
     row = session.execute(_TAKE, {"lease": lease, "most": most}).one_or_none()
     return None if row is None else JobReference(row.id, Owner(row.msp_id, row.tenant_id))
 

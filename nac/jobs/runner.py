@@ -1,9 +1,9 @@
-"""Doing what was asked for: each job is somebody's for LEASE, and goes on elsewhere if he dies.
+"""Runs jobs. A worker leases a job for LEASE; if the worker dies, another one continues the job.
 
-Taken as admit_worker, done as admit_app: it is what its asker could have done himself, were it shorter.
+Workers take jobs as admit_worker and run them as admit_app, with the caller's rights.
 
-Nothing is done twice: a job of one transaction says that it is done in that transaction, one of several says in each
-where it is, and who was taken over cannot commit any more.
+No step runs twice. A job of one transaction records its end in that transaction. A job of several records its progress
+in each. A worker that lost its lease cannot commit.
 """
 
 import logging
@@ -30,57 +30,57 @@ from nac.sealing import Unseal
 
 _log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=2)
-# At a time, of all workers: the rest of the worker's processes are for what is due by the clock.
+# Concurrent jobs of all workers. The remaining processes are for scheduled work.
 MAX_RUNNING = 2
-# So often it may be taken from who had it, without having gone on meanwhile: it may be what kills its worker.
+# Maximum lost leases without progress: such a job may crash its worker.
 MAX_LAPSES = 4
 _PROGRESS_SECONDS = 1.0
 _PROGRESS_ROWS = 1_000
 _RETRY_AFTER = (timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=5))
-# The edge's own word for it (api.errors).
+# The same code as in the API (api.errors).
 _NEVER_ENDS_PROBLEM = {
     "code": "job-never-ends",
-    "title": "The job does not come to an end.",
-    "detail": f"It was begun {MAX_LAPSES} times, and each time whoever did it was gone before it went on.",
-    "remedy": "Give less at once, or have the worker's log and memory looked at, and try it again.",
+    "title": "The job does not finish.",
+    "detail": f"The worker stopped {MAX_LAPSES} times without progress of the job.",
+    "remedy": "Send less at once, or check the worker's log and memory. Then retry the job.",
 }
 _INTERNAL_PROBLEM = {
     "code": "internal-error",
-    "title": "Something went wrong.",
+    "title": "Internal error.",
     "detail": "The error is in the worker's log.",
 }
 
 
 class _JobTakenOver(Exception):
-    """The job is somebody else's by now."""
+    """Another worker has the job."""
 
 
 class JobCancelled(Exception):
-    """Somebody wants the job to end; raised by `tell` and by transactions."""
+    """The job was cancelled; raised by `tell` and by transactions."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobContinuation:
-    """Of a job of several transactions: not done yet, others have their turn before it goes on."""
+    """Result of an unfinished job: it continues after other jobs and the delay."""
 
     after: timedelta = timedelta()
 
 
 @dataclass(slots=True)
 class JobRun:
-    """What a handler is given."""
+    """Input and state of a job, for its handler."""
 
     id: UUID
     owner: Owner
     actor: str
     input: Mapping[str, Any] = field(repr=False)
-    # Where the job is: what `note_place` wrote last.
+    # Progress: the last value of `note_place`.
     place: Mapping[str, Any]
     unseal: Unseal = field(repr=False)
     _takes: int
     _origin: Origin | None
     engine: Engine
-    # Of one transaction: what it has not come to an end with is undone.
+    # Whether the job is one transaction, which rolls back if it does not finish.
     is_whole: bool = False
     _told: float = 0.0
     _reported_done: int = 0
@@ -93,15 +93,14 @@ class JobRun:
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """In the owner's scope; commits at exit, unless the job was cancelled or taken over."""
+        """Transaction in the owner's scope. Commits at exit, unless the job was cancelled or taken over."""
         with self.open_session() as session:
             yield session
             session.flush()
             self.hold(session)
 
     def tell(self, done: int, total: int | None = None) -> None:
-        """How far it is: shown at once, whatever transaction is open. To be called often; writes once a second, and
-        for each thousand."""
+        """Report the progress, visible at once. Call it often: it writes once a second and every thousand rows."""
         if time.monotonic() - self._told < _PROGRESS_SECONDS and done < self._reported_done + _PROGRESS_ROWS:
             return
         self._told, self._reported_done = time.monotonic(), done
@@ -109,18 +108,18 @@ class JobRun:
             self.hold(session, done=done, **({} if total is None else {"total": total}))
 
     def save_place(self, session: Session, place: Mapping[str, Any]) -> None:
-        """In one of its transactions: who goes on begins here."""
+        """Store the progress in the current transaction. A retry continues from here."""
         self.hold(session, place=dict(place), lapses=0)
         self.place = place
 
     @property
     def takes(self) -> int:
-        """Another for whoever goes on with the job elsewhere."""
+        """Number of leases; a new one for each worker that continues the job."""
         return self._takes
 
     @contextmanager
     def open_session(self, scope: Scope | None = None, *, is_snapshot: bool = False) -> Iterator[Session]:
-        """In the owner's scope unless another is given; audit entries tell who asked, from where."""
+        """Transaction in the owner's or another scope. Audit entries have the origin of the job's request."""
         with session_scope(scope or self.scope, engine=self.engine, is_snapshot=is_snapshot) as session:
             if self._origin is not None:
                 audit.note_origin(session, self._origin)
@@ -144,14 +143,14 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class SingleTransactionHandler:
-    """All or nothing: what it does, and that it is done. Returns the result, JSON without secrets."""
+    """Handler in one transaction, which also records its end. Returns the result: JSON without secrets."""
 
     run: Callable[[Session, JobRun], Mapping[str, Any] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class MultiTransactionHandler:
-    """Opens them itself (`Work.transaction`), and notes in each where it is. Returns the result, or GoOn."""
+    """Handler that opens transactions (`Work.transaction`) and stores its progress in each. Returns result or GoOn."""
 
     run: Callable[[JobRun], Mapping[str, Any] | JobContinuation | None]
 
@@ -162,7 +161,7 @@ JobHandler = SingleTransactionHandler | MultiTransactionHandler
 def run_next(
     handlers: Mapping[str, JobHandler], *, unseal: Unseal, app_engine: Engine, engine: Engine | None = None
 ) -> bool:
-    """Do the job whose turn it is; whether there was one. `engine` is of admit_worker."""
+    """Run the next job. Returns whether there was one. `engine` is that of admit_worker."""
     with session_scope(PlatformScope(), engine=engine) as session:
         taken = repository.take_due(session, lease=LEASE, most=MAX_RUNNING)
     if taken is None:
@@ -176,7 +175,7 @@ def run_next(
     try:
         _run(handlers, work, job)
     except _JobTakenOver:
-        _log.info("job %s (%s) is no longer to be done here", job.id, job.kind)
+        _log.info("job %s (%s) was taken over by another worker", job.id, job.kind)
     except JobCancelled:
         _finish(work, state="cancelled")
     except Overtaken as exc:
@@ -186,37 +185,37 @@ def run_next(
         _postpone(work, job, exc)
     except AdmitError as exc:
         if exc.status >= 500:
-            _log.exception("job %s (%s) fails", job.id, job.kind)
+            _log.exception("job %s (%s) failed", job.id, job.kind)
             _postpone(work, job, exc)
         else:
             _finish(work, state="failed", problem=problem_of(exc))
-    except Exception:  # house-rule: whatever is wrong with this one, the others have their turns
-        _log.exception("job %s (%s) fails", job.id, job.kind)
+    except Exception:  # house-rule: an error in one job does not stop the others
+        _log.exception("job %s (%s) failed", job.id, job.kind)
         _postpone(work, job, None)
     return True
 
 
 def _run(handlers: Mapping[str, JobHandler], work: JobRun, job: Job) -> None:
-    # Before anything ends it: whoever had it may have told of what was undone with him.
+    # First: the previous worker may have reported progress that was rolled back.
     work.is_whole = isinstance(handlers.get(job.kind), SingleTransactionHandler)
     if job.is_cancelled:
         raise JobCancelled
     if job.lapses >= MAX_LAPSES:
-        _log.error("job %s (%s) was begun %d times, and nobody came back", job.id, job.kind, job.lapses)
+        _log.error("job %s (%s) lost its worker %d times without progress", job.id, job.kind, job.lapses)
         _finish(work, state="failed", problem=_NEVER_ENDS_PROBLEM)
         return
     work.input = service.open_input(job, work.unseal)
     handler = handlers[job.kind]
     if isinstance(handler, SingleTransactionHandler):
         if job.done:
-            # Of who was taken over in the middle of it.
+            # Progress of the previous worker, which was rolled back.
             with work.open_session() as session:
                 work.hold(session, done=0)
         with work.open_session() as session:
             result = handler.run(session, work)
             session.flush()
             work.hold(session)
-            # All of it: what goes on within says how far it is only where that takes long.
+            # Complete: short jobs report no progress.
             work.end(session, done=func.greatest(Job.done, Job.total), **_done_values(result))
         return
     answer = handler.run(work)
@@ -246,11 +245,11 @@ def _finish(work: JobRun, *, state: str, **values: object) -> None:
         with session_scope(work.scope, engine=work.engine) as session:
             work.end(session, **values)
     except _JobTakenOver:
-        _log.info("job %s is no longer to be done here", work.id)
+        _log.info("job %s was taken over by another worker", work.id)
 
 
 def _postpone(work: JobRun, job: Job, exc: AdmitError | None) -> None:
-    """Tried again a few times, then it has failed; what does not answer is no fault of the job's and is waited for."""
+    """Retry a few times, then fail. Unavailable services do not count: the job waits for them."""
     problem = _INTERNAL_PROBLEM if exc is None else problem_of(exc)
     tried = job.failures
     if tried >= len(_RETRY_AFTER) and not isinstance(exc, Unavailable):

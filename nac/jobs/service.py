@@ -1,7 +1,7 @@
-"""What somebody has asked for and that is too long for an answer: asking, looking, ending.
+"""Background jobs: start, list, cancel and retry.
 
-The row is written in the transaction of the request and says all there is to do (an outbox); the worker takes it within
-a second (`nac.jobs.runner`).
+The request's transaction writes the job with its input (an outbox). The worker takes it within a second
+(`nac.jobs.runner`).
 """
 
 import json
@@ -29,14 +29,14 @@ from nac.sealing import Seal, Unseal
 
 STATES = ("queued", "running", "done", "failed", "cancelled")
 _OPEN = ("queued", "running")
-# Of one owner, waiting and running.
+# Queued and running jobs of one owner.
 MAX_WAITING = 20
 MAX_INPUT_BYTES = 32 * 1024 * 1024
 RETENTION = timedelta(days=30)
 
 
 class JobNotFound(NotFound):
-    """There is no such job."""
+    """The job does not exist."""
 
 
 def start_job(
@@ -51,16 +51,16 @@ def start_job(
     seal: Seal,
     total: int = 0,
 ) -> Job:
-    """A job that begins after the commit. In the scope of the owner; whether the actor may is asked of him now, and of
-    whoever tries it again: that takes all that it `needs`.
+    """Create a job, which starts after the commit. Use in the scope of the owner.
 
-    `kind` is one of the worker's handlers, `input` JSON that it is given; it may hold secrets. `title` is for people.
-    Raises Conflict where too many wait, and InvalidInput where the input is too large.
+    Check permissions before the call; a retry checks all of `needs`. `kind` selects the worker's handler. `input` is
+    its JSON and may contain secrets. `title` is for people.
+    Raises Conflict if too many jobs wait, and InvalidInput if the input is too large.
     """
     _require_room(session, owner)
     plain = json.dumps(input, separators=(",", ":")).encode()
     if len(plain) > MAX_INPUT_BYTES:
-        raise InvalidInput(f"That is more than {MAX_INPUT_BYTES} bytes.", remedy="Give it in several parts.")
+        raise InvalidInput(f"The input has more than {MAX_INPUT_BYTES} bytes.", remedy="Send it in several parts.")
     job_id = uuid4()
     origin = audit.origin_of(session)
     job = Job(
@@ -85,7 +85,7 @@ def start_job(
 def _require_room(session: Session, owner: Owner) -> None:
     count_alone(session, "jobs", owner)
     if repository.count_waiting(session, owner) >= MAX_WAITING:
-        raise Conflict(f"{MAX_WAITING} jobs wait already.", remedy="Wait for them, or cancel one.")
+        raise Conflict(f"The limit of {MAX_WAITING} open jobs is reached.", remedy="Wait for them or cancel one.")
 
 
 def open_input(job: Job, unseal: Unseal) -> dict[str, Any]:
@@ -107,30 +107,30 @@ def list_jobs(
     kind: str = "",
     span: Span | None = None,
 ) -> Sequence[Job]:
-    """The newest first, unless `span` says otherwise. `states` leaves out the others."""
+    """List jobs, newest first by default. `states` filters by state."""
     return repository.search(session, owner, states=states, kind=kind, span=span or ORDERS.first(), in_full=True).rows
 
 
 def search_jobs(session: Session, *, owner: Owner, states: Sequence[str], kind: str, span: Span) -> Sought[Job]:
-    """As `list_jobs`, for as long as one answer may take (nac.db.seeking)."""
+    """As `list_jobs`, within the time of one response (nac.db.seeking)."""
     return repository.search(session, owner, states=states, kind=kind, span=span)
 
 
 def require_job(session: Session, *, owner: Owner, job_id: UUID, lock: bool = False) -> Job:
     job = repository.get(session, owner, job_id, lock=lock)
     if job is None:
-        raise JobNotFound("There is no such job.", place="job")
+        raise JobNotFound("This job does not exist.", place="job")
     return job
 
 
 def cancel_job(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
-    """One that runs ends at its next step; what it did in transactions of its own before stays done.
+    """Cancel a job. A running one stops at its next step; earlier transactions stay.
 
-    Raises JobNotFound, and Conflict where it is over.
+    Raises JobNotFound, and Conflict if it has ended.
     """
     job = require_job(session, owner=owner, job_id=job_id, lock=True)
     if job.state not in _OPEN:
-        raise Conflict(f"The job is {job.state} already.", place="job")
+        raise Conflict(f"The job is already {job.state}.", place="job")
     if not job.is_cancelled:
         job.is_cancelled = True
         if job.state == "queued":
@@ -143,15 +143,15 @@ def cancel_job(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> J
 def retry_job(
     session: Session, *, actor: str, owner: Owner, job_id: UUID, held: Collection[Permission] | None = None
 ) -> Job:
-    """Begin one again that failed, from where it was. `held` is what the actor may there, None for all.
+    """Retry a failed job from its last progress. `held` are the caller's permissions, None for all.
 
-    Raises JobNotFound and Conflict, and PermissionMissing where the actor could not have begun it.
+    Raises JobNotFound and Conflict, and PermissionMissing if the caller could not have started it.
     """
     job = require_job(session, owner=owner, job_id=job_id, lock=True)
     if held is not None:
         _require_may_start(job, held)
     if job.state != "failed":
-        raise Conflict(f"The job is {job.state}: there is nothing to try again.", place="job")
+        raise Conflict(f"The job is {job.state}. Only failed jobs can be retried.", place="job")
     _require_room(session, owner)
     job.state, job.ended_at, job.due_at = "queued", None, utc_now()
     job.failures, job.lapses, job.is_cancelled, job.problem = 0, 0, False, None
@@ -162,15 +162,15 @@ def retry_job(
 
 def _require_may_start(job: Job, held: Collection[Permission]) -> None:
     if job.needs is None:
-        raise Conflict("An earlier version began it, and did not note what that takes.", remedy="Begin it anew.")
+        raise Conflict("An earlier version started the job without its permissions.", remedy="Start a new job.")
     if not set(job.needs) <= set(Permission):
-        raise Conflict("An earlier version began it, by a permission that is none any more.", remedy="Begin it anew.")
+        raise Conflict("The job needs a permission that no longer exists.", remedy="Start a new job.")
     for needed in job.needs:
         require_permission(held, Permission(needed))
 
 
 def prune(session: Session) -> None:
-    """Forget those that ended long ago. As admit_worker, in PlatformScope."""
+    """Delete jobs that ended more than KEPT ago. Use as admit_worker, in PlatformScope."""
     repository.delete_ended(session, before=utc_now() - RETENTION)
 
 

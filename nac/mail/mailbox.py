@@ -1,4 +1,4 @@
-"""A folder of mails that went nowhere: of the local server, for installations without one of their own."""
+"""Folder of mails that the local mail server received, for installations without a mail server."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ from pathlib import Path
 from nac.clock import epoch_microseconds
 
 MAX_MAIL_BYTES = 1 << 20
-# The oldest give way.
+# Beyond these, the oldest are deleted.
 MAX_MAILS = 500
 _SUFFIX = ".eml"
 
@@ -28,7 +28,7 @@ class StoredMail:
         return date.datetime if date is not None else None
 
     def part(self, kind: str) -> str:
-        """ "plain" or "html"."""
+        """Body of the mail; `kind` is "plain" or "html"."""
         body = self.message.get_body((kind,))
         return "" if body is None else str(body.get_content())
 
@@ -38,11 +38,11 @@ class Mailbox:
         self._folder = folder
 
     def put(self, content: bytes) -> str:
-        """Returns its id. Raises OSError."""
+        """Store a mail. Returns its id. Raises OSError."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Ids sort by time.
         mail_id = f"{epoch_microseconds():017d}-{secrets.token_hex(2)}"
-        # Seen by others only when it is whole.
+        # Readers see the file only when it is complete.
         written = self._folder / f".{mail_id}"
         handle = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "wb") as file:
@@ -53,7 +53,7 @@ class Mailbox:
         return mail_id
 
     def list_mails(self) -> Sequence[StoredMail]:
-        """The newest last."""
+        """List mails, newest last."""
         return [found for file in self._files() if (found := self.get(file.name.removesuffix(_SUFFIX))) is not None]
 
     def get(self, mail_id: str) -> StoredMail | None:

@@ -1,6 +1,6 @@
-"""Working the outbox off. As admit_worker, in PlatformScope; a mail is somebody's for LEASE.
+"""Sends queued mails. Runs as admit_worker, in PlatformScope; a worker leases a mail for LEASE.
 
-A mail that was sent by a worker that died before it could say so is sent again, with the same Message-ID.
+If a worker dies after it sent a mail and before it recorded that, the mail is sent again with the same Message-ID.
 """
 
 import json
@@ -25,12 +25,12 @@ _log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=5)
 BATCH_SIZE = 20
 RETENTION = timedelta(days=30)
-# After each failure in turn; behind the last one it has failed.
+# Delays after each failure. After the last one the mail has failed.
 RETRY_AFTER = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 30, 120, 360, 720))
 
 
 def send_due(server: MailServer, *, unseal: Unseal, seconds: float = 60, engine: Engine | None = None) -> int:
-    """Sends what is due; returns how many went."""
+    """Send due mails. Returns the number sent."""
     deadline, sent = time.monotonic() + seconds, 0
     while time.monotonic() < deadline:
         with session_scope(PlatformScope(), engine=engine) as session:
@@ -52,14 +52,14 @@ def _send_all(server: MailServer, mails: Sequence[Mail], unseal: Unseal, engine:
                     _finish(mail, "failed", str(exc), engine)
                 except MailServerAway as exc:
                     _postpone(mail, str(exc), engine)
-                except Exception:  # house-rule: whatever is wrong with this one, the others are sent
-                    _log.exception("mail %s cannot be written", mail.id)
-                    _finish(mail, "failed", "It cannot be written; the worker's log says why.", engine)
+                except Exception:  # house-rule: an error in one mail does not stop the others
+                    _log.exception("cannot write mail %s", mail.id)
+                    _finish(mail, "failed", "The mail cannot be written. See the worker's log.", engine)
                 else:
                     _finish(mail, "sent", "", engine)
                     sent += 1
     except MailServerAway as exc:
-        _log.warning("mails wait: %s", exc)
+        _log.warning("cannot send mails yet: %s", exc)
         for mail in mails:
             _postpone(mail, str(exc), engine)
     return sent
@@ -90,6 +90,6 @@ def _postpone(mail: Mail, error: str, engine: Engine | None) -> None:
 
 
 def prune(*, engine: Engine | None = None) -> int:
-    """Forgets what was over long ago; returns how many."""
+    """Delete mails that ended more than KEPT ago. Returns their number."""
     with session_scope(PlatformScope(), engine=engine) as session:
         return repository.delete_ended(session, before=utc_now() - RETENTION)

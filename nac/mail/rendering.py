@@ -1,4 +1,4 @@
-"""A mail's words: `templates/<name>.txt` and `.html`, the first line of the former being the subject."""
+"""Renders mails from `templates/<name>.txt` and `.html`. The first line of the `.txt` is the subject."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -31,14 +31,14 @@ def _environment(*, escapes: bool) -> Environment:
 
 
 def render(template: str, values: Mapping[str, object]) -> RenderedMail:
-    """Raises jinja2.TemplateNotFound, and jinja2.UndefinedError where a value is missing."""
+    """Render a mail. Raises jinja2.TemplateNotFound, and jinja2.UndefinedError if a value is missing."""
     subject, _, text = _environment(escapes=False).get_template(f"{template}.txt").render(values).partition("\n")
     html = _environment(escapes=True).get_template(f"{template}.html").render(values)
     return RenderedMail(to_one_line(subject.removeprefix(_SUBJECT)), text.lstrip("\n"), html)
 
 
 def to_one_line(text: str) -> str:
-    """For a header: whoever chose a part of it begins no line of his own."""
+    """Text for a header. Line breaks become spaces, so that values cannot add headers."""
     return "".join(c if c.isprintable() else " " for c in text).strip()[:_MAX_SUBJECT_CHARACTERS]
 
 

@@ -1,4 +1,4 @@
-"""Mails leave by an outbox: the row is written in the transaction of what it tells of, and the worker sends it."""
+"""Outbox of mails: a mail is queued in the transaction of its cause, and the worker sends it."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from nac.models.mail import mail_context
 from nac.people.service import require_email
 from nac.sealing import Seal
 
-# To one address within a day: what is more is not sent, whoever asks for it.
+# Maximum mails to one address within a day, from all callers. Admit does not send more.
 MAX_PER_DAY = 20
 _DAY = timedelta(days=1)
 
@@ -32,13 +32,13 @@ def queue_mail(
     seal: Seal,
     tenant_id: TenantId | None = None,
 ) -> bool:
-    """Has the mail sent after the commit, once for each `key`; False where the address has had enough of them today.
+    """Queue a mail, once for each `key`. Returns False if the address is over its daily limit.
 
-    In PlatformScope, or in that of the tenant. `values` are those of the template, and may be secret. Raises
-    InvalidInput for an address that is none, and what Jinja2 raises where a value is missing.
+    Use in PlatformScope or the tenant's scope. `values` are the template's and may be secret.
+    Raises InvalidInput if the address is invalid, and jinja2.UndefinedError if a value is missing.
     """
     recipient = require_email(recipient, place="recipient")
-    # What cannot be written is told to who asks for it, not to the worker.
+    # Template errors reach the caller, not the worker.
     render(template, values)
     if repository.count_since(session, recipient, utc_now() - _DAY) >= MAX_PER_DAY:
         return False

@@ -1,4 +1,4 @@
-"""Any mail server that speaks SMTP (RFC 5321), with TLS from the start, after STARTTLS, or not at all."""
+"""SMTP client (RFC 5321) with implicit TLS, STARTTLS or no TLS."""
 
 import smtplib
 import ssl
@@ -22,11 +22,11 @@ _TIMEOUT_SECONDS = 20
 
 
 class MailServerAway(Unavailable):
-    """The mail server does not answer."""
+    """The mail server is unreachable."""
 
 
 class MailRefused(AdmitError):
-    """The mail server refuses this mail for good."""
+    """The mail server permanently rejects this mail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ class MailServer:
     host: str
     port: int
     tls: TlsMode
-    # As people see it: "Admit <admit@example.com>".
+    # Such as "Admit <admit@example.com>".
     sender: str
     user: str = ""
     password: str = field(default="", repr=False)
-    # PEM of what signs the server's certificate; None for the system's own.
+    # CA certificates in PEM; None for those of the system.
     trusted: str | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """Raises OSError where the password's file cannot be read."""
+        """Raises OSError if the password file cannot be read."""
         return cls(
             host=settings.mail_host,
             port=settings.mail_port,
@@ -55,7 +55,7 @@ class MailServer:
 
     @contextmanager
     def connect(self) -> Iterator[smtplib.SMTP]:
-        """Raises MailServerAway."""
+        """Connection to the server. Raises MailServerAway."""
         context = ssl.create_default_context(cadata=self.trusted)
         try:
             if self.tls == "tls":
@@ -76,7 +76,7 @@ class MailServer:
 
 
 def build_message(written: RenderedMail, *, mail_id: UUID, sender: str, recipient: str) -> EmailMessage:
-    """The same Message-ID however often it is sent: a server that had it already, and died, may tell."""
+    """Message to send. Its Message-ID is the same in each attempt, so that servers can recognise duplicates."""
     name, address = parseaddr(sender)
     message = EmailMessage()
     message["From"] = Address(to_one_line(name), addr_spec=address)
@@ -84,7 +84,7 @@ def build_message(written: RenderedMail, *, mail_id: UUID, sender: str, recipien
     message["Subject"] = written.subject
     message["Date"] = format_datetime(utc_now())
     message["Message-ID"] = f"<{mail_id}@{address.rpartition('@')[2]}>"
-    # RFC 3834 5: no program answers it.
+    # Stops automatic replies (RFC 3834 5).
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(written.text)
     message.add_alternative(written.html, subtype="html")
@@ -92,7 +92,7 @@ def build_message(written: RenderedMail, *, mail_id: UUID, sender: str, recipien
 
 
 def send_message(client: smtplib.SMTP, message: EmailMessage) -> None:
-    """Raises MailRefused where trying again is of no use, else MailServerAway."""
+    """Send a mail. Raises MailRefused if a retry is useless, otherwise MailServerAway."""
     try:
         client.send_message(message)
     except smtplib.SMTPRecipientsRefused as exc:
@@ -107,7 +107,7 @@ def send_message(client: smtplib.SMTP, message: EmailMessage) -> None:
 def _delivery_error(code: int, said: bytes | str) -> AdmitError:
     told = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
     told = f"{code} {to_one_line(told)}"
-    # RFC 5321 4.2.1: 4yz may pass, 5yz will not.
+    # 4yz is transient, 5yz permanent (RFC 5321 4.2.1).
     return MailRefused(told) if code >= 500 else MailServerAway(told)
 
 

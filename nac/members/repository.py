@@ -14,7 +14,7 @@ from nac.models import CustomRole, Membership, MembershipTenant, Person, Tenant
 
 MemberRow = tuple[Membership, Person, CustomRole | None]
 
-# Not by name, which is not told of who has yet to come in.
+# Not by name, which is hidden until the member has signed in.
 ORDERS = Orders(
     {
         "id": (Membership.id,),
@@ -30,7 +30,7 @@ _ACCEPT = text("SELECT accept_memberships(:wanted)").bindparams(bindparam("wante
 
 
 def list_for_person(session: Session, person_id: UUID) -> Sequence[tuple[Membership, CustomRole | None, Any]]:
-    """With how the person, who is in scope, has to come in for it."""
+    """Memberships of the person in scope, with the custom role and the kind of sign-in required."""
     query = select(Membership, CustomRole, _SIGN_IN_NEEDED).outerjoin(
         CustomRole, CustomRole.id == Membership.custom_role_id
     )
@@ -73,7 +73,7 @@ def _get(session: Session, owner: Owner, which: ColumnElement[bool]) -> MemberRo
 
 
 def lock_all(session: Session, owner: Owner) -> Sequence[tuple[Membership, CustomRole | None]]:
-    """In one order; who changes one waits for who changes another."""
+    """Lock all memberships of the owner, in order of id."""
     rows = session.scalars(
         select(Membership)
         .where(owner.owns(Membership))
@@ -86,7 +86,7 @@ def lock_all(session: Session, owner: Owner) -> Sequence[tuple[Membership, Custo
 
 
 def filter_able_to_sign_in(session: Session, owner: Owner, person_ids: Collection[UUID]) -> Collection[UUID]:
-    """Of these people, who are members there, those who are not disabled and have something to sign in with."""
+    """Those of these members who are not disabled and have a way to sign in."""
     if not person_ids:
         return ()
     asked = {"people": list(person_ids), "msp": owner.msp_id, "tenant": owner.tenant_id}
@@ -94,7 +94,7 @@ def filter_able_to_sign_in(session: Session, owner: Owner, person_ids: Collectio
 
 
 def accept_memberships(session: Session, membership_ids: Sequence[UUID]) -> None:
-    """They are of the person in scope, who has come in by them."""
+    """Mark memberships of the person in scope as used."""
     session.execute(_ACCEPT, {"wanted": list(membership_ids)})
 
 

@@ -1,4 +1,4 @@
-"""Members: which person has which role on the platform, on an MSP or on a tenant. In the scope of the owner."""
+"""Members: people with a role on the platform, an MSP or a tenant. Use in the scope of the owner."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -43,19 +43,19 @@ __all__ = [
 
 
 class MemberNotFound(NotFound):
-    """There is no such member."""
+    """The member does not exist."""
 
 
 class LastManager(Conflict):
-    """Nobody would be left who may manage members."""
+    """This is the last member who can manage members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
     membership: Membership
-    # What the account says of itself is told once the person has come in: see `told_name` and `told_status`.
+    # Name and status are hidden until the person has signed in: see `told_name` and `told_status`.
     person: Person
-    # The slug of one of nac.accounts.roles or of the owner's own.
+    # Slug of a built-in or custom role.
     role: str
     permissions: frozenset[Permission]
     # None for all tenants of the MSP.
@@ -67,7 +67,7 @@ class Member:
 
     @property
     def visible_status(self) -> str:
-        """`invited` until the person has come in: whoever adds an address learns nothing of whether it is anybody's."""
+        """Status of the account; `invited` until the person has signed in, so that it does not reveal accounts."""
         return self.person.status if self.membership.accepted_at is not None else "invited"
 
 
@@ -89,8 +89,9 @@ def create_member(
     tenants: Iterable[str] | None = None,
     has_come: bool = False,
 ) -> Member:
-    """`held` is what who adds may do there himself; `tenants` are slugs of an MSP's tenants, None for all of them;
-    `has_come` where it is the person who asks.
+    """Add a member. `held` are the caller's permissions; `tenants` are slugs of an MSP's tenants, None for all.
+
+    `has_come` is true if the person is the caller.
 
     Raises AlreadyExists, InvalidInput and PermissionMissing.
     """
@@ -111,7 +112,7 @@ def create_member(
     except IntegrityError as exc:
         if not isinstance(exc.orig, UniqueViolation):
             raise
-        raise AlreadyExists(f"{email.strip().lower()} is a member already.", place="email") from exc
+        raise AlreadyExists(f"{email.strip().lower()} is already a member.", place="email") from exc
     repository.update_chosen_tenants(session, membership.id, chosen or ())
     member = require_member(session, owner=owner, membership_id=membership.id)
     _audit(session, actor, owner, member, "add", after=_audit_values(member))
@@ -129,11 +130,11 @@ def update_member(
     tenants: Iterable[str] | None = None,
     keeps_tenants: bool = False,
 ) -> Member:
-    """With `keeps_tenants` the role is for those tenants that it was for.
+    """Change role and tenants; `keeps_tenants` keeps the tenants.
 
-    Raises LastManager, too. What the member has now must be within `held` as well: nobody takes from those above.
+    `held` must include the member's current permissions too. Raises LastManager and as `add_member`.
     """
-    # First: of a role of its own, what it gives is not changed meanwhile.
+    # Lock first, so that the permissions of a custom role do not change meanwhile.
     managers = lock_managers(session, owner=owner)
     found = _require_role(session, owner, role)
     before = require_member(session, owner=owner, membership_id=membership_id)
@@ -157,7 +158,7 @@ def update_member(
 def delete_member(
     session: Session, *, actor: str, held: Collection[Permission], owner: Owner, membership_id: UUID
 ) -> None:
-    """The person's account stays. Raises LastManager and PermissionMissing."""
+    """Remove a member; the account stays. Raises LastManager and PermissionMissing."""
     lock_managers(session, owner=owner).require_without({membership_id})
     member = require_member(session, owner=owner, membership_id=membership_id)
     require_not_more(held, member.permissions)
@@ -169,14 +170,14 @@ def delete_member(
 def list_members(
     session: Session, *, owner: Owner, span: Span | None = None, text: str = "", role: str = ""
 ) -> Sequence[Member]:
-    """`text` is a part of the address, `role` a slug."""
+    """List members. `text` is a part of the address, `role` a slug."""
     rows = repository.list_page(session, owner, span=span or ORDERS.first(), text=text, role=role)
     chosen = repository.list_chosen_tenants(session, [row[0].id for row in rows if row[0].has_chosen])
     return [_build_member(owner, *row, chosen.get(row[0].id)) for row in rows]
 
 
 def list_grants(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
-    """What the person may do where. In PersonScope."""
+    """Grants of the person. Use in PersonScope."""
     rows = repository.list_for_person(session, person_id)
     chosen = repository.list_chosen_tenants(session, [row.id for row, _, _ in rows if row.has_chosen])
     return tuple(
@@ -195,7 +196,7 @@ def list_grants(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
 def accept_invitations(
     session: Session, *, grants: Iterable[Grant], tenant: TenantPlace | None, msp_id: MspId | None
 ) -> None:
-    """The person in scope has come in there, by which memberships for the first time the grants tell."""
+    """Mark new memberships of the person in scope that cover this place as used."""
     new = [
         each.new_membership
         for each in grants
@@ -215,7 +216,7 @@ def _membership_permissions(level: Level, row: Membership, role: CustomRole | No
 
 
 def _role_permissions(level: Level, role: str | None, permissions: Iterable[str] | None) -> frozenset[Permission]:
-    """By a role of the owner's own its `permissions`. Of a role that a later version does not know, none."""
+    """Permissions of a custom role (`permissions`) or a built-in one; none for a role that this version lacks."""
     if permissions is not None:
         known = set(Permission)
         return frozenset(Permission(name) for name in permissions if name in known) & permissions_at(level)
@@ -232,7 +233,7 @@ def membership_permissions_at(
     tenant_id: str | None,
     has_chosen: bool,
 ) -> frozenset[Permission]:
-    """What a membership gives at a place that it reaches, of what the database tells of it."""
+    """Permissions of a membership at `at`, from the database's description of it."""
     of = Owner(MspId(UUID(msp_id)) if msp_id else None, TenantId(UUID(tenant_id)) if tenant_id else None)
     chosen = frozenset[TenantId]() if has_chosen else None
     grant = Grant(
@@ -251,12 +252,12 @@ def _build_member(
 
 
 def require_member(session: Session, *, owner: Owner, membership_id: UUID, lock: bool = False) -> Member:
-    """`lock` keeps all members of the owner as they are. Raises MemberNotFound."""
+    """Member with this id; `lock` locks all members of the owner. Raises MemberNotFound."""
     if lock:
         lock_managers(session, owner=owner)
     row = repository.get(session, owner, membership_id)
     if row is None:
-        raise MemberNotFound("There is no such member.", place="member")
+        raise MemberNotFound("This member does not exist.", place="member")
     return _build_member(owner, *row, repository.list_chosen_tenants(session, [membership_id])[membership_id])
 
 
@@ -274,11 +275,11 @@ def _require_role(session: Session, owner: Owner, slug: str, *, lock: bool = Fal
         row = Membership(custom_role_id=custom.id)
         return _ResolvedRole(slug, _membership_permissions(owner.level, row, custom), {"custom_role_id": custom.id})
     here = sorted(role.slug for role in ROLES.values() if owner.level in role.levels)
-    raise InvalidInput(f"There is no role {slug!r} here.", place="role", remedy=f"Such as {', '.join(here)}.")
+    raise InvalidInput(f"Unknown role {slug!r}.", place="role", remedy=f"Built-in roles: {', '.join(here)}.")
 
 
 def require_role(session: Session, *, owner: Owner, role: str, tenants: Iterable[str] | None = None) -> None:
-    """Raises InvalidInput where nobody could be given it there; until the transaction ends it stays."""
+    """Check that the role can be assigned, and lock it until the transaction ends. Raises InvalidInput."""
     _require_role(session, owner, role, lock=True)
     _require_tenants(session, owner, tenants)
 
@@ -289,34 +290,38 @@ def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None
     wanted = set(slugs)
     if owner.level is not Level.MSP or not wanted:
         told = (
-            "Choose at least one tenant, or none of them." if owner.level is Level.MSP else "Only an MSP has tenants."
+            "`tenants` is empty. Name a tenant, or omit it for all."
+            if owner.level is Level.MSP
+            else "Only an MSP has tenants."
         )
         raise InvalidInput(told, place="tenants")
     found = repository.tenants_by_slug(session, owner, wanted)
     unknown = sorted(wanted.difference(found))
     if unknown:
-        raise InvalidInput(f"There is no tenant {', '.join(unknown)}.", place="tenants")
+        raise InvalidInput(f"Unknown tenant {', '.join(unknown)}.", place="tenants")
     return frozenset(found.values())
 
 
 @dataclass(frozen=True, slots=True)
 class MemberManagers:
-    """Members who may manage members, have come in as such and could again, with the role of the owner's own that each
-    has. Whoever was only added counts for nothing: perhaps there is nobody of that address."""
+    """Members who can manage members, have signed in as such and still can, with the id of their custom role.
+
+    Invited members do not count, because the address may be wrong.
+    """
 
     roles: Mapping[UUID, UUID | None]
 
     def require_without(self, membership_ids: Collection[UUID]) -> None:
-        """Raises LastManager where only these are left."""
+        """Raise LastManager if there are no others."""
         if self.roles and self.roles.keys() <= set(membership_ids):
-            raise LastManager(remedy="Give somebody else such a role first, who then signs in.")
+            raise LastManager(remedy="First assign such a role to another member, who must then sign in.")
 
     def require_without_role(self, custom_role_id: UUID) -> None:
         self.require_without([each for each, role_id in self.roles.items() if role_id == custom_role_id])
 
 
 def lock_managing_people(session: Session, *, owner: Owner) -> Set[UUID]:
-    """Who may manage members there and has come in as such, by whatever means. Locked."""
+    """Lock and list people who can manage members and have signed in as such."""
     return {row.person_id for row in _lock_managing(session, owner)}
 
 
@@ -331,7 +336,7 @@ def _lock_managing(session: Session, owner: Owner) -> list[Membership]:
 
 
 def lock_managers(session: Session, *, owner: Owner) -> MemberManagers:
-    """None changes while the transaction lasts. Of a tenant none are told: somebody of its MSP always is one."""
+    """Lock and list the managers. Empty for a tenant, because its MSP always has one."""
     managing = _lock_managing(session, owner)
     if owner.level is Level.TENANT:
         return MemberManagers({})

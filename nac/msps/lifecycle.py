@@ -1,7 +1,7 @@
-"""Whether an MSP may go on, and whether there is one any more: for who runs the platform, in PlatformScope.
+"""Suspends, resumes and deletes MSPs, as the platform. Use in PlatformScope.
 
-A suspended MSP is one whose people and programs are kept out. Its tenants' own people and networks are not, unless the
-tenants are suspended with it.
+Members and tokens of a suspended MSP have no access. Its tenants' own members and networks do, unless the tenants are
+suspended too.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ from nac.templates import rollouts
 
 
 class MspHasTenants(Conflict):
-    """There are tenants of this MSP."""
+    """The MSP has tenants."""
 
 
 def suspend_msp(session: Session, *, actor: str, msp_id: MspId, with_tenants: bool = False) -> Msp:
-    """Its people and tokens, and its people's tokens of tenants, do nothing from the commit on; its roll-outs stop.
+    """Suspend the MSP: its members and tokens, and its members' tokens at tenants, lose access. Its rollouts stop.
 
-    `with_tenants`: nothing of its active tenants is admitted either, also where it was suspended without them before.
+    `with_tenants` also suspends its active tenants, even if the MSP is suspended already.
     """
     msp = require_msp(session, msp_id=msp_id, lock=True)
     was, msp.status = msp.status, "suspended"
@@ -41,7 +41,7 @@ def suspend_msp(session: Session, *, actor: str, msp_id: MspId, with_tenants: bo
 
 
 def resume_msp(session: Session, *, actor: str, msp_id: MspId) -> Msp:
-    """With the tenants that were suspended with it, and no other. Roll-outs stay stopped."""
+    """Resume the MSP and the tenants that were suspended with it. Rollouts stay stopped."""
     msp = require_msp(session, msp_id=msp_id, lock=True)
     was, msp.status = msp.status, "active"
     session.flush()
@@ -53,16 +53,16 @@ def resume_msp(session: Session, *, actor: str, msp_id: MspId) -> Msp:
 
 
 def delete_msp(session: Session, *, actor: str, msp_id: MspId) -> None:
-    """With its members, roles, tokens, templates, jobs, rules and single sign-on. What the audit log tells of it stays.
+    """Delete the MSP with its members, roles, tokens, templates, jobs, rules and single sign-on.
 
-    Raises MspHasTenants, also of those that are being deleted and could be had back.
+    Its audit log stays. Raises MspHasTenants, also for tenants that are being deleted and can be restored.
     """
     msp = require_msp(session, msp_id=msp_id, lock=True)
     there, leaving = repository.count_tenants(session, msp_id)
     if there:
-        told = f"Tenants that MSP {msp.slug!r} has left: {there}"
-        told += f"; of these are being deleted, and can be had back: {leaving}." if leaving else "."
-        raise MspHasTenants(told, place="msp", remedy="Delete them first, and wait until they are removed.")
+        told = f"MSP {msp.slug!r} has tenants: {there}"
+        told += f", {leaving} of them being deleted." if leaving else "."
+        raise MspHasTenants(told, place="msp", remedy="Delete them first and wait until they are removed.")
     _audit(session, actor, msp, "delete", {"name": msp.name, "status": msp.status}, None)
     session.delete(msp)
     session.flush()

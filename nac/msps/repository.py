@@ -33,7 +33,7 @@ def list_page(
     only: Collection[MspId] | None = None,
     has_two_factors: bool = True,
 ) -> Sequence[Msp]:
-    """`only` these, as far as they are not suspended."""
+    """List MSPs. `only` limits to these, if they are active."""
     query = span.of(select(Msp))
     if only is not None:
         query = query.where(among(Msp.id, only), Msp.status == "active")
@@ -47,20 +47,20 @@ def list_page(
 
 
 def count_tenants(session: Session, msp_id: MspId) -> tuple[int, int]:
-    """All that there are, and how many of them are being deleted."""
+    """Number of tenants, and of those being deleted."""
     leaving = func.count().filter(Tenant.status == "deleting")
     row = session.execute(select(func.count(), leaving).select_from(Tenant).where(Tenant.msp_id == msp_id)).one()
     return row[0], row[1]
 
 
 def suspend_tenants(session: Session, msp_id: MspId) -> Sequence[TenantRow]:
-    """Those that are active; whoever runs the platform resumes them."""
+    """Suspend the active tenants, at platform level."""
     values = {"status": "suspended", "suspended_with_msp": True, "suspension_level": Level.PLATFORM}
     return _update_tenants(session, msp_id, Tenant.status == "active", **values)
 
 
 def resume_tenants(session: Session, msp_id: MspId) -> Sequence[TenantRow]:
-    """Those that were suspended with it."""
+    """Resume the tenants that were suspended with the MSP."""
     values = {"status": "active", "suspended_with_msp": False, "suspension_level": None}
     return _update_tenants(session, msp_id, Tenant.suspended_with_msp.is_(True), **values)
 
@@ -69,7 +69,7 @@ def _update_tenants(
     session: Session, msp_id: MspId, which: ColumnElement[bool], **values: object
 ) -> Sequence[TenantRow]:
     query = select(Tenant.id, Tenant.slug).where(Tenant.msp_id == msp_id, which)
-    # In one order: who changes one of them waits for this, and this for who does.
+    # Lock in order of id to avoid deadlocks.
     rows = [TenantRow(*row) for row in session.execute(query.order_by(Tenant.id).with_for_update())]
     changed = update(Tenant).where(among(Tenant.id, [row.id for row in rows])).values(**values)
     session.execute(changed, execution_options={"synchronize_session": False})

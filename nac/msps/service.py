@@ -1,4 +1,4 @@
-"""Managed service providers. In PlatformScope, but for what is said to be of any."""
+"""Managed service providers. Use in PlatformScope, except where stated."""
 
 from collections.abc import Collection, Sequence
 
@@ -17,17 +17,17 @@ DELETION_DAYS = (1, 365)
 
 
 class MspNotFound(NotFound):
-    """There is no such MSP."""
+    """The MSP does not exist."""
 
 
 class MspSuspended(Forbidden):
-    """This MSP is suspended."""
+    """The MSP is suspended."""
 
 
 def create_msp(session: Session, *, actor: str, slug: str, name: str = "") -> Msp:
     require_slug(slug)
     if repository.get_by_slug(session, slug):
-        raise AlreadyExists(f"There is an MSP {slug!r} already.", place="slug")
+        raise AlreadyExists(f"MSP {slug!r} already exists.", place="slug")
     msp = Msp(slug=slug, name=require_name(name or slug))
     session.add(msp)
     session.flush()
@@ -38,14 +38,14 @@ def create_msp(session: Session, *, actor: str, slug: str, name: str = "") -> Ms
 def require_by_slug(session: Session, *, slug: str) -> Msp:
     msp = repository.get_by_slug(session, slug)
     if msp is None:
-        raise MspNotFound(f"There is no MSP {slug!r}.", place="msp", remedy="They are listed by: ./admit msp list")
+        raise MspNotFound(f"Unknown MSP {slug!r}.", place="msp", remedy="List MSPs with: ./admit msp list")
     return msp
 
 
 def list_msps(
     session: Session, *, span: Span | None = None, text: str = "", statuses: Collection[str] = ()
 ) -> Sequence[Msp]:
-    """All of them without `span`. `text` is a part of slug or name; `statuses` leaves out the others."""
+    """List MSPs; all without `span`. `text` is a part of slug or name; `statuses` filters by status."""
     return repository.list_page(session, span=span or ORDERS.first(1_000_000), text=text, statuses=statuses)
 
 
@@ -58,15 +58,17 @@ def list_visible(
     statuses: Collection[str] = (),
     has_two_factors: bool,
 ) -> Sequence[Msp]:
-    """`only` these, None for all; for who has shown one factor but those that ask for no second. In any scope that
-    sees them."""
+    """List MSPs; `only` limits to these, None for all. Use in any scope that sees them.
+
+    Without `has_two_factors`, MSPs that require two factors are left out.
+    """
     return repository.list_page(
         session, span=span, text=text, statuses=statuses, only=only, has_two_factors=has_two_factors
     )
 
 
 def require_msp(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:
-    """In any scope that sees it."""
+    """MSP with this id. Use in any scope that sees it. Raises MspNotFound."""
     msp = session.get(Msp, msp_id, with_for_update=lock, populate_existing=lock)
     if msp is None:
         raise MspNotFound
@@ -74,7 +76,7 @@ def require_msp(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:
 
 
 def require_active(session: Session, *, msp_id: MspId) -> None:
-    """It is not suspended or deleted until the transaction ends. Raises MspSuspended."""
+    """Lock the MSP against suspension and deletion until the transaction ends. Raises MspNotFound and MspSuspended."""
     msp = session.get(Msp, msp_id, with_for_update={"read": True}, populate_existing=True)
     if msp is None:
         raise MspNotFound
@@ -85,14 +87,14 @@ def require_active(session: Session, *, msp_id: MspId) -> None:
 def update_msp(
     session: Session, *, actor: str, msp_id: MspId, name: str | None = None, deletion_days: int | None = None
 ) -> Msp:
-    """Change what is given. Tenants that were deleted already keep their day."""
+    """Change an MSP. Tenants that are being deleted keep their date."""
     msp = require_msp(session, msp_id=msp_id, lock=True)
     wanted: dict[str, object] = {} if name is None else {"name": require_name(name)}
     if deletion_days is not None:
         least, most = DELETION_DAYS
         if not least <= deletion_days <= most:
-            remedy = f"Give {least} to {most}."
-            raise InvalidInput(f"{deletion_days} days are not possible.", place="deletion_days", remedy=remedy)
+            remedy = f"Use {least} to {most}."
+            raise InvalidInput(f"Invalid number of days {deletion_days}.", place="deletion_days", remedy=remedy)
         wanted["deletion_days"] = deletion_days
     before = {key: getattr(msp, key) for key in wanted}
     if before != wanted:

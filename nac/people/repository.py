@@ -20,12 +20,12 @@ def get(session: Session, person_id: UUID) -> Person | None:
 
 
 def lock_person(session: Session, person_id: UUID) -> None:
-    """Until the transaction ends: who changes the same account waits."""
+    """Lock the account until the transaction ends."""
     session.execute(select(Person.id).where(Person.id == person_id).with_for_update())
 
 
 def get_id_by_email(session: Session, email: str) -> UUID | None:
-    """In any scope."""
+    """Id of the person with this address. Works in any scope."""
     return session.scalar(select(func.person_of_email(email)))
 
 
@@ -39,7 +39,7 @@ def list_page(session: Session, *, span: Span, text: str, status: str) -> Sequen
 
 
 def get_or_create(session: Session, email: str, name: str) -> UUID:
-    """In any scope; made where there is none."""
+    """Id of the person with this address, created if it does not exist. Works in any scope."""
     made: UUID = session.scalars(select(func.ensure_person(email, name))).one()
     return made
 
@@ -50,11 +50,11 @@ def end_sign_ins(session: Session, person_id: UUID, now: datetime) -> None:
 
 
 def has_accepted_membership(session: Session, person_id: UUID) -> bool:
-    """As a member of the platform, an MSP or a tenant. In PlatformScope."""
+    """Whether the person has used any membership. Use in PlatformScope."""
     found = exists().where(Membership.person_id == person_id, Membership.accepted_at.is_not(None))
     return session.scalars(select(found)).one()
 
 
 def can_sign_in(session: Session, person_id: UUID) -> bool:
-    """To sign in, by itself. In any scope."""
+    """Whether the person can sign in without a provider. Works in any scope."""
     return session.scalar(_CAN_SIGN_IN, {"person": person_id}) is not None

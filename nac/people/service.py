@@ -1,4 +1,4 @@
-"""People who administer. An account is the person's own: what others change are memberships (`nac.members`)."""
+"""Accounts of people. Only the person changes the account; others change memberships (`nac.members`)."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from nac.people.repository import ORDERS as ORDERS
 from nac.users.passwords import hash_password
 from nac.validation import require_name
 
-# A mailbox as people write it (RFC 5321 4.1.2 without quoted strings and address literals).
+# A mailbox (RFC 5321 4.1.2) without quoted strings and address literals.
 _EMAIL = re.compile(
     r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?=.{1,190}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}"
 )
@@ -25,38 +25,38 @@ _MAXIMUM_PASSWORD_CHARACTERS = 200
 
 
 class PersonNotFound(NotFound):
-    """There is no such person."""
+    """The person does not exist."""
 
 
 def require_email(text: str, *, place: str = "email") -> str:
-    """In lower case. ASCII before that as well: some other letters become such as Python or PostgreSQL lowers them."""
+    """The address in lower case. Checks for ASCII first, because some other letters become ASCII in lower case."""
     email = text.strip().lower()
     if not text.isascii() or not _EMAIL.fullmatch(email):
-        raise InvalidInput(f"{text!r} is no e-mail address.", place=place, remedy="Such as ann@example.com.")
+        raise InvalidInput(f"Invalid e-mail address {text!r}.", place=place, remedy="Use one like ann@example.com.")
     return email
 
 
 def require_password(text: str, *, email: str = "", place: str = "password") -> str:
-    """Long enough, and not the address: nothing else is asked for (NIST SP 800-63B 5.1.1.2)."""
+    """Check the length, and that it is not the address. No other rules (NIST SP 800-63B 5.1.1.2)."""
     if not MINIMUM_PASSWORD_CHARACTERS <= len(text) <= _MAXIMUM_PASSWORD_CHARACTERS:
         raise InvalidInput(
-            "This password is too short." if len(text) < MINIMUM_PASSWORD_CHARACTERS else "This password is too long.",
+            "The password is too short." if len(text) < MINIMUM_PASSWORD_CHARACTERS else "The password is too long.",
             place=place,
             remedy=f"Use {MINIMUM_PASSWORD_CHARACTERS} to {_MAXIMUM_PASSWORD_CHARACTERS} characters.",
         )
     if text.lower() in (email, email.partition("@")[0]) or len(set(text)) < 4:
-        raise InvalidInput("This password is easily guessed.", place=place, remedy="Use a few words that are yours.")
+        raise InvalidInput("The password is easy to guess.", place=place, remedy="Use a few random words.")
     return text
 
 
 def get_or_create_person(session: Session, *, email: str, name: str = "") -> UUID:
-    """The account of this address, made where there is none; it says to nobody whether there was one. In any scope."""
+    """Id of the account of this address, created if it does not exist. Does not reveal which. Works in any scope."""
     email = require_email(email)
     return repository.get_or_create(session, email, require_name(name) if name.strip() else "")
 
 
 def find_person_id(session: Session, *, email: str) -> UUID | None:
-    """Whose this text is as an address; what is none is nobody's. In any scope."""
+    """Id of the person with this address; None if it is unknown or invalid. Works in any scope."""
     try:
         return repository.get_id_by_email(session, require_email(email))
     except InvalidInput:
@@ -64,8 +64,10 @@ def find_person_id(session: Session, *, email: str) -> UUID | None:
 
 
 def has_account(session: Session, *, email: str) -> bool:
-    """Whether somebody signs in by this address, or may not any more. That others have added it as a member says
-    nothing: anybody's address could be shut out so. In PlatformScope."""
+    """Whether the address has an account that was used or disabled. Use in PlatformScope.
+
+    An unused invitation does not count: otherwise others could block an address from signing up.
+    """
     person_id = repository.get_id_by_email(session, require_email(email))
     if person_id is None:
         return False
@@ -77,32 +79,32 @@ def has_account(session: Session, *, email: str) -> bool:
 
 
 def lock_person(session: Session, *, person_id: UUID) -> None:
-    """Until the transaction ends: who changes the same account waits."""
+    """Lock the account until the transaction ends."""
     repository.lock_person(session, person_id)
 
 
 def require_person(session: Session, *, person_id: UUID) -> Person:
     person = repository.get(session, person_id)
     if person is None:
-        raise PersonNotFound("There is no such person.", place="person")
+        raise PersonNotFound("This person does not exist.", place="person")
     return person
 
 
 def require_by_email(session: Session, *, email: str) -> Person:
-    """In PlatformScope."""
+    """Person with this address. Use in PlatformScope."""
     person_id = repository.get_id_by_email(session, require_email(email))
     if person_id is None:
-        raise PersonNotFound(f"There is no account {email.strip().lower()}.", place="email")
+        raise PersonNotFound(f"Account {email.strip().lower()} does not exist.", place="email")
     return require_person(session, person_id=person_id)
 
 
 def list_people(session: Session, *, span: Span | None = None, text: str = "", status: str = "") -> Sequence[Person]:
-    """In PlatformScope. `text` is a part of address or name; "" asks for nothing."""
+    """List people. `text` is a part of the address or name; "" matches all. Use in PlatformScope."""
     return repository.list_page(session, span=span or ORDERS.first(), text=text, status=status)
 
 
 def create_person(session: Session, *, actor: str, email: str, name: str = "") -> Person:
-    """As it is where there is one. In PlatformScope."""
+    """Add a person, unless the account exists. Use in PlatformScope."""
     is_new = repository.get_id_by_email(session, require_email(email)) is None
     person = require_person(session, person_id=get_or_create_person(session, email=email, name=name))
     if is_new:
@@ -111,7 +113,7 @@ def create_person(session: Session, *, actor: str, email: str, name: str = "") -
 
 
 def set_password(session: Session, *, actor: str, person_id: UUID, password: str) -> Person:
-    """In PersonScope."""
+    """Set the password. Use in PersonScope."""
     person = require_person(session, person_id=person_id)
     require_password(password, email=person.email)
     person.password_hash = hash_password(password)
@@ -121,7 +123,7 @@ def set_password(session: Session, *, actor: str, person_id: UUID, password: str
 
 
 def rename_person(session: Session, *, actor: str, person_id: UUID, name: str) -> Person:
-    """In PersonScope."""
+    """Change the name. Use in PersonScope."""
     person = require_person(session, person_id=person_id)
     before, person.name = person.name, require_name(name)
     session.flush()
@@ -132,7 +134,7 @@ def rename_person(session: Session, *, actor: str, person_id: UUID, name: str) -
 
 
 def set_disabled(session: Session, *, actor: str, person_id: UUID, disabled: bool) -> Person:
-    """Whoever is disabled cannot sign in; where he has, that ends with the next request. In PlatformScope."""
+    """Disable or enable the account. Disabling ends its sign-ins. Use in PlatformScope."""
     person = require_person(session, person_id=person_id)
     status = "disabled" if disabled else "active"
     if person.status != status:

@@ -1,4 +1,4 @@
-"""Where somebody may do what: what the portal switches between."""
+"""MSPs and tenants of a person, with permissions, for the portal's switcher."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ _PLACES = text(
 
 @dataclass(frozen=True, slots=True)
 class AccessiblePlace:
-    # Orders the list.
+    # Sort key.
     key: str
     kind: Literal["msp", "tenant"]
     id: UUID
-    # Of a tenant its MSP.
+    # The MSP itself, or the tenant's.
     msp_id: UUID
     slug: str
     name: str
@@ -41,7 +41,10 @@ class AccessiblePlace:
 def list_places(
     session: Session, *, principal: Principal, via: SignOnOrigin | None, after: str = "", limit: int = 100
 ) -> Sequence[AccessiblePlace]:
-    """Page on with the last key. `principal` is the person in scope, as signed in. In PersonScope."""
+    """List places; `after` is the last key of the previous page. `principal` is the person in scope.
+
+    Use in PersonScope.
+    """
     only = via.owner if via is not None else Owner()
     asked = {"msp": only.msp_id, "tenant": only.tenant_id, "after": after, "most": limit}
     rows = [dict(row) for row in session.execute(_PLACES, asked).mappings()]

@@ -1,7 +1,7 @@
-"""Accounts of others, for who runs the platform. In PlatformScope, which enters the account.
+"""Administration of other people's accounts, as the platform. Use in PlatformScope.
 
-Whoever makes a link for somebody, or takes a second factor away, could be that person: it takes all that the person
-may do, wherever that is.
+A caller who creates a link or resets factors could sign in as that person. They therefore need all permissions that
+the person has anywhere.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,22 +21,22 @@ from nac.people import service as people
 from nac.sign_in import factor_reset, links, repository, sign_ins
 from nac.sign_in.second_factors import list_second_factors
 
-# Of an account that is looked at, the newest.
+# Newest sign-ins in the view of an account.
 MAX_SIGN_INS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class AccountOverview:
     person: Person
-    # What beside the password signs in.
+    # Methods in addition to the password.
     methods: tuple[str, ...]
     sign_ins: Sequence[SignIn]
     memberships: Sequence[Membership]
 
 
 def lock_account(session: Session, *, person_id: UUID) -> None:
-    """Whether the account is disabled stays until the transaction ends."""
-    # First, as whoever changes members does.
+    """Lock the account's status until the transaction ends."""
+    # Lock in the same order as changes of members.
     members.lock_managers(session, owner=Owner())
     people.lock_person(session, person_id=person_id)
 
@@ -54,14 +54,15 @@ def get_account(session: Session, *, person_id: UUID) -> AccountOverview:
 
 
 def require_may_manage(session: Session, *, held: Collection[Permission], person_id: UUID) -> Person:
-    """Raises PersonNotFound, and PermissionMissing where the person may do what who asks may not."""
+    """Raise PermissionMissing if the person has permissions that the caller lacks. Raises PersonNotFound."""
     person = people.require_person(session, person_id=person_id)
     enter_person(session, person.id)
     grants = members.list_grants(session, person_id=person.id)
     more = frozenset[Permission]().union(*(grant.permissions for grant in grants)).difference(held)
     if more:
         raise PermissionMissing(
-            f"This person may do what you may not: {', '.join(sorted(more))}.", remedy="Ask somebody who may do both."
+            f"This person has permissions that you do not have: {', '.join(sorted(more))}.",
+            remedy="Ask an administrator who has all of them.",
         )
     return person
 
@@ -69,7 +70,7 @@ def require_may_manage(session: Session, *, held: Collection[Permission], person
 def update_status(
     session: Session, *, actor: str, held: Collection[Permission], person_id: UUID, status: str
 ) -> Person:
-    """Raises LastManager."""
+    """Disable or enable the account. Raises LastManager and as `require_within`."""
     require_may_manage(session, held=held, person_id=person_id)
     is_disabled = status == "disabled"
     if is_disabled:
@@ -89,6 +90,6 @@ def reset_factors(session: Session, *, actor: str, held: Collection[Permission],
 
 
 def create_link(session: Session, *, actor: str, held: Collection[Permission], person_id: UUID) -> links.CreatedLink:
-    """Those of before are good no more."""
+    """Create a password link, which invalidates earlier ones."""
     person = require_may_manage(session, held=held, person_id=person_id)
     return links.create_link(session, actor=actor, person=person)

@@ -1,11 +1,11 @@
-"""Who guesses waits, and nobody else does: attempts are counted by who is meant and where they come from.
+"""Delays repeated sign-in attempts without blocking the person: counts by person and source.
 
-A guesser is delayed for the person that it guesses at and then at its address. Neither holds up that person anywhere
-else, nor in a browser in which it has signed in before, whose attempts are counted by themselves. What comes after the
-right password, a code of six digits, is counted by the person alone: whoever gets that far knows the password.
+An attacker is delayed for the attacked person at their address, and then for their address. The person is not delayed
+elsewhere or in a known browser, which is counted separately. Codes after the correct password are counted by person
+only, because the attempt proves knowledge of the password.
 
-Guesses at one person from very many addresses are held up all together: from then on the person gets in by a known
-browser, a passkey, or a link by mail, which makes a browser known.
+Attempts on one person from very many addresses are delayed together. The person then needs a known browser, a passkey,
+or a link by mail, which makes a browser known.
 """
 
 import hashlib
@@ -19,10 +19,10 @@ from sqlalchemy.orm import Session
 from nac.request_sources import get_source
 from nac.sign_in.errors import PlaceNotKnown, TooManyAttempts
 
-# So many cost nothing; the database's function knows how the delay grows.
+# Attempts without delay. The database function computes the growing delay.
 FREE_ATTEMPTS = 5
 FREE_PER_ADDRESS = 30
-# Of one person, from all browsers and addresses that are not known, whatever they are (NIST SP 800-63B 5.2.2 has 100).
+# Limit for one person from all unknown browsers and addresses (NIST SP 800-63B 5.2.2 allows 100).
 FREE_ANYWHERE = 50
 FREE_LINKS = 3
 
@@ -36,14 +36,16 @@ _FORGIVE = text("SELECT forgive_sign_in_attempt(:keys, :forgiven)").bindparams(
 
 @dataclass(frozen=True, slots=True)
 class CountedAttempt:
-    # How many of each key cost nothing.
+    # Attempts without delay by key.
     keys: Mapping[bytes, int]
-    # The same of what is counted wherever it comes from, where this place is not known.
+    # The same for keys that count all unknown places together.
     anywhere: Mapping[bytes, int] = field(default_factory=dict)
 
     def begin(self, session: Session) -> None:
-        """In any scope; its transaction must be committed whatever becomes of the attempt. Raises TooManyAttempts and
-        PlaceNotKnown, which count nothing."""
+        """Count the attempt. Commit the transaction whatever the result. Works in any scope.
+
+        Raises TooManyAttempts and PlaceNotKnown, which do not count.
+        """
         if seconds := self._begin(session, self.keys):
             raise TooManyAttempts(seconds)
         if self.anywhere and (seconds := self._begin(session, self.anywhere)):
@@ -54,13 +56,13 @@ class CountedAttempt:
         return int(session.scalar(_BEGIN, {"keys": list(keys), "free": list(keys.values())}) or 0)
 
     def succeed(self, session: Session) -> None:
-        """It was the person. What an address did to others stays counted, and so does what others did elsewhere."""
+        """Reset the person's counts. Counts of the address and of other places stay."""
         forgiven = [key for key, free in self.keys.items() if free == FREE_ATTEMPTS]
         session.execute(_FORGIVE, {"keys": [*self.keys, *self.anywhere], "forgiven": forgiven})
 
 
 def password_attempt(*, email_tag: bytes, address: str, device_id: bytes | None) -> CountedAttempt:
-    """`device_id` is of a browser in which this person has signed in."""
+    """Attempt with a password. `device_id` is that of a known browser, or None."""
     if device_id is not None:
         return CountedAttempt({_attempt_key("device", email_tag, device_id): FREE_ATTEMPTS})
     source = get_source(address).encode()
@@ -72,7 +74,7 @@ def password_attempt(*, email_tag: bytes, address: str, device_id: bytes | None)
 
 
 def link_attempt(*, email_tag: bytes, address: str, device_id: bytes | None) -> CountedAttempt:
-    """Of asking for a link by mail; none of them succeeds."""
+    """Request for a link by mail. It never counts as successful."""
     if device_id is not None:
         return CountedAttempt({_attempt_key("device-link", email_tag, device_id): FREE_LINKS})
     source = get_source(address).encode()
@@ -82,7 +84,7 @@ def link_attempt(*, email_tag: bytes, address: str, device_id: bytes | None) -> 
 
 
 def code_attempt(*, person_id: UUID, address: str, device_id: bytes | None) -> CountedAttempt:
-    """Of a second factor."""
+    """Attempt with a code as second factor."""
     if device_id is not None:
         return CountedAttempt({_attempt_key("device-code", person_id.bytes, device_id): FREE_ATTEMPTS})
     source = get_source(address).encode()
@@ -96,12 +98,12 @@ def confirmation_attempt(*, sign_in_id: UUID) -> CountedAttempt:
 
 
 def address_attempt(*, address: str) -> CountedAttempt:
-    """What cannot be guessed, but should not be tried without end; passwords that others try there are no matter."""
+    """Attempt with a secret that cannot be guessed; counted by address, separately from passwords."""
     return CountedAttempt({_attempt_key("unguessable", get_source(address).encode()): FREE_PER_ADDRESS})
 
 
 def make_email_tag(email: str) -> bytes:
-    """Of an address, known or not, as it was typed."""
+    """Digest of an e-mail address as typed, whether it has an account or not."""
     return hashlib.sha256(b"admit email 1\0" + email.strip().lower().encode(errors="replace")).digest()
 
 

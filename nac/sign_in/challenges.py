@@ -1,7 +1,7 @@
-"""What a sign-in carries from one of its steps to the next: sealed, in the client's hands, good for minutes.
+"""State between the steps of a sign-in, sealed, held by the client, and valid for minutes.
 
-Nothing is stored of those who only begin. What succeeds is spent in the transaction of the success, so that nobody does
-so twice.
+The server stores nothing for unfinished sign-ins. A challenge is spent in the transaction of its success, so that it
+works only once.
 """
 
 import base64
@@ -24,24 +24,24 @@ MAX_TEXT_LENGTH = 4_000
 
 
 class FactorsNeeded(msgspec.Struct, frozen=True, tag=True):
-    """The password was right; a second factor is to follow."""
+    """The password was correct; a second factor must follow."""
 
     person_id: UUID
-    # Of the hash: a password that is changed meanwhile leaves no half of a sign-in behind.
+    # Digest of the password hash: a change of the password invalidates the challenge.
     password_tag: bytes
 
 
 class PasskeyChallenge(msgspec.Struct, frozen=True, tag=True):
-    """An authenticator is to sign `nonce`."""
+    """An authenticator must sign `nonce`."""
 
     nonce: bytes
-    # What it is for: of somebody whose password was right, of whoever has a passkey, or of who is signed in already.
+    # `after` a password, for a signed-in person (`sign_in_id`), or neither to sign in with only a passkey.
     after: FactorsNeeded | None = None
     sign_in_id: UUID | None = None
 
 
 class PasskeyRegistration(msgspec.Struct, frozen=True, tag=True):
-    """A new passkey of somebody who is signed in."""
+    """A new passkey of a signed-in person."""
 
     nonce: bytes
     sign_in_id: UUID
@@ -54,16 +54,16 @@ class SignOnChallenge(msgspec.Struct, frozen=True, tag=True):
     state: str
     nonce: str
     code_verifier: str
-    # Of the settings by which it began.
+    # Digest of the settings at the start.
     settings_tag: bytes
-    # Where to, afterwards.
+    # Path to redirect to on success.
     next: str
-    # Where to with the code of what went wrong; "" for an answer in place of it.
+    # Path to redirect to with an error code; "" to show the error.
     on_error: str = ""
 
 
 class KnownDevice(msgspec.Struct, frozen=True, tag=True):
-    """A browser in which somebody has signed in before."""
+    """A known browser of a person."""
 
     email_tag: bytes
     device_id: bytes
@@ -84,9 +84,9 @@ class OpenedChallenge(Generic[Kind]):
     digest: bytes = field(repr=False)
 
     def spend(self, session: Session) -> None:
-        """In any scope. Raises SignInRefused where it was spent before; then nothing of the transaction stays."""
+        """Spend the challenge. Raises SignInRefused if it was spent before; roll back then. Works in any scope."""
         if not session.scalar(select(func.spend_challenge(self.digest, self.expires_at))):
-            raise SignInRefused(remedy="Begin again.")
+            raise SignInRefused(remedy="Start again.")
 
 
 class ChallengeSealer:
@@ -99,7 +99,7 @@ class ChallengeSealer:
         return base64.urlsafe_b64encode(octets).decode().rstrip("=")
 
     def read(self, kind: type[Kind], text: str, *, now: datetime) -> OpenedChallenge[Kind]:
-        """Raises SignInRefused for what is none, of another kind, altered or too old."""
+        """Open a challenge. Raises SignInRefused if it is invalid, of another kind or expired."""
         try:
             if len(text) > MAX_TEXT_LENGTH:
                 raise ValueError
@@ -107,9 +107,9 @@ class ChallengeSealer:
             sealed = msgspec.msgpack.decode(self._sealer.open(octets, _context(kind)), type=_SealedChallenge)
             content = msgspec.msgpack.decode(sealed.content, type=kind)
         except (binascii.Error, ValueError, SecretsError, msgspec.DecodeError) as exc:
-            raise SignInRefused(remedy="Begin again.") from exc
+            raise SignInRefused(remedy="Start again.") from exc
         if sealed.expires_at <= now:
-            raise TooLateToSignIn(remedy="Begin again.")
+            raise TooLateToSignIn(remedy="Start again.")
         return OpenedChallenge(content, sealed.expires_at, hashlib.sha256(octets).digest())
 
 

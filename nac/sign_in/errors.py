@@ -2,99 +2,99 @@ from nac.errors import AdmitError, Conflict, Forbidden, NotFound, Unavailable
 
 
 class SignInRefused(AdmitError):
-    """This does not sign you in."""
+    """Sign-in failed."""
 
     status = 401
 
 
 class SignInOver(AdmitError):
-    """You are not signed in any more."""
+    """Your sign-in has ended."""
 
     status = 401
 
 
 class TooLateToSignIn(SignInRefused):
-    """It took too long."""
+    """The sign-in took too long."""
 
 
 class SignOnNotBegun(SignInRefused):
-    """This browser has not begun this sign-in."""
+    """This browser did not start this sign-in."""
 
 
 class SignOnChanged(SignInRefused):
-    """The single sign-on has been changed meanwhile."""
+    """The single sign-on was changed in the meantime."""
 
 
 class TooManyAttempts(AdmitError):
-    """Too many attempts did not succeed."""
+    """Too many failed attempts."""
 
     status = 429
 
     def __init__(self, seconds: int, *, remedy: str = "") -> None:
-        super().__init__(f"The next one is looked at in {seconds} s.", remedy=remedy)
+        super().__init__(f"Try again in {seconds} s.", remedy=remedy)
         self.retry_after_seconds = seconds
 
 
 class PlaceNotKnown(TooManyAttempts):
-    """Too many have tried this address from elsewhere."""
+    """Too many failed attempts for this address from unknown browsers."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(
             seconds,
-            remedy="A browser that you have signed in with before is not held up, nor is a passkey. Else ask for a link"
-            " by mail: it makes this browser one of yours.",
+            remedy="Use a browser in which you signed in before, or a passkey. Otherwise request a link by mail, which"
+            " makes this a known browser.",
         )
 
 
 class TooManySignIns(Unavailable):
-    """Very many sign in at this moment."""
+    """Too many people are signing in."""
 
     retry_after_seconds = 2
 
 
 class AnotherIsSignedIn(Conflict):
-    """In this browser somebody else is signed in."""
+    """Another person is signed in in this browser."""
 
 
 class SecondFactorNeeded(Forbidden):
-    """This takes a sign-in with two factors."""
+    """A sign-in with two factors is required."""
 
 
 class SignOnNeeded(Forbidden):
-    """Members come in here by their organisation's provider."""
+    """Members must use single sign-on here."""
 
 
 class SignOnNotProven(Conflict):
-    """Nobody who manages members has come in by the provider as it is set up now."""
+    """No manager of members has signed in with the provider's current settings."""
 
 
 class ConfirmationNeeded(Forbidden):
-    """Show anew that it is you."""
+    """Confirm that it is you."""
 
 
 class AccountOfAnother(Forbidden):
-    """Who signed in by an organisation's provider does not change the account."""
+    """You cannot change the account after single sign-on."""
 
 
 class LinkRefused(AdmitError):
-    """This link is not valid any more."""
+    """The link is no longer valid."""
 
     status = 410
 
 
 class SignInNotFound(NotFound):
-    """There is no such sign-in."""
+    """The sign-in does not exist."""
 
 
 class PasskeyNotFound(NotFound):
-    """There is no such passkey."""
+    """The passkey does not exist."""
 
 
 class PasskeyRefused(AdmitError):
-    """This passkey is not accepted."""
+    """The passkey is not accepted."""
 
     status = 422
 
 
 class TotpIsThere(Conflict):
-    """There is an authenticator app already."""
+    """The account already has an authenticator app."""

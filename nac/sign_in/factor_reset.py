@@ -1,4 +1,4 @@
-"""For whoever has lost what it signs in with, and asks somebody who runs the platform."""
+"""Resets the second factors of a person, as the platform."""
 
 from sqlalchemy.orm import Session
 
@@ -8,7 +8,7 @@ from nac.sign_in import repository, sign_ins
 
 
 def reset_factors(session: Session, *, actor: str, person: Person) -> None:
-    """The password is all that is left; whoever is signed in is not any more. In PersonScope."""
+    """Delete all second factors and end all sign-ins. The password stays. Use in PersonScope."""
     repository.delete_factors(session, person.id)
     audit.append(session, actor=actor, action="person.reset-factors", target=person.email)
     sign_ins.end_all(session, actor=actor, person=person)

@@ -1,4 +1,4 @@
-"""What somebody has shown in order to sign in, and whether it is enough. Pure."""
+"""Factors of a sign-in, and whether they count as two. Pure."""
 
 from collections.abc import Collection
 from enum import StrEnum, unique
@@ -9,17 +9,17 @@ class Factor(StrEnum):
     PASSWORD = "password"  # noqa: S105 -- a name
     TOTP = "totp"
     RECOVERY_CODE = "recovery-code"
-    # Held, and unlocked by PIN or body: two factors in one (NIST SP 800-63B 5.1.9).
+    # Unlocked with PIN or biometrics: two factors in one (NIST SP 800-63B 5.1.9).
     PASSKEY = "passkey"
-    # Held, and no more than touched.
+    # Only touched: one factor.
     SECURITY_KEY = "security-key"
-    # An organisation's provider says so, ...
+    # Single sign-on by a provider ...
     SIGN_ON = "sign-on"
-    # ... and that it asked for two factors.
+    # ... that reports two factors.
     SIGN_ON_TWO = "sign-on-two"
 
 
-# Each in place of the second factor.
+# Factors that count as the second.
 SECOND_FACTORS = frozenset({Factor.TOTP, Factor.RECOVERY_CODE, Factor.SECURITY_KEY})
 
 

@@ -1,8 +1,8 @@
-"""What the audit log tells of attempts that failed: where the person is a member, else on the platform.
+"""Audits failed sign-ins at the owners of the person's memberships, or at the platform without any.
 
-Of one person (or single sign-on, or all addresses that are nobody's together) an entry at once and then one in ten
-minutes, each with how many came since the one before: at most seven in an hour, whatever an attacker does. As
-admit_worker, in PlatformScope.
+Each person, each single sign-on, and all unknown addresses together get an entry at once and then every ten minutes,
+with the number of failures since the previous one: at most seven entries an hour. Runs as admit_worker, in
+PlatformScope.
 """
 
 from collections import Counter
@@ -24,12 +24,12 @@ from nac.sign_in.sign_ins import MAX_AUDITED_OWNERS
 
 ACTOR = "system:sign-in"
 BATCH_SIZE = 200
-# Of an entry: those that most came from.
+# Most frequent sources in an entry.
 _MAX_SOURCES = 5
 
 
 def audit_failures(*, engine: Engine | None = None) -> int:
-    """How many people and providers it was told of."""
+    """Write due entries. Returns the number of people and providers."""
     with session_scope(PlatformScope(), engine=engine) as session:
         due = repository.list_due_failures(session, now=utc_now(), most=BATCH_SIZE)
     for subject_id, hour in due:
@@ -76,4 +76,4 @@ def _find_target(session: Session, subject_id: UUID) -> tuple[str, Sequence[Owne
     person = repository.get_person_email(session, subject_id)
     if person is not None:
         return person, repository.list_member_owners(session, subject_id, most=MAX_AUDITED_OWNERS)
-    return repository.get_sign_on_issuer(session, subject_id) or ("somebody who is gone", [Owner()])
+    return repository.get_sign_on_issuer(session, subject_id) or ("a deleted account", [Owner()])

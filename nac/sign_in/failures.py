@@ -1,7 +1,7 @@
-"""Attempts to sign in that failed: of whom, from where, why. Counted by the hour, so that an attacker fills no log.
+"""Failed sign-ins, with person, source and reason. Counted by hour, so that attackers cannot fill a log.
 
-Of one person and hour there are 20 rows of a reason and a source, and one more for each reason, whatever comes. The
-audit log tells of them at once, and then every ten minutes of what came meanwhile (`nac.sign_in.failure_audit`).
+For a person and hour there are at most 20 rows by reason and source, and one more for each reason. The audit log
+records the first failure at once and later ones every ten minutes (`nac.sign_in.failure_audit`).
 """
 
 import ipaddress
@@ -15,14 +15,14 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.request_sources import get_source
 
-# Of addresses that are nobody's.
+# Subject of failures with unknown addresses.
 NOBODY_ID = UUID(int=0)
 _USER_AGENT_CHARACTERS = 300
 
 
 @unique
 class FailureReason(StrEnum):
-    """Of a person; those of a single sign-on are the codes of its refusals."""
+    """Reason of a person's failure. Those of a single sign-on are its error codes."""
 
     PASSWORD = "wrong-password"  # noqa: S105 -- a name
     DISABLED = "disabled"
@@ -42,7 +42,10 @@ _NOTE = text("SELECT note_sign_in_failure(:subject, :why, :source, :address, :re
 
 
 def record_failure(session: Session, *, subject_id: UUID, reason: str, user_agent: str) -> None:
-    """In any scope; the same work whoever it is about. `subject_id` is a person, a single sign-on, or NOBODY."""
+    """Count a failure. `subject_id` is a person, a single sign-on, or NOBODY.
+
+    Takes the same time for unknown people. Works in any scope.
+    """
     origin = audit.origin_of(session)
     address = _parse_address(origin.address or "") if origin is not None else None
     values = {
@@ -57,12 +60,12 @@ def record_failure(session: Session, *, subject_id: UUID, reason: str, user_agen
 
 
 def printable_user_agent(user_agent: str) -> str:
-    """As far as it is kept."""
+    """The part of the user agent that is stored."""
     return "".join(each for each in user_agent if each.isprintable())[:_USER_AGENT_CHARACTERS]
 
 
 def _parse_address(text: str) -> str | None:
-    """Without the zone of a link-local one (RFC 4007 11.2), which PostgreSQL does not know."""
+    """The address without a zone (RFC 4007 11.2), which PostgreSQL does not support."""
     try:
         return str(ipaddress.ip_address(text.partition("%")[0]))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where somebody has signed in, and who has tried: what the person sees of it."""
+"""A person's own sign-ins and failed attempts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ HistoryKey = tuple[datetime, str]
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One sign-in, or what failed within one hour for one reason and from one source."""
+    """A sign-in, or the failures in one hour with the same reason and source."""
 
     id: str
     at: datetime
     outcome: Literal["signed-in", "failed"]
-    # How many; those before `at` since `since`.
+    # Number of attempts from `since` to `at`.
     attempts: int
     since: datetime
     reason: str | None
@@ -35,7 +35,7 @@ class HistoryEntry:
 def list_history(
     session: Session, *, signed_in: SignedInPerson, after: HistoryKey | None, limit: int, oldest_first: bool = False
 ) -> Sequence[HistoryEntry]:
-    """Whoever a provider has named sees what came by it alone. In PersonScope."""
+    """List own sign-ins and failures. After single sign-on, only those by that provider. Use in PersonScope."""
     mine = SignIn.person_id == signed_in.person_id
     begun = select(
         cast(SignIn.id, Text).label("id"),

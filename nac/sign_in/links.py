@@ -1,4 +1,4 @@
-"""Links that set a password: of who is new, and of who has forgotten. The text is for that person alone."""
+"""Links that set a password, for new members and forgotten passwords. Only the person may see the text."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -27,10 +27,10 @@ class CreatedLink:
 
 
 def create_link(session: Session, *, actor: str, person: Person, ends_earlier: bool = True) -> CreatedLink:
-    """Who has no password yet has longer. In PersonScope, or as admit_worker in PlatformScope.
+    """Create a link; without a password it lasts longer. Use in PersonScope, or as admit_worker in PlatformScope.
 
-    `ends_earlier`: those that were made before are good no more. Not where anybody may ask for one: nobody is to spoil
-    what the person has just been sent.
+    `ends_earlier` invalidates earlier links. Do not set it for public requests: anyone could invalidate a link that the
+    person has just received.
     """
     now = utc_now()
     if ends_earlier:
@@ -52,10 +52,10 @@ def create_link(session: Session, *, actor: str, person: Person, ends_earlier: b
 
 
 def require_valid_link(session: Session, *, text: LinkText) -> PasswordLink:
-    """To look at it takes nothing: mail programs do. In CredentialScope of the public id. Raises LinkRefused."""
+    """Check a link without using it. Use in CredentialScope of the public id. Raises LinkRefused."""
     found = repository.get_link(session, text.public_id)
     if found is None or not text.is_of(found.secret_sha256) or not _is_valid(found):
-        raise LinkRefused(remedy="Ask for a new one.")
+        raise LinkRefused(remedy="Request a new one.")
     return found
 
 
@@ -64,16 +64,16 @@ def _is_valid(row: PasswordLink) -> bool:
 
 
 def set_password(session: Session, *, text: LinkText, password: str) -> Person:
-    """Ends all that the person is signed in to. In CredentialScope of the public id. Raises LinkRefused."""
+    """Set the password and end all sign-ins. Use in CredentialScope of the public id. Raises LinkRefused."""
     found = require_valid_link(session, text=text)
     become_person(session, found.person_id)
-    # Again, now that this transaction may lock it: of two at a time, the second finds it used.
+    # Read it again with a lock: a concurrent request finds the link used.
     row = repository.get_link(session, text.public_id, lock=True)
     if row is None or not _is_valid(row):
-        raise LinkRefused(remedy="Ask for a new one.")
+        raise LinkRefused(remedy="Request a new one.")
     person = people.require_person(session, person_id=row.person_id)
     if person.status != "active":
-        raise LinkRefused(remedy="Ask for a new one.")
+        raise LinkRefused(remedy="Request a new one.")
     actor = sign_ins.name_actor(person.email, None)
     people.set_password(session, actor=actor, person_id=person.id, password=password)
     repository.spend_links(session, person.id, utc_now())

@@ -1,4 +1,4 @@
-"""Passkeys and security keys (WebAuthn level 3): nothing that could be guessed, phished or used twice."""
+"""Passkeys and security keys (WebAuthn level 3)."""
 
 import json
 import secrets
@@ -34,10 +34,10 @@ from nac.validation import require_name
 MAX_PASSKEYS = 20
 _RELYING_PARTY_NAME = "Admit"
 _NONCE_BYTES = 32
-# What browsers make is some 2 KB; attestation is not asked for.
+# Browsers send about 2 KB, without attestation.
 MAX_CREDENTIAL_LENGTH = 20_000
 _MAX_ID_LENGTH = 1_400
-# What the library raises of what it is given, and what bytes of anybody's do to parsers below it.
+# Errors of the library and its parsers for untrusted input.
 _INVALID_CREDENTIAL_ERRORS = (
     WebAuthnException,
     ValueError,
@@ -52,9 +52,9 @@ _INVALID_CREDENTIAL_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class RelyingParty:
-    """As authenticators know this installation; a passkey of one is good at no other."""
+    """This installation as a relying party. Its passkeys work at no other."""
 
-    # scheme://host[:port], as browsers name it.
+    # Origin: scheme://host[:port].
     origin: str
 
     @property
@@ -69,7 +69,7 @@ def make_nonce() -> bytes:
 def build_registration_options(
     party: RelyingParty, *, person: Person, present: Sequence[Passkey], nonce: bytes
 ) -> dict[str, Any]:
-    """What navigator.credentials.create() is given."""
+    """Options for navigator.credentials.create()."""
     options = webauthn.generate_registration_options(
         rp_id=party.id,
         rp_name=_RELYING_PARTY_NAME,
@@ -95,20 +95,20 @@ def create_passkey(
     credential: dict[str, Any],
     name: str,
 ) -> tuple[Passkey, Factor]:
-    """The new one, and what making it has shown. In PersonScope. Raises PasskeyRefused and AlreadyExists."""
+    """Add a passkey. Returns it and its factor. Use in PersonScope. Raises PasskeyRefused, AlreadyExists, Conflict."""
     name = require_name(name)
     try:
         made = webauthn.verify_registration_response(
             credential=credential, expected_challenge=nonce, expected_rp_id=party.id, expected_origin=party.origin
         )
     except _INVALID_CREDENTIAL_ERRORS as exc:
-        raise PasskeyRefused(f"The authenticator's answer does not hold: {_error_text(exc)}") from exc
+        raise PasskeyRefused(f"The authenticator's response is invalid: {_error_text(exc)}") from exc
     count_alone(session, "passkeys", person.id)
     if len(repository.list_passkeys(session, person.id)) >= MAX_PASSKEYS:
-        raise Conflict(f"There are {MAX_PASSKEYS} passkeys already.", remedy="Remove those that nobody uses.")
+        raise Conflict(f"The limit of {MAX_PASSKEYS} passkeys is reached.", remedy="Remove unused passkeys.")
     credential_id = bytes_to_base64url(made.credential_id)
     if len(credential_id) > _MAX_ID_LENGTH:
-        raise PasskeyRefused("The authenticator's name of it is too long.")
+        raise PasskeyRefused("The credential id is too long.")
     row = Passkey(
         person_id=person.id,
         credential_id=credential_id,
@@ -118,16 +118,16 @@ def create_passkey(
         backed_up=made.credential_backed_up,
     )
     if repository.lock_passkey(session, person.id, credential_id) is not None:
-        raise AlreadyExists("This passkey is yours already.", place="credential", remedy="Use it as it is.")
+        raise AlreadyExists("You already have this passkey.", place="credential", remedy="Use it to sign in.")
     try:
         with session.begin_nested():
             session.add(row)
     except IntegrityError as exc:
         if not isinstance(exc.orig, UniqueViolation):
             raise
-        # An authenticator chooses the name: nobody comes by another's by chance.
+        # Authenticators choose random ids, so this is never a coincidence.
         raise AlreadyExists(
-            "This passkey is somebody's already.", place="credential", remedy="Make another one."
+            "This passkey belongs to another account.", place="credential", remedy="Create a new one."
         ) from exc
     audit.append(session, actor=actor, action="passkey.add", target=person.email, after={"name": row.name})
     return row, Factor.PASSKEY if made.user_verified else Factor.SECURITY_KEY
@@ -136,8 +136,10 @@ def create_passkey(
 def build_authentication_options(
     party: RelyingParty, *, nonce: bytes, passkeys: Sequence[Passkey] = ()
 ) -> dict[str, Any]:
-    """What navigator.credentials.get() is given; without `passkeys` the authenticator says whose it is, and has to know
-    that it is that person's hand."""
+    """Options for navigator.credentials.get().
+
+    Without `passkeys` the authenticator names the person and must verify them.
+    """
     wanted = UserVerificationRequirement.PREFERRED if passkeys else UserVerificationRequirement.REQUIRED
     options = webauthn.generate_authentication_options(
         rp_id=party.id, challenge=nonce, allow_credentials=_describe_credentials(passkeys), user_verification=wanted
@@ -146,10 +148,10 @@ def build_authentication_options(
 
 
 def require_credential_id(credential: dict[str, Any]) -> str:
-    """Raises SignInRefused where it names none."""
+    """Id of the credential. Raises SignInRefused without a valid one."""
     found = credential.get("id")
     if not isinstance(found, str) or not 1 <= len(found) <= _MAX_ID_LENGTH or not found.isascii() or "\0" in found:
-        raise SignInRefused(remedy="Begin again.")
+        raise SignInRefused(remedy="Start again.")
     return found
 
 
@@ -163,15 +165,15 @@ def use_passkey(
     alone: bool,
     now: datetime,
 ) -> Factor:
-    """What it has shown; `alone` where nothing else is, so that the person must have been verified. In PersonScope.
+    """Check a passkey and return its factor. Use in PersonScope. Raises SignInRefused.
 
-    Raises SignInRefused.
+    `alone`: the passkey is the only factor, so the authenticator must have verified the person.
     """
     row = repository.lock_passkey(session, person.id, require_credential_id(credential))
     response = credential.get("response")
     handle = response.get("userHandle") if isinstance(response, dict) else None
     if row is None or (handle and handle != bytes_to_base64url(person.id.bytes)):
-        raise SignInRefused(remedy="Begin again.")
+        raise SignInRefused(remedy="Start again.")
     try:
         shown = webauthn.verify_authentication_response(
             credential=credential,
@@ -183,7 +185,7 @@ def use_passkey(
             require_user_verification=alone,
         )
     except _INVALID_CREDENTIAL_ERRORS as exc:
-        raise SignInRefused(remedy="Begin again.") from exc
+        raise SignInRefused(remedy="Start again.") from exc
     row.sign_count = shown.new_sign_count
     row.last_used_at = now
     session.flush()
@@ -193,7 +195,7 @@ def use_passkey(
 def delete_passkey(session: Session, *, actor: str, person: Person, passkey_id: UUID) -> None:
     row = session.get(Passkey, passkey_id, populate_existing=True)
     if row is None or row.person_id != person.id:
-        raise PasskeyNotFound("There is no such passkey.", place="passkey")
+        raise PasskeyNotFound("This passkey does not exist.", place="passkey")
     session.delete(row)
     session.flush()
     audit.append(session, actor=actor, action="passkey.remove", target=person.email, before={"name": row.name})
@@ -204,7 +206,7 @@ def list_passkeys(session: Session, *, person_id: UUID) -> Sequence[Passkey]:
 
 
 def get_person_id(session: Session, *, credential_id: str) -> UUID | None:
-    """In CredentialScope of its id."""
+    """Person with this passkey. Use in CredentialScope of its id."""
     return repository.get_passkey_person_id(session, credential_id)
 
 

@@ -1,4 +1,4 @@
-"""Whether a password is somebody's: the same work whether there is such a person or not."""
+"""Checks passwords. Takes the same time for unknown people."""
 
 import hashlib
 import threading
@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from nac.sign_in.errors import TooManySignIns
 from nac.users.passwords import verify_password
 
-# Argon2id of nobody's password, as nac.users.passwords makes it.
+# Argon2id hash that matches no password, with the parameters of nac.users.passwords.
 _DUMMY_HASH = "$argon2id$v=19$m=19456,t=2,p=1$YWRtaXQgb2Ygbm9ib2R5IQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-# Each takes 19 MiB and a core; who waits holds a thread of those that answer everybody.
+# Each check takes 19 MiB and a core. A waiting one holds a thread of the API.
 _MAX_PARALLEL = 4
 _MAX_WAITING = 8
 _PATIENCE_SECONDS = 5.0
@@ -40,9 +40,9 @@ _gate = _ConcurrencyGate(_MAX_PARALLEL, _MAX_WAITING)
 
 
 def is_correct_password(password: str, password_hash: str) -> bool:
-    """`password_hash` is "" where there is nobody, or nobody with a password. Not in a transaction: it takes a while.
+    """Check a password. `password_hash` is "" if the person is unknown or has none.
 
-    Raises TooManySignIns.
+    Do not call this in a transaction, because it is slow. Raises TooManySignIns.
     """
     with _gate.passed():
         found = verify_password(password.encode(errors="replace"), password_hash or _DUMMY_HASH)
@@ -50,5 +50,5 @@ def is_correct_password(password: str, password_hash: str) -> bool:
 
 
 def make_password_tag(password_hash: str) -> bytes:
-    """Another one once the password is set anew."""
+    """Digest that changes with the password."""
     return hashlib.sha256(b"admit password tag 1\0" + password_hash.encode()).digest()

@@ -1,4 +1,4 @@
-"""What is forgotten of signing in, in bounded batches. As admit_worker, in PlatformScope."""
+"""Deletes old sign-in data in batches. Runs as admit_worker, in PlatformScope."""
 
 from datetime import timedelta
 
@@ -10,20 +10,20 @@ from nac.models import PasswordLink, SignIn, SignInAttempt, SignInFailure, Spent
 from nac.sign_in import repository
 from nac.sign_in.sign_ins import MAX_IDLE
 
-# So long people see where they had signed in, and who tried.
+# Retention of a person's sign-ins and failures.
 HISTORY_RETENTION = timedelta(days=90)
 LINK_RETENTION = timedelta(days=30)
-# As begin_sign_in_attempt() has it.
+# The same as in begin_sign_in_attempt().
 _ATTEMPT_WINDOW = timedelta(hours=1)
 BATCH_ROWS = 1_000
 _MAX_BATCHES = 200
 
 
 def prune(*, engine: Engine | None = None, batch: int = BATCH_ROWS) -> dict[str, int]:
-    """How many rows of which table are gone. What is left after so many batches goes in the next hour."""
+    """Delete old rows. Returns the number by table. The rest is deleted in the next hour."""
     now = utc_now()
     over: dict[type, ColumnElement[bool]] = {
-        # Whoever was not seen for so long is signed in no more, and one that was ended is seen no more.
+        # A sign-in that was not seen for this time has ended.
         SignIn: SignIn.last_seen_at < now - HISTORY_RETENTION - MAX_IDLE,
         SignInFailure: SignInFailure.last_at < now - HISTORY_RETENTION,
         PasswordLink: PasswordLink.expires_at < now - LINK_RETENTION,

@@ -1,4 +1,4 @@
-"""Codes on paper, for whoever has lost the second factor: ten, each good once."""
+"""Recovery codes for a lost second factor: ten codes, each works once."""
 
 from datetime import datetime
 from uuid import UUID
@@ -15,8 +15,8 @@ CODE_COUNT = 10
 
 
 def create_recovery_codes(session: Session, *, actor: str, person: Person) -> list[str]:
-    """In place of those that there were; shown this once. In PersonScope."""
-    # Of two at a time, the second sees and replaces what the first has made.
+    """Create new codes, which replace the old ones. Use in PersonScope."""
+    # Lock, so that a concurrent call replaces these codes.
     people.lock_person(session, person.id)
     repository.delete_recovery_codes(session, person.id)
     codes = [generate_recovery_code() for _ in range(CODE_COUNT)]

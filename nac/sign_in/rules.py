@@ -1,4 +1,4 @@
-"""What a place asks of those who come in: two factors, or its own provider. In the scope of the owner."""
+"""Sign-in rules of an owner: two factors, or only single sign-on. Use in the scope of the owner."""
 
 from typing import Any
 from uuid import UUID
@@ -21,7 +21,7 @@ from nac.sign_ons import repository as sign_ons
 
 
 def get_rule(session: Session, *, owner: Owner, lock: bool = False) -> SignInRule:
-    """As it is, or would be where nobody has said anything; `lock` keeps it so until the transaction ends."""
+    """The owner's rules, or the default. `lock` locks them until the transaction ends."""
     if lock:
         sign_ons.lock_owner(session, owner)
     row = session.scalar(select(SignInRule).where(owner.owns(SignInRule)).execution_options(populate_existing=True))
@@ -29,12 +29,12 @@ def get_rule(session: Session, *, owner: Owner, lock: bool = False) -> SignInRul
 
 
 def get_local_email(session: Session, row: SignInRule) -> str | None:
-    """Of the account that comes in without the provider, as long as it is a member's."""
+    """Address of the member who can sign in without single sign-on; None without one."""
     return session.scalar(select(Person.email).where(Person.id == row.local_person_id)) if row.local_person_id else None
 
 
 def _get_or_create(session: Session, owner: Owner) -> SignInRule:
-    """Locked: who says something at the same time waits."""
+    """Create the rules if they do not exist, and lock them."""
     session.execute(insert(SignInRule).values(**owner.columns()).on_conflict_do_nothing())
     query = select(SignInRule).where(owner.owns(SignInRule)).with_for_update()
     return session.scalars(query.execution_options(populate_existing=True)).one()
@@ -50,12 +50,12 @@ def update_rule(
     sign_on_only: bool | None = None,
     local_account: str | None = None,
 ) -> SignInRule:
-    """`by` is the person who asks, None for a program; None of the others leaves it, "" names nobody.
+    """Change the rules. `by` is the caller's sign-in, None for a token. `local_account` "" removes it; None keeps.
 
-    Raises SecondFactorNeeded where that one would be shut out, and SignOnNotProven where all might be.
+    Raises SecondFactorNeeded if the caller would lose access, and SignOnNotProven if all members could.
     """
     if two_factors and by is not None and not by.has_two_factors:
-        raise SecondFactorNeeded("You would be shut out yourself.", remedy="Sign in with two factors first.")
+        raise SecondFactorNeeded("You would lose access yourself.", remedy="Sign in with two factors first.")
     sign_ons.lock_owner(session, owner)
     row = _get_or_create(session, owner)
     before = _audit_values(session, row)
@@ -79,31 +79,31 @@ def _audit_values(session: Session, row: SignInRule) -> dict[str, Any]:
 
 
 def _require_local_account(session: Session, owner: Owner, email: str) -> UUID:
-    """Of a member who has come in, and has two factors."""
+    """Id of a member who has signed in and has two factors. Raises InvalidInput."""
     found = members.get_by_email(session, owner=owner, email=email.strip().lower())
     if found is None or found.membership.accepted_at is None:
-        raise InvalidInput("This is no member who has come in here.", place="local_account")
+        raise InvalidInput("This is not a member who has signed in.", place="local_account")
     if not session.scalar(select(func.has_two_factors(found.person.id))):
-        remedy = "That person adds an authenticator app or a passkey first."
-        raise InvalidInput("This account has one factor.", place="local_account", remedy=remedy)
+        remedy = "The person must add an authenticator app or a passkey first."
+        raise InvalidInput("This account has only one factor.", place="local_account", remedy=remedy)
     return found.person.id
 
 
 def _require_proven(session: Session, owner: Owner) -> None:
-    """Somebody who can take the rule back has come in by the provider, since it was set up or changed."""
+    """Require that a manager of members has signed in with the provider's current settings. Raises SignOnNotProven."""
     if owner.level is Level.PLATFORM:
         raise InvalidInput("The platform has no single sign-on.", place="sign_on_only")
     sign_on = sign_ons.get(session, owner)
     if sign_on is None:
-        raise Conflict("There is no single sign-on here.", place="sign_on_only", remedy="Set it up first.")
+        raise Conflict("Single sign-on is not set up.", place="sign_on_only", remedy="Set it up first.")
     managers = members.lock_managing_people(session, owner=owner)
     came = select(SignIn.person_id).where(SignIn.sign_on_id == sign_on.id, SignIn.created_at >= sign_on.updated_at)
     if managers.isdisjoint(session.scalars(came)):
         raise SignOnNotProven(
-            place="sign_on_only", remedy="Somebody who may manage members signs in by it once, and then again this."
+            place="sign_on_only", remedy="Sign in with it as a member who can manage members, then try again."
         )
 
 
 def wants_two_factors(session: Session, *, msp_id: MspId | None, tenant_id: TenantId | None) -> bool:
-    """Whether the platform, the MSP or the tenant does. In any scope."""
+    """Whether the platform, the MSP or the tenant requires two factors. Works in any scope."""
     return repository.wants_two_factors(session, msp_id, tenant_id)

@@ -1,4 +1,4 @@
-"""With what somebody whose password was right can show the second factor."""
+"""A person's methods for the second factor."""
 
 from uuid import UUID
 
@@ -9,7 +9,7 @@ from nac.sign_in.factors import Factor
 
 
 def list_second_factors(session: Session, *, person_id: UUID) -> tuple[str, ...]:
-    """None where the password is all there is. In PersonScope."""
+    """Methods for the second factor; empty without one. Use in PersonScope."""
     row = repository.get_totp(session, person_id)
     found = [Factor.TOTP] if row is not None and row.confirmed_at is not None else []
     if repository.list_passkeys(session, person_id):

@@ -1,4 +1,4 @@
-"""Browsers in which people have signed in: until 12 idle hours or 7 days have passed, or somebody ends it."""
+"""Sign-ins of people. They end after 12 idle hours, after 7 days, or on request."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -26,10 +26,10 @@ from nac.sign_in.secret_texts import SignInText
 
 MAX_IDLE = timedelta(hours=12)
 MAX_LIFETIME = timedelta(days=7)
-# So long what changes the account is believed to be asked for by the person.
+# Time after a confirmation in which the account can be changed.
 CONFIRMATION_LIFETIME = timedelta(minutes=10)
 _SEEN_STEP = timedelta(minutes=1)
-# What owners are told of one person's sign-ins, and how many owners are.
+# Limits for audit entries about one person's sign-ins: per hour, and owners.
 MAX_AUDITED_PER_HOUR = 20
 MAX_AUDITED_OWNERS = 50
 _PLATFORM_OWNER = Owner()
@@ -37,7 +37,7 @@ _PLATFORM_OWNER = Owner()
 
 @dataclass(frozen=True, slots=True)
 class SignOnOrigin:
-    """The provider that somebody has signed in by, and whose it is."""
+    """The single sign-on of a sign-in, and its owner."""
 
     sign_on_id: UUID
     owner: Owner
@@ -45,7 +45,7 @@ class SignOnOrigin:
 
 @dataclass(frozen=True, slots=True)
 class SignedInPerson:
-    """Who asks, in which browser, and what has been shown for it."""
+    """The sign-in of a caller: person, browser and factors."""
 
     sign_in_id: UUID
     person_id: UUID
@@ -66,10 +66,9 @@ class SignedInPerson:
         return name_actor(self.email, self.via)
 
     def require_own(self, *, has_second: bool) -> None:
-        """Raises where this sign-in may not change the account itself.
+        """Require a sign-in that may change the account. Raises AccountOfAnother and SecondFactorNeeded.
 
-        An organisation's provider can name anybody: what it says of a person reaches that organisation alone, and never
-        the account, which is good elsewhere as well.
+        A provider can name any person. Its sign-ins are therefore valid only for its owner, never for the account.
         """
         if self.via is not None:
             raise AccountOfAnother(remedy="Sign in with a password or passkey of your own.")
@@ -77,13 +76,13 @@ class SignedInPerson:
             raise SecondFactorNeeded(remedy="Sign in again, with your second factor.")
 
     def require_confirmed(self, *, now: datetime) -> None:
-        """Raises ConfirmationNeeded where it is long ago that the person has shown who it is."""
+        """Raise ConfirmationNeeded if the last confirmation is too old."""
         if self.confirmed_at <= now - CONFIRMATION_LIFETIME:
             raise ConfirmationNeeded(remedy="Confirm with your password or passkey.")
 
 
 def name_actor(email: str, via: SignOnOrigin | None) -> str:
-    """As the audit log names who asks; of whom a provider has named, whose provider it was."""
+    """Name of the caller in the audit log, with the owner of the provider for single sign-on."""
     if via is None:
         return f"person:{email}"
     whose = f"MSP {via.owner.msp_id}" if via.owner.msp_id is not None else f"tenant {via.owner.tenant_id}"
@@ -100,7 +99,7 @@ def create_sign_in(
     now: datetime,
     via: SignOnOrigin | None = None,
 ) -> tuple[SignIn, SignInText]:
-    """Always with a secret of its own. In PersonScope."""
+    """Start a sign-in with a new secret. Use in PersonScope."""
     text = SignInText.make()
     owner = via.owner if via is not None else Owner()
     row = SignIn(
@@ -127,9 +126,9 @@ def create_sign_in(
 
 
 def _audited_owners(session: Session, person: Person, via: SignOnOrigin | None, now: datetime) -> Sequence[Owner]:
-    """On the platform, and by those whose members sign in: whose provider it was, else wherever the person is one.
+    """Owners whose audit log gets an entry: the platform, and the provider's owner or all owners of memberships.
 
-    Not where somebody signs in again and again: no log grows by that many times as many places.
+    After many sign-ins in an hour, only the platform, so that the logs do not grow too fast.
     """
     if via is not None:
         return [_PLATFORM_OWNER, via.owner]
@@ -140,14 +139,14 @@ def _audited_owners(session: Session, person: Person, via: SignOnOrigin | None, 
 
 
 def end_previous(session: Session, *, person: Person, text: SignInText) -> None:
-    """End what this browser had of the same person. In PersonScope, which shows no other's."""
+    """End this browser's previous sign-in of the same person. Use in PersonScope."""
     row = repository.get_by_public_id(session, text.public_id)
     if row is not None and row.person_id == person.id and text.is_of(row.secret_sha256):
         repository.end_sign_ins(session, SignIn.id == row.id, now=utc_now())
 
 
 def authenticate(session: Session, *, text: SignInText, now: datetime) -> tuple[SignedInPerson, Principal]:
-    """In CredentialScope of the public id; goes on in that of the person as well. Raises SignInOver."""
+    """Check a sign-in. Use in CredentialScope of the public id; also enters the person's. Raises SignInOver."""
     row = repository.get_by_public_id(session, text.public_id)
     if row is None or not text.is_of(row.secret_sha256) or not _is_valid(row, now):
         raise SignInOver(remedy="Sign in again.")
@@ -186,13 +185,13 @@ def _is_valid(row: SignIn, now: datetime) -> bool:
 
 
 def valid_clause() -> ColumnElement[bool]:
-    """Of sign-ins, in a statement: as `_is_good`, now."""
+    """SQL condition for sign-ins that are valid now."""
     now = utc_now()
     return repository.valid_clause(now, seen_since=now - MAX_IDLE)
 
 
 def confirm_sign_in(session: Session, *, signed_in: SignedInPerson, factor: Factor, now: datetime) -> SignIn:
-    """The person has shown anew that it is him. In PersonScope."""
+    """Note a confirmation by the person. Use in PersonScope. Raises SignInOver."""
     row = session.get(SignIn, signed_in.sign_in_id, with_for_update=True, populate_existing=True)
     if row is None or not _is_valid(row, now):
         raise SignInOver(remedy="Sign in again.")
@@ -203,8 +202,10 @@ def confirm_sign_in(session: Session, *, signed_in: SignedInPerson, factor: Fact
 
 
 def add_factor(session: Session, *, signed_in: SignedInPerson, person: Person, factor: Factor) -> None:
-    """The person has a new factor and has just shown it. Where it is the first second one, what was begun without it
-    ends. In PersonScope."""
+    """Note a new factor that the person has just used. A first second factor ends all other sign-ins.
+
+    Use in PersonScope.
+    """
     if signed_in.has_two_factors:
         return
     confirm_sign_in(session, signed_in=signed_in, factor=factor, now=utc_now())
@@ -212,17 +213,17 @@ def add_factor(session: Session, *, signed_in: SignedInPerson, person: Person, f
 
 
 def list_own(session: Session, *, signed_in: SignedInPerson, span: Span) -> Sequence[SignIn]:
-    """Those that are good; whoever a provider has named sees what came by it alone. In PersonScope."""
+    """List own valid sign-ins. After single sign-on, only those by that provider. Use in PersonScope."""
     via = signed_in.via.sign_on_id if signed_in.via is not None else None
     return repository.list_for_person(session, signed_in.person_id, valid_clause(), sign_on_id=via, span=span)
 
 
 def end_own(session: Session, *, signed_in: SignedInPerson, sign_in_id: UUID) -> None:
-    """One of those. In PersonScope."""
+    """End one of the sign-ins in `list_own`. Use in PersonScope. Raises SignInNotFound."""
     row = session.get(SignIn, sign_in_id)
     is_own = row is not None and row.person_id == signed_in.person_id and _is_valid(row, utc_now())
     if row is None or not is_own or (signed_in.via is not None and row.sign_on_id != signed_in.via.sign_on_id):
-        raise SignInNotFound("There is no such sign-in.", place="sign_in")
+        raise SignInNotFound("This sign-in does not exist.", place="sign_in")
     _end_sign_in(session, signed_in.actor, signed_in.email, row)
 
 
@@ -233,15 +234,18 @@ def _end_sign_in(session: Session, actor: str, target: str, row: SignIn, owner: 
 
 
 def list_via(session: Session, *, owner: Owner, span: Span, text: str = "") -> Sequence[tuple[SignIn, Person | None]]:
-    """Those by the owner's provider. `text` is a part of the e-mail address. In the scope of the owner."""
+    """List sign-ins by the owner's provider. `text` is a part of the address. Use in the scope of the owner."""
     return repository.list_via(session, owner, valid_clause(), span=span, text=text)
 
 
 def end_via(session: Session, *, actor: str, held: Collection[Permission], owner: Owner, sign_in_id: UUID) -> None:
-    """In the scope of the owner. Raises PermissionMissing where the person is a member who holds more than `held`."""
+    """End a sign-in by the owner's provider. Use in the scope of the owner.
+
+    Raises SignInNotFound, and PermissionMissing if the person is a member with permissions outside `held`.
+    """
     found = repository.get_via(session, owner, valid_clause(), sign_in_id)
     if found is None:
-        raise SignInNotFound("There is no such sign-in.", place="sign_in")
+        raise SignInNotFound("This sign-in does not exist.", place="sign_in")
     row, person = found
     member = None if person is None else members.get_by_email(session, owner=owner, email=person.email)
     if member is not None:
@@ -251,7 +255,7 @@ def end_via(session: Session, *, actor: str, held: Collection[Permission], owner
 
 
 def end_all(session: Session, *, actor: str, person: Person, but_for: UUID | None = None) -> int:
-    """How many were ended. In PersonScope or PlatformScope."""
+    """End all sign-ins, except `but_for`. Returns their number. Use in PersonScope or PlatformScope."""
     conditions = [SignIn.person_id == person.id, *([SignIn.id != but_for] if but_for is not None else [])]
     ended = repository.end_sign_ins(session, *conditions, now=utc_now())
     if ended:

@@ -1,4 +1,4 @@
-"""Codes of an authenticator app (RFC 6238): six digits, 30 s, SHA-1, which all apps know. Each code is good once."""
+"""Codes of an authenticator app (RFC 6238): six digits, 30 s, SHA-1, which all apps support. Each works once."""
 
 import hmac
 from datetime import datetime
@@ -16,12 +16,12 @@ from nac.sign_in.errors import SignInRefused, TotpIsThere
 
 _ISSUER = "Admit"
 _STEP_SECONDS = 30
-# A device's clock may be one step off, and a code takes time to type (RFC 6238 5.2).
+# Tolerated steps, for inaccurate clocks and the time to type (RFC 6238 5.2).
 _WINDOW = 1
 
 
 def create_totp(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
-    """A new secret, which counts once `confirm` has seen a code of it. In PersonScope. Raises TotpIsThere."""
+    """Create a secret, which `confirm` activates. Use in PersonScope. Raises TotpIsThere."""
     row = repository.get_totp(session, person.id)
     if row is not None and row.confirmed_at is not None:
         raise TotpIsThere(remedy="Remove it first.")
@@ -38,11 +38,11 @@ def create_totp(session: Session, *, person: Person, seal: Seal) -> pyotp.TOTP:
 def confirm_totp(session: Session, *, actor: str, person: Person, code: str, unseal: Unseal, now: datetime) -> None:
     row = repository.get_totp(session, person.id)
     if row is None:
-        raise NotFound("There is no secret that a code could be of.", remedy="Begin again.")
+        raise NotFound("No authenticator app is being added.", remedy="Start again.")
     if row.confirmed_at is not None:
         raise TotpIsThere(remedy="Remove it first.")
     if not _use_matching_step(session, row, code, unseal, now):
-        raise SignInRefused("This is not the code.", place="code", remedy="Is the clock of the device right?")
+        raise SignInRefused("Wrong code.", place="code", remedy="Check the clock of the device.")
     session.refresh(row)
     row.confirmed_at = now
     session.flush()
@@ -50,7 +50,7 @@ def confirm_totp(session: Session, *, actor: str, person: Person, code: str, uns
 
 
 def use_totp_code(session: Session, *, person_id: UUID, code: str, unseal: Unseal, now: datetime) -> bool:
-    """Whether it is a code of now that was not used before. In PersonScope."""
+    """Use a code. Returns whether it is current and unused. Use in PersonScope."""
     row = repository.get_totp(session, person_id)
     return row is not None and row.confirmed_at is not None and _use_matching_step(session, row, code, unseal, now)
 

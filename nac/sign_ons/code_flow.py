@@ -1,5 +1,4 @@
-"""The authorization code flow (OpenID Connect Core 3.1) with PKCE (RFC 7636): what a browser brings back, and what the
-provider then says of whom it has signed in."""
+"""The authorization code flow (OpenID Connect Core 3.1) with PKCE (RFC 7636)."""
 
 import asyncio
 import hashlib
@@ -61,7 +60,7 @@ _CLIENT_ERRORS = frozenset(
         "registration_not_supported",
     }
 )
-_SETUP_REMEDY = "An administrator has to set the single sign-on up anew: is the client's secret the right one?"
+_SETUP_REMEDY = "Ask an administrator to check the settings of the single sign-on, such as the client secret."
 _Found = TypeVar("_Found")
 
 
@@ -75,7 +74,7 @@ class StartedFlow:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationResponse:
-    """What the browser brings back."""
+    """Parameters of the provider's response."""
 
     code: str = field(repr=False)
     # RFC 9207.
@@ -86,7 +85,7 @@ class AuthorizationResponse:
 
 @dataclass(frozen=True, slots=True)
 class ProviderIdentity:
-    """Whom the provider has signed in. `email` is in lower case and verified, or trusted to be."""
+    """The signed-in person. `email` is in lower case and verified, or trusted by the settings."""
 
     subject: str
     email: str
@@ -95,7 +94,7 @@ class ProviderIdentity:
 
 
 class _Metadata(msgspec.Struct, frozen=True):
-    """Of OpenID Connect Discovery 3, what we use."""
+    """The metadata that Admit uses (OpenID Connect Discovery 3)."""
 
     issuer: str
     authorization_endpoint: str
@@ -113,15 +112,15 @@ class _TokenError(msgspec.Struct, frozen=True):
 class SignOnProvider:
     def __init__(self, settings: SignOnSettings, *, owner: str, redirect_uri: str, reach: OutboundReach) -> None:
         self._settings = settings
-        # Whose provider it is.
+        # Owner of the provider.
         self._owner = owner
         self._redirect_uri = redirect_uri
         self._reach = reach
         self._key = hashlib.sha256(f"{settings.issuer}\0{settings.ca_certificate}".encode()).digest()
 
     def begin(self) -> StartedFlow:
-        """Raises ProviderUnavailable and TooManySignIns."""
-        # What is known is asked of nobody, and says nothing of whether it answers.
+        """Start the flow. Raises ProviderUnavailable and TooManySignIns."""
+        # Cached metadata needs no request and does not count as a response.
         metadata = _metadata_cache.get(self._key) or self._run(self._discover)
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         url = prepare_grant_uri(
@@ -138,7 +137,7 @@ class SignOnProvider:
         return StartedFlow(url, state, nonce, verifier)
 
     def finish(self, returned: AuthorizationResponse, *, secret: str) -> ProviderIdentity:
-        """Raises ProviderRefused as well."""
+        """Redeem the code and check the id_token. Raises ProviderRefused and as `begin`."""
 
         async def ask(web: HttpClient) -> ProviderIdentity:
             metadata = await self._discover(web)
@@ -150,7 +149,7 @@ class SignOnProvider:
             if not isinstance(claims.get("nonce"), str) or not hmac.compare_digest(
                 claims["nonce"].encode(errors="replace"), returned.nonce.encode()
             ):
-                raise IdTokenNotValid("Its id_token belongs to another sign-in.")
+                raise IdTokenNotValid("The id_token belongs to another sign-in.")
             return self._identity(await self._complete(web, metadata, claims, access_token))
 
         return self._run(ask)
@@ -167,7 +166,7 @@ class SignOnProvider:
             try:
                 return asyncio.run(run())
             except (FetchFailed, TimeoutError) as exc:
-                raise ProviderUnavailable(str(exc) or "It does not answer in time.") from exc
+                raise ProviderUnavailable(str(exc) or "The provider timed out.") from exc
 
     async def _discover(self, web: HttpClient) -> _Metadata:
         known = _metadata_cache.get(self._key)
@@ -176,10 +175,10 @@ class SignOnProvider:
         address = self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
         metadata = _decode(await web.fetch(address, most_bytes=_MAX_RESPONSE_BYTES), _Metadata, address)
         if metadata.issuer != self._settings.issuer:
-            raise ProviderUnavailable(f"{address} is about another issuer: {metadata.issuer[:200]!r}.")
+            raise ProviderUnavailable(f"{address} names another issuer: {metadata.issuer[:200]!r}.")
         for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri):
             if not is_https_address(endpoint):
-                raise ProviderUnavailable(f"{address} names no https endpoint: {endpoint[:200]!r}.")
+                raise ProviderUnavailable(f"{address} names an endpoint without https: {endpoint[:200]!r}.")
         _metadata_cache.put(self._key, metadata)
         return metadata
 
@@ -190,7 +189,7 @@ class SignOnProvider:
         form = {"code": returned.code, "code_verifier": returned.code_verifier}
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         if secret and "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
-            # RFC 6749 2.3.1: each as in a form, so that no colon of theirs is the one between them.
+            # Both are form-encoded, so that they contain no colon (RFC 6749 2.3.1).
             pair = f"{quote_plus(client_id)}:{quote_plus(secret)}"
             headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         else:
@@ -204,7 +203,7 @@ class SignOnProvider:
         found = _decode(answer, dict[str, Any], address)
         token, access_token = found.get("id_token"), found.get("access_token")
         if not isinstance(token, str) or not isinstance(access_token, str):
-            raise IdTokenNotValid("It answers without an id_token.")
+            raise IdTokenNotValid("The response has no id_token.")
         return token, access_token
 
     async def _claims(self, web: HttpClient, metadata: _Metadata, token: str) -> Mapping[str, Any]:
@@ -215,7 +214,7 @@ class SignOnProvider:
             keys = list(parse_public_keys(described.get("keys")))
             key = next((key for key in keys if key.key_id == kid or (kid is None and len(keys) == 1)), None)
             if key is None:
-                raise IdTokenNotValid("Its id_token is signed with a key that it does not publish.")
+                raise IdTokenNotValid("The id_token is signed with an unpublished key.")
             return read_claims(token, key, client_id=self._settings.client_id, issuer=metadata.issuer)
         except IdTokenRefused as exc:
             raise IdTokenNotValid(f"{str(exc)[:1].upper()}{str(exc)[1:300]}.") from exc
@@ -223,7 +222,7 @@ class SignOnProvider:
     async def _complete(
         self, web: HttpClient, metadata: _Metadata, claims: Mapping[str, Any], access_token: str
     ) -> Mapping[str, Any]:
-        """With what only its userinfo endpoint says (OpenID Connect Core 5.3)."""
+        """Claims with those of the userinfo endpoint (OpenID Connect Core 5.3)."""
         address = metadata.userinfo_endpoint
         if "email" in claims or not is_https_address(address) or not access_token.isascii():
             return claims
@@ -232,15 +231,15 @@ class SignOnProvider:
             await web.fetch(address, most_bytes=_MAX_RESPONSE_BYTES, headers=headers), dict[str, Any], address
         )
         if said.get("sub") != claims.get("sub"):
-            raise IdTokenNotValid("Its userinfo is about somebody else.")
+            raise IdTokenNotValid("The userinfo belongs to another person.")
         return {**said, **claims}
 
     def _identity(self, claims: Mapping[str, Any]) -> ProviderIdentity:
         subject, email, groups = claims["sub"], claims.get("email"), claims.get(self._settings.groups_claim)
         if not isinstance(subject, str) or not 1 <= len(subject) <= _SUBJECT_CHARACTERS or not subject.isprintable():
-            raise IdTokenNotValid("It names nobody.")
+            raise IdTokenNotValid("The id_token has no valid subject.")
         if not isinstance(email, str) or not email:
-            raise EmailMissing(remedy="It has to, in the claim email.")
+            raise EmailMissing(remedy="Configure the provider to send the claim `email`.")
         if claims.get("email_verified") is not True and not self._settings.trusts_email:
             raise EmailNotVerified
         listed = groups[:_MAX_GROUPS] if isinstance(groups, list) else [groups]
@@ -254,18 +253,17 @@ class SignOnProvider:
 
 
 def build_denial(error: str) -> AdmitError:
-    """What the provider's page sends the browser back with in place of a code (RFC 6749 4.1.2.1, OpenID Connect Core
-    3.1.2.6)."""
-    told = f"It says: {error}."
+    """Error for the provider's error response (RFC 6749 4.1.2.1, OpenID Connect Core 3.1.2.6)."""
+    told = f"The provider reports: {error}."
     if error in _PROVIDER_ERRORS:
-        return ProviderUnavailable(told, remedy="Begin again.")
+        return ProviderUnavailable(told, remedy="Start again.")
     if error in _CLIENT_ERRORS:
         return ClientRefused(told, remedy=_SETUP_REMEDY)
-    return ProviderDenied(told, remedy="Begin again.")
+    return ProviderDenied(told, remedy="Start again.")
 
 
 def _token_refusal(exc: FetchFailed) -> Exception:
-    """Of its token endpoint (RFC 6749 5.2); itself where it is none."""
+    """Error for a response of the token endpoint (RFC 6749 5.2); `exc` itself if it is none."""
     if exc.refused is None:
         return exc
     try:
@@ -273,19 +271,19 @@ def _token_refusal(exc: FetchFailed) -> Exception:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return exc
     if error == "invalid_grant":
-        return CodeRefused(remedy="Begin again.")
-    return ClientRefused(f"It says: {error[:100]!r}.", remedy=_SETUP_REMEDY)
+        return CodeRefused(remedy="Start again.")
+    return ClientRefused(f"The provider reports: {error[:100]!r}.", remedy=_SETUP_REMEDY)
 
 
 def _decode(body: bytes, kind: type[_Found], address: str) -> _Found:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise ProviderUnavailable(f"{address} answers with what cannot be read.") from exc
+        raise ProviderUnavailable(f"{address} sent an invalid response.") from exc
 
 
 class _MetadataCache:
-    """What providers say of themselves, for ten minutes."""
+    """Cache of providers' metadata, for ten minutes."""
 
     def __init__(self) -> None:
         self._found: OrderedDict[bytes, tuple[float, _Metadata]] = OrderedDict()

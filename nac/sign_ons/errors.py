@@ -1,53 +1,53 @@
-"""Why a provider signs nobody in. Each code is one that a page can show; docs/how-to/sign-in.md lists them."""
+"""Errors of single sign-on. Pages can show their codes; docs/how-to/sign-in.md lists them."""
 
 from nac.errors import AdmitError, Unavailable
 
 
 class ProviderUnavailable(Unavailable):
-    """The provider does not answer as it should."""
+    """The provider is unavailable or sent an invalid response."""
 
 
 class ProviderRefused(AdmitError):
-    """What the provider says does not sign you in."""
+    """Single sign-on failed."""
 
     status = 403
 
 
 class ProviderDenied(ProviderRefused):
-    """The provider has not let you in, or you have not agreed."""
+    """The provider denied access, or you did not consent."""
 
 
 class ClientRefused(ProviderRefused):
-    """The provider does not take what Admit asks."""
+    """The provider rejected Admit's request."""
 
 
 class CodeRefused(ProviderRefused):
-    """The provider does not take its own answer again."""
+    """The provider rejected its own code."""
 
 
 class WrongProvider(ProviderRefused):
-    """The answer is of another provider."""
+    """The response comes from another provider."""
 
 
 class IdTokenNotValid(ProviderRefused):
-    """The provider's id_token does not hold."""
+    """The provider's id_token is invalid."""
 
 
 class EmailMissing(ProviderRefused):
-    """The provider tells no e-mail address."""
+    """The provider sent no e-mail address."""
 
 
 class EmailNotVerified(ProviderRefused):
-    """The provider does not say that the e-mail address is verified."""
+    """The provider did not verify the e-mail address."""
 
 
 class NoMemberHere(ProviderRefused):
-    """You are no member here."""
+    """You are not a member here."""
 
 
 class OwnerSuspended(ProviderRefused):
-    """The MSP whose provider this is, is suspended."""
+    """The MSP of this provider is suspended."""
 
 
 class AnotherSubject(ProviderRefused):
-    """The provider has named this person by another account before."""
+    """The provider used another account for this person before."""

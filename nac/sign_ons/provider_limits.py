@@ -1,7 +1,7 @@
-"""Who may ask a provider now: each that waits for one holds a thread of those that answer everybody.
+"""Limits concurrent requests to providers: each holds a thread of the API.
 
-Any tenant names its provider, also one that never answers. Those that have answered lately have places that others
-cannot take; whose provider did not answer has one at a time, and after some of these pauses.
+A tenant can configure a provider that never responds. Providers that responded recently have reserved places. Others
+have one place for each owner, and a pause after repeated failures.
 """
 
 import threading
@@ -16,12 +16,12 @@ from nac.sign_in.errors import TooManySignIns
 
 MAX_TOTAL = 12
 MAX_PER_OWNER = 4
-# Providers of many organisations are at one host.
+# Many organisations share one host.
 MAX_PER_HOST = 8
-# Of those that have not answered lately: one for each owner, and so many for all of them.
+# Places of providers without a recent response: one for each owner, and so many in total.
 MAX_UNPROVEN = 4
 PROVEN_SECONDS = 24 * 3_600.0
-# So many failures cost nothing; then the pause doubles from 2 s.
+# Failures without a pause; then the pause doubles from 2 s.
 _FREE_FAILURES = 2
 _MAX_PAUSE_SECONDS = 60.0
 _MAX_FAILURES = 8
@@ -30,7 +30,7 @@ _MAX_OWNERS = 2_000
 
 @dataclass(slots=True)
 class _OwnerHistory:
-    # By host.
+    # Time of the last response by host.
     answered_at: dict[str, float] = field(default_factory=dict)
     failures: int = 0
     asked_again_at: float = float("-inf")
@@ -47,8 +47,10 @@ class ProviderLimits:
 
     @contextmanager
     def one(self, *, owner: str, host: str) -> Iterator[None]:
-        """For asking it something: what ends as Unavailable has failed; who is refused was perhaps not asked for.
-        Raises TooManySignIns."""
+        """Hold a place for a request. Unavailable counts as a failure, other errors do not count.
+
+        Raises TooManySignIns.
+        """
         is_proven = self._take(owner, host)
         has_answered: bool | None = False
         try:
@@ -99,7 +101,7 @@ class ProviderLimits:
         known = self._known(owner)
         if has_answered:
             known.answered_at = {host: self._clock()}
-            # Of one that fails again and again between answers they are not all forgotten.
+            # One response does not clear all failures of an unreliable provider.
             known.failures = max(0, known.failures - 1)
             return
         known.answered_at.pop(host, None)

@@ -13,12 +13,12 @@ def get(session: Session, owner: Owner, *, lock: bool = False) -> SignOn | None:
 
 
 def lock_owner(session: Session, owner: Owner) -> None:
-    """Of two that set one up, the second waits, and finds the first one's."""
+    """Lock the owner's single sign-on, also if it does not exist, until the transaction ends."""
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"sign-on {owner}", 0))))
 
 
 def gives_role(session: Session, owner: Owner, role: str) -> bool:
-    """Whether people are given it as they first sign in."""
+    """Whether the single sign-on assigns this role to new members."""
     row = get(session, owner, lock=True)
     return row is not None and any(join.get("role") == role for join in row.settings.get("joins", ()))
 

@@ -1,7 +1,7 @@
-"""Single sign-on of an MSP's or a tenant's people by its own provider.
+"""Single sign-on of an MSP's or tenant's members with its own provider. Use in the scope of the owner.
 
-A provider can name anybody. What it says therefore counts in the memberships of its owner and nowhere else: not in
-those that the same person has of others, not in the person's account. In the scope of the owner.
+A provider can name any person. Its sign-ins are therefore valid only for memberships of its owner, not for other
+memberships or the account.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _SECRET_CHARACTERS = 1_000
 
 
 class SignOnNotFound(NotFound):
-    """There is no single sign-on here."""
+    """Single sign-on is not set up."""
 
 
 def get_owner(row: SignOn) -> Owner:
@@ -44,7 +44,7 @@ def parse_settings(row: SignOn) -> SignOnSettings:
 
 
 def compute_settings_tag(row: SignOn) -> bytes:
-    """Another one once they have changed."""
+    """Digest that changes with the settings."""
     settings = msgspec.json.encode(row.settings, order="deterministic")
     return hashlib.sha256(settings + row.secret_sealed).digest()
 
@@ -54,7 +54,7 @@ def open_secret(row: SignOn, *, unseal: Unseal) -> str:
 
 
 def find_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> SignOn | None:
-    """`lock` keeps it, or that there is none, until the transaction ends."""
+    """The owner's single sign-on, or None. `lock` locks either state until the transaction ends."""
     if lock:
         repository.lock_owner(session, owner)
     return repository.get(session, owner, lock=lock)
@@ -68,10 +68,10 @@ def require_sign_on(session: Session, *, owner: Owner, lock: bool = False) -> Si
 
 
 def require_by_id(session: Session, *, sign_on_id: UUID) -> SignOn:
-    """In CredentialScope of its id."""
+    """Single sign-on with this id. Use in CredentialScope of the id. Raises SignOnNotFound."""
     row = repository.get_by_id(session, sign_on_id)
     if row is None:
-        raise SignOnNotFound("There is no such single sign-on.", place="sign_on")
+        raise SignOnNotFound("This single sign-on does not exist.", place="sign_on")
     return row
 
 
@@ -85,8 +85,11 @@ def set_up_sign_on(
     secret: str | None,
     seal: Seal,
 ) -> SignOn:
-    """`secret` is the client's; None leaves it as it is. Raises PermissionMissing: whoever names the provider can be
-    every member, and so must have all that a member could have."""
+    """Set up the single sign-on. `secret` is the client secret; None keeps it.
+
+    The provider can sign in as any member, so the caller needs all permissions of this level. Raises PermissionMissing,
+    InvalidInput and Conflict.
+    """
     require_not_more(held, permissions_at(owner.level))
     settings = read_settings(document)
     repository.lock_owner(session, owner)
@@ -96,10 +99,10 @@ def set_up_sign_on(
     before = parse_settings(row) if row is not None else None
     if secret is None and (before is None or _differ(before, settings, SECRET_BOUND_SETTINGS)):
         raise InvalidInput(
-            "The client's secret is needed, because it goes to this provider.", place="client_secret", remedy="Give it."
+            "The client secret is required for a new provider.", place="client_secret", remedy="Send it."
         )
     if secret is not None and len(secret) > _SECRET_CHARACTERS:
-        raise InvalidInput("This secret is too long.", place="client_secret")
+        raise InvalidInput("The client secret is too long.", place="client_secret")
     stored = msgspec.to_builtins(settings)
     if row is None:
         row = SignOn(settings=stored, secret_sealed=b"", **owner.columns())
@@ -119,7 +122,7 @@ def set_up_sign_on(
 
 
 def delete_sign_on(session: Session, *, actor: str, owner: Owner) -> None:
-    """Who has signed in by it is signed out."""
+    """Remove the single sign-on and end its sign-ins. Raises SignOnNotFound and Conflict."""
     repository.lock_owner(session, owner)
     row = require_sign_on(session, owner=owner)
     _require_not_only_way(session, owner)
@@ -130,19 +133,19 @@ def delete_sign_on(session: Session, *, actor: str, owner: Owner) -> None:
 
 
 def _require_not_only_way(session: Session, owner: Owner) -> None:
-    """Raises Conflict where members have no other way in."""
+    """Raise Conflict if members cannot sign in otherwise."""
     if repository.is_sign_on_only(session, owner):
         raise Conflict(
-            "Members come in by this single sign-on alone.",
-            remedy="Take that back first: sign_on_only of the sign-in rules.",
+            "Members can sign in only with this single sign-on.",
+            remedy="First set `sign_on_only` of the sign-in rules to false.",
         )
 
 
 def resolve_person(session: Session, *, row: SignOn, identity: ProviderIdentity) -> UUID:
-    """Whose sign-in it is: of a member, or of somebody whom a rule makes one. Raises ProviderRefused."""
+    """Id of the signed-in member. Adds the person as a member if a join applies. Raises ProviderRefused."""
     owner, settings = get_owner(row), parse_settings(row)
     if owner.msp_id is not None and msps.require_msp(session, msp_id=owner.msp_id).status != "active":
-        raise OwnerSuspended(remedy="Ask who runs the platform.")
+        raise OwnerSuspended(remedy="Contact the platform's operator.")
     link = repository.get_link(session, row.id, identity.subject)
     if link is not None:
         if not repository.is_member(session, owner, link.person_id):
@@ -151,7 +154,7 @@ def resolve_person(session: Session, *, row: SignOn, identity: ProviderIdentity)
     try:
         email = require_email(identity.email)
     except InvalidInput as exc:
-        raise EmailMissing("It tells no e-mail address that could be anybody's.") from exc
+        raise EmailMissing("The provider sent an invalid e-mail address.") from exc
     person_id = people.get_id_by_email(session, email)
     if person_id is None or not repository.is_member(session, owner, person_id):
         join = next((join for join in settings.joins if _join_matches(join, email, identity.groups)), None)
@@ -167,7 +170,7 @@ def resolve_person(session: Session, *, row: SignOn, identity: ProviderIdentity)
             tenants=join.tenants,
         ).person.id
     if repository.get_subject(session, row.id, person_id) is not None:
-        raise AnotherSubject(remedy="An administrator can set the single sign-on up anew.")
+        raise AnotherSubject(remedy="Ask an administrator to set up the single sign-on again.")
     session.add(SignOnLink(sign_on_id=row.id, subject=identity.subject, person_id=person_id))
     session.flush()
     return person_id

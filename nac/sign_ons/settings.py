@@ -1,4 +1,4 @@
-"""What single sign-on by a provider is told."""
+"""Settings of a single sign-on."""
 
 import ssl
 from collections.abc import Mapping
@@ -12,19 +12,19 @@ from nac.validation import is_https_address, require_name
 
 MAX_JOINS = 20
 _CA_CHARACTERS = 50_000
-# What decides to whom the client's secret is sent.
+# Settings that determine who receives the client secret.
 SECRET_BOUND_SETTINGS = ("issuer", "ca_certificate")
-# What decides whom a subject means.
+# Settings that determine the meaning of a subject.
 SUBJECT_BOUND_SETTINGS = ("issuer", "client_id")
 
 
 class JoinRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whoever the provider names becomes a member, where domain and group, as far as given, are theirs."""
+    """Rule that makes people of the provider members if domain and group match; "" matches all."""
 
     role: str
     domain: str = ""
     group: str = ""
-    # Slugs of the MSP's tenants; None for all of them.
+    # Slugs of tenants of the MSP; None for all.
     tenants: tuple[str, ...] | None = None
 
 
@@ -32,12 +32,12 @@ class SignOnSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     issuer: str
     client_id: str
     scope: str = "openid email profile"
-    # PEM of the authorities that the provider's server certificate may come from; "" for those of the system.
+    # CA certificates of the provider in PEM; "" for those of the system.
     ca_certificate: str = ""
     groups_claim: str = "groups"
-    # Addresses count without `email_verified`, which some providers never say.
+    # Trust addresses without `email_verified`, which some providers never send.
     trusts_email: bool = False
-    # The provider asks for two factors itself, whether it says so in `amr` or not.
+    # Count sign-ins as two factors, even without `amr`.
     counts_as_two: bool = False
     joins: tuple[JoinRule, ...] = ()
 
@@ -59,7 +59,9 @@ def read_settings(document: Mapping[str, Any]) -> SignOnSettings:
 def _check_issuer(settings: SignOnSettings) -> None:
     if not is_https_address(settings.issuer) or "?" in settings.issuer:
         raise InvalidInput(
-            f"{settings.issuer[:200]!r} is no issuer.", place="issuer", remedy="Such as https://login.example.com."
+            f"Invalid issuer {settings.issuer[:200]!r}.",
+            place="issuer",
+            remedy="Use a URL like https://login.example.com.",
         )
 
 
@@ -67,7 +69,7 @@ def _check_client(settings: SignOnSettings) -> None:
     require_name(settings.client_id, place="client_id")
     require_name(settings.groups_claim, place="groups_claim")
     if "openid" not in settings.scope.split() or not settings.scope.isprintable():
-        raise InvalidInput("This asks for no sign-in.", place="scope", remedy="It has openid among its words.")
+        raise InvalidInput("The scope has no `openid`.", place="scope", remedy="Add it.")
 
 
 def _check_authorities(settings: SignOnSettings) -> None:
@@ -76,18 +78,18 @@ def _check_authorities(settings: SignOnSettings) -> None:
             raise ValueError("too long")
         tls_context(settings.ca_certificate)
     except (ssl.SSLError, ValueError) as exc:
-        raise InvalidInput("These are no certificates.", place="ca_certificate", remedy="Give them as PEM.") from exc
+        raise InvalidInput("Invalid certificates.", place="ca_certificate", remedy="Send them in PEM.") from exc
 
 
 def _check_joins(settings: SignOnSettings) -> None:
     if len(settings.joins) > MAX_JOINS:
-        raise InvalidInput(f"There may be {MAX_JOINS} at most.", place="joins")
+        raise InvalidInput(f"The limit is {MAX_JOINS} joins.", place="joins")
     for number, join in enumerate(settings.joins):
         if not join.domain and not join.group:
             raise InvalidInput(
-                "This would let everybody in whom the provider knows.",
+                "This join would admit all people of the provider.",
                 place=f"joins.{number}",
-                remedy="Give a domain, a group or both.",
+                remedy="Set a domain, a group or both.",
             )
         if join.domain != join.domain.lower() or "@" in join.domain:
-            raise InvalidInput(f"{join.domain!r} is no domain.", place=f"joins.{number}.domain")
+            raise InvalidInput(f"Invalid domain {join.domain!r}.", place=f"joins.{number}.domain")

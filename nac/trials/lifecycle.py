@@ -1,4 +1,4 @@
-"""The life of trials after they began: reminders, limits, end, removal; and what operators do about them."""
+"""Life cycle of trials: reminders, limits, end and deletion; conversion and extension by operators."""
 
 import logging
 from collections.abc import Mapping
@@ -24,9 +24,9 @@ from nac.trials.provisioning import LEASE, MAX_ATTEMPTS, provision_trial
 from nac.trials.service import ACTOR, SIGN_UP_RETENTION, SignUpContext, require_trial
 
 _log = logging.getLogger(__name__)
-# Before the end.
+# Days before the end with a reminder.
 REMINDER_DAYS = (7, 3, 1)
-# Between the mail that tells that a trial is over its limit, and its suspension if it still is.
+# Time from the mail about an exceeded limit to the suspension.
 OVER_GRACE = timedelta(days=1)
 _DAY = timedelta(days=1)
 _MAX_UNFINISHED = 10
@@ -42,7 +42,7 @@ class TrialEnvironment:
 
 
 def process_trials(keeper: TrialEnvironment, *, now: datetime | None = None, engine: Engine | None = None) -> None:
-    """A turn of the worker: what is due of each trial."""
+    """Do what is due for all trials. The worker calls this."""
     now = now or utc_now()
     with session_scope(PlatformScope(), engine=engine) as session:
         repository.delete_sign_ups(session, before=now - SIGN_UP_RETENTION)
@@ -56,18 +56,18 @@ def process_trials(keeper: TrialEnvironment, *, now: datetime | None = None, eng
         except DatabaseUnavailable:
             raise
         except AdmitError as exc:
-            _log.warning("the tenant of sign-up %s cannot be made yet: %s", sign_up_id, exc)
+            _log.warning("cannot create the tenant of sign-up %s yet: %s", sign_up_id, exc)
             _fail_after_last_attempt(sign_up_id, engine)
-        except Exception:  # house-rule: whatever is wrong with one sign-up, the others and all trials are looked at
-            _log.exception("the tenant of sign-up %s cannot be made", sign_up_id)
+        except Exception:  # house-rule: an error in one sign-up does not stop the others
+            _log.exception("cannot create the tenant of sign-up %s", sign_up_id)
             _fail_after_last_attempt(sign_up_id, engine)
     for tenant_id in open_trials:
         try:
             process_trial(keeper, tenant_id, now=now, engine=engine)
         except DatabaseUnavailable:
             raise
-        except Exception:  # house-rule: whatever is wrong with one trial, the others are looked at
-            _log.exception("the trial of tenant %s cannot be looked after", tenant_id)
+        except Exception:  # house-rule: an error in one trial does not stop the others
+            _log.exception("cannot process the trial of tenant %s", tenant_id)
 
 
 def _fail_after_last_attempt(sign_up_id: UUID, engine: Engine | None) -> None:
@@ -82,7 +82,7 @@ def process_trial(
 ) -> None:
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         most = require_trial(session, tenant_id=tenant_id).most_authentications
-        # As many more as tell a mistake from a day that was a little busy.
+        # Count beyond the limit, so that the mail shows by how much it is exceeded.
         counted = repository.count_authentications(session, tenant_id, now - _DAY, most=10 * most)
     with session_scope(PlatformScope(), engine=engine) as session:
         trial = repository.get(session, tenant_id, lock=True)
@@ -95,7 +95,7 @@ def process_trial(
         if trial.state == "running":
             kept.check_limit(counted)
         if trial.state == "ended" and trial.purged_at <= now and tenant.status != "deleting":
-            # Goes as any tenant does whose days are over: a file first (nac.tenant_files.tenant_purge).
+            # The tenant is deleted like any other: a file is written first (nac.tenant_files.tenant_purge).
             tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id, purge_at=now)
 
 
@@ -115,7 +115,7 @@ class _TrialTurn:
             self._mail("trial-ended", "", purged=f"{trial.purged_at:%Y-%m-%d}")
             return
         due = [days for days in REMINDER_DAYS if left <= timedelta(days=days)]
-        # What was missed is told by the last of them alone.
+        # Only the latest of several due reminders is sent.
         if due and due[-1] not in trial.reminded:
             trial.reminded = [*trial.reminded, *(days for days in due if days not in trial.reminded)]
             self._mail("trial-ending", f":{due[-1]}", days=due[-1], until=f"{trial.ends_at:%Y-%m-%d}")
@@ -161,16 +161,16 @@ def _queue_mail(
 
 
 def convert_trial(session: Session, desk: SignUpContext, *, actor: str, tenant_id: TenantId, msp: str = "") -> Trial:
-    """The tenant stays, without the limits and the end of a trial; of the MSP `msp` where it is given.
+    """Convert a trial to an ordinary tenant, and move it to the MSP `msp`, if set.
 
-    What a trial's end or limit has suspended goes on. In PlatformScope.
+    Resumes the tenant if it is suspended. Use in PlatformScope.
     """
     trial = require_trial(session, tenant_id=tenant_id, lock=True)
     if trial.state == "converted":
-        raise Conflict("This trial was converted already.", place="tenant")
+        raise Conflict("The trial is already converted.", place="tenant")
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)
     if tenant.status == "deleting":
-        raise Conflict("The tenant is being deleted.", place="tenant", remedy="Take that back first.")
+        raise Conflict("The tenant is being deleted.", place="tenant", remedy="Restore it first.")
     before = {"state": trial.state, "msp": str(tenant.msp_id)}
     if msp:
         tenant.msp_id = msps.require_by_slug(session, slug=msp).id
@@ -186,12 +186,12 @@ def convert_trial(session: Session, desk: SignUpContext, *, actor: str, tenant_i
 
 
 def extend_trial(session: Session, *, actor: str, tenant_id: TenantId, days: int) -> Trial:
-    """By so many days from now or, while it runs, from its end. In PlatformScope."""
+    """Extend a trial by `days` from its end, or from now if it has ended. Use in PlatformScope."""
     if not 1 <= days <= MAX_EXTENSION_DAYS:
-        raise InvalidInput(f"{days} days are not possible.", place="days", remedy=f"Give 1 to {MAX_EXTENSION_DAYS}.")
+        raise InvalidInput(f"Invalid number of days {days}.", place="days", remedy=f"Use 1 to {MAX_EXTENSION_DAYS}.")
     trial = require_trial(session, tenant_id=tenant_id, lock=True)
     if trial.state == "converted":
-        raise Conflict("This trial was converted.", place="tenant")
+        raise Conflict("The trial is already converted.", place="tenant")
     tenant = tenants.require_tenant(session, tenant_id=tenant_id)
     before = {"ends_at": trial.ends_at.isoformat()}
     grace = trial.purged_at - trial.ends_at

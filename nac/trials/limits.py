@@ -1,4 +1,4 @@
-"""What a tenant on trial may have. Asked by the services that add to it; a cell knows nothing of trials."""
+"""Limits of tenants on trial. Services check them; cells do not."""
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -9,14 +9,14 @@ from nac.models import Endpoint, Trial
 
 
 class TrialLimitReached(Conflict):
-    """The trial allows no more."""
+    """The limit of the trial is reached."""
 
 
 def require_endpoint_limit(session: Session, *, tenant_id: TenantId) -> None:
-    """After devices were approved, before the commit. Raises TrialLimitReached; of other tenants never."""
+    """Check the limit after devices were approved and before the commit. Raises TrialLimitReached."""
     session.flush()
     query = select(Trial.most_endpoints).where(Trial.tenant_id == tenant_id, Trial.state != "converted")
-    # One at a time counts: what two add together is not over the limit either.
+    # Lock, so that concurrent transactions cannot exceed the limit together.
     most = session.scalar(query.with_for_update())
     if most is None:
         return
@@ -24,7 +24,7 @@ def require_endpoint_limit(session: Session, *, tenant_id: TenantId) -> None:
     found = session.scalars(select(func.count()).select_from(approved.limit(most + 1).subquery())).one()
     if found > most:
         raise TrialLimitReached(
-            f"The trial is of {most} devices.",
+            f"The trial is limited to {most} devices.",
             place="mac",
-            remedy="Remove some, or ask for the trial to be converted.",
+            remedy="Remove some, or ask the platform's operator to convert the trial.",
         )

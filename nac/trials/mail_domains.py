@@ -1,4 +1,4 @@
-"""Mail domains in which strangers have addresses: no number of theirs says anything of one organisation."""
+"""Public mail domains. Limits for a domain do not apply, because its users are unrelated."""
 
 PUBLIC_DOMAINS = frozenset(
     {

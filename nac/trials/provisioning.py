@@ -1,7 +1,7 @@
-"""Making the tenant of a sign-up that was confirmed. Each step looks whether it is done: whoever goes on repeats none.
+"""Creates the tenant of a confirmed sign-up. Each step checks whether it is done, so that a retry repeats none.
 
-All trials are tenants of one MSP, which is the platform's: an MSP of their own would let strangers make tenants, of
-which each takes a slot. Who signs up administers the tenant, and sees nothing beside it.
+All trials belong to one MSP of the platform. With an own MSP, anyone could create tenants, each of which takes a slot.
+The person who signs up administers only the tenant.
 """
 
 from contextlib import suppress
@@ -42,7 +42,7 @@ LEASE = timedelta(minutes=2)
 def provision_trial(
     sign_up_id: UUID, desk: SignUpContext, *, signing: Signing, radius_host: str, engine: Engine | None = None
 ) -> str:
-    """The tenant's slug, once it decides by its first policy and its self-test has been asked for."""
+    """Create the tenant with its first policy and start its self-test. Returns its slug."""
     with session_scope(PlatformScope(), engine=engine) as session:
         row = repository.lock_sign_up(session, sign_up_id)
         if row is None or row.state == "done":
@@ -84,7 +84,7 @@ def _ensure_msp(session: Session) -> MspId:
 
 
 def _ensure_server_certificate(tenant_id: TenantId, signing: Signing, engine: Engine | None) -> None:
-    """Whoever made the authorities may have died before it."""
+    """Issue the server certificate if an earlier attempt died before it did."""
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
         plan = renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant_id, signing=signing, now=utc_now())
         if plan is not None:
@@ -139,7 +139,7 @@ def _finish_sign_up(
         },
         seal=desk.seal,
     )
-    # With it: nobody comes back to a sign-up that is done. Who was suspended meanwhile is not tested.
+    # In the same transaction, because a finished sign-up is not retried. A suspended tenant is not tested.
     enter_tenant(session, tenant_id)
     with suppress(Conflict):
         self_tests.start_self_test(session, actor=ACTOR, tenant_id=tenant_id)

@@ -21,7 +21,7 @@ ORDERS = Orders(
         "ends_at": (Trial.ends_at, Trial.tenant_id),
     }
 )
-# Any number, the same for all: who counts sign-ups does so alone.
+# Key of the advisory lock for counting sign-ups.
 _LOCK = 7_301_441
 
 
@@ -50,7 +50,7 @@ def lock_sign_up(session: Session, sign_up_id: UUID) -> SignUp | None:
 
 
 def take_unfinished(session: Session, *, now: datetime, lease: timedelta, most: int) -> list[UUID]:
-    """Sign-ups that were confirmed and whose tenant is not made yet, for whoever asks alone until the lease ends."""
+    """Lease confirmed sign-ups without a tenant to the caller."""
     rows = session.scalars(
         select(SignUp)
         .where(SignUp.state == "provisioning", SignUp.due_at <= now)
@@ -65,7 +65,7 @@ def take_unfinished(session: Session, *, now: datetime, lease: timedelta, most: 
 
 
 def count_open(session: Session) -> int:
-    """Trials that take a slot, and those that are being made."""
+    """Number of trials with a slot and of those being created."""
     trials = select(func.count()).select_from(Trial).where(Trial.state != "converted")
     made = select(func.count()).select_from(SignUp).where(SignUp.state == "provisioning")
     return session.scalars(trials).one() + session.scalars(made).one()
@@ -95,7 +95,7 @@ def list_open(session: Session) -> Sequence[TenantId]:
 
 
 def count_authentications(session: Session, tenant_id: TenantId, since: datetime, *, most: int) -> int:
-    """Of devices, not of self-tests; no further than `most`."""
+    """Number of authentications without self-tests, up to `most`."""
     rows = (
         select(AuthLog.id)
         .where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since, AuthLog.nas_identifier != NAS_IDENTIFIER)
@@ -105,7 +105,7 @@ def count_authentications(session: Session, tenant_id: TenantId, since: datetime
 
 
 def delete_sign_ups(session: Session, *, before: datetime) -> int:
-    """Those that led to nothing, and those that are over."""
+    """Delete old sign-ups, except those being provisioned."""
     result = session.execute(delete(SignUp).where(SignUp.created_at < before, SignUp.state != "provisioning"))
     assert isinstance(result, CursorResult)
     return result.rowcount

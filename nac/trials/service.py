@@ -1,7 +1,7 @@
-"""Signing up for a trial: asking, and confirming by the link that was mailed. In PlatformScope.
+"""Sign-up for a trial: request, and confirmation by a mailed link. Use in PlatformScope.
 
-Whether an address is known shows in nothing that is answered. The password is chosen behind the link and not before:
-else whoever knows an address could have chosen that of the account that its owner confirms.
+Responses do not reveal whether an address is known. The password is chosen after the link is opened: otherwise an
+attacker could choose it for an account that the owner of the address confirms.
 """
 
 import hashlib
@@ -34,12 +34,12 @@ from nac.validation import MAX_MAILED_CHARACTERS, is_mailable_name, require_name
 
 ACTOR = "system:trials"
 LINK_LIFETIME = timedelta(hours=24)
-# Links to one address within a day.
+# Maximum links to one address in a day.
 MAX_LINKS = 3
-# Sign-ups are remembered for so long: they hold addresses of people who may never come.
+# Retention of sign-ups, which contain addresses of people who may never confirm.
 SIGN_UP_RETENTION = timedelta(days=30)
 _DAY = timedelta(days=1)
-# Sign-ups that are heard for each that may be confirmed: they cost a mail each, and no more.
+# Factor between requests and confirmations in the limits: a request costs only a mail.
 _SIGN_UPS_PER_CONFIRMED = 10
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _SLUG_WORD = re.compile(r"[a-z0-9]+")
@@ -48,36 +48,36 @@ _SLUG_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 
 
 class TrialsNotOffered(NotFound):
-    """Nobody can sign up here."""
+    """This installation has no sign-up."""
 
 
 class TooManySignUps(AdmitError):
-    """Too many have signed up of late."""
+    """Too many recent sign-ups."""
 
     status = 429
     retry_after_seconds = 3_600
 
 
 class LinkRefused(AdmitError):
-    """This link does not work."""
+    """The link is invalid."""
 
     status = 410
 
 
 class NoTrialLeft(AdmitError):
-    """All trials are taken."""
+    """No trial is available."""
 
     status = 503
     retry_after_seconds = 86_400
 
 
 class TrialNotFound(NotFound):
-    """The tenant is not on trial."""
+    """The tenant is not a trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignUpContext:
-    """What signing up needs of the installation."""
+    """Settings of the installation for sign-ups."""
 
     terms: TrialSettings
     portal_url: str
@@ -85,13 +85,13 @@ class SignUpContext:
 
     def require_offered(self) -> None:
         if not self.terms.offered:
-            raise TrialsNotOffered(remedy="Whoever runs this installation makes tenants.")
+            raise TrialsNotOffered(remedy="Ask the operator of this installation for a tenant.")
 
 
 def request_sign_up(
     session: Session, desk: SignUpContext, *, email: str, organisation: str, address: str | None
 ) -> None:
-    """Has a link mailed there, or word that there is an account. Raises InvalidInput and TooManySignUps."""
+    """Mail a link, or a notice that the account exists. Raises InvalidInput, TooManySignUps and TrialsNotOffered."""
     desk.require_offered()
     email, organisation = people.require_email(email), _require_organisation(organisation)
     now = utc_now()
@@ -131,15 +131,15 @@ def request_sign_up(
 
 
 def require_open_sign_up(session: Session, desk: SignUpContext, *, token: str) -> SignUp:
-    """Of a link that still works; it goes on working. Raises LinkRefused."""
+    """Check a link without using it. Raises LinkRefused."""
     desk.require_offered()
     return _require_sign_up(session, token, lock=False)
 
 
 def confirm_sign_up(session: Session, desk: SignUpContext, *, token: str, password: str, name: str = "") -> SignUp:
-    """The link is used up, the account has this password, and `nac.trials.provisioning` makes the tenant.
+    """Use the link and set the password. Then `nac.trials.provisioning` creates the tenant.
 
-    Raises LinkRefused, InvalidInput, and NoTrialLeft, which leaves the link as it was.
+    Raises LinkRefused, InvalidInput, and NoTrialLeft, after which the link still works.
     """
     desk.require_offered()
     row = _require_sign_up(session, token, lock=True)
@@ -147,17 +147,17 @@ def confirm_sign_up(session: Session, desk: SignUpContext, *, token: str, passwo
     repository.lock_sign_ups(session)
     _require_room_to_confirm(session, desk.terms, row.domain)
     if repository.count_open(session) >= desk.terms.most:
-        raise NoTrialLeft(remedy="Try again tomorrow: the link works until it ends.")
+        raise NoTrialLeft(remedy="Try again tomorrow. The link works until it expires.")
     if people.has_account(session, email=row.email):
-        # By another link, or by an invitation that was taken up meanwhile.
-        raise LinkRefused("There is an account of this address by now.", remedy="Sign in with it.")
+        # Created by another link or an invitation in the meantime.
+        raise LinkRefused("This address already has an account.", remedy="Sign in.")
     row.person_id = people.get_or_create_person(session, email=row.email)
     if name.strip():
         people.rename_person(session, actor=ACTOR, person_id=row.person_id, name=name)
     people.set_password(session, actor=ACTOR, person_id=row.person_id, password=password)
     row.state, row.confirmed_at, row.token_sha256 = "provisioning", utc_now(), None
     row.slug = _generate_slug(row.organisation)
-    # Whoever confirms makes it now; the worker does where he could not.
+    # The request creates the tenant now; the worker retries if that fails.
     row.due_at, row.attempts = utc_now() + timedelta(minutes=2), 1
     session.flush()
     audit.append(session, actor=ACTOR, action="sign-up.confirm", target=row.email, after={"tenant": row.slug})
@@ -165,7 +165,7 @@ def confirm_sign_up(session: Session, desk: SignUpContext, *, token: str, passwo
 
 
 def find_trial(session: Session, *, tenant_id: TenantId) -> Trial | None:
-    """In the scope of the tenant, too."""
+    """The tenant's trial, or None. Works in the scope of the tenant too."""
     return repository.get(session, tenant_id)
 
 
@@ -179,25 +179,25 @@ def require_trial(session: Session, *, tenant_id: TenantId, lock: bool = False) 
 def list_trials(
     session: Session, *, span: Span | None = None, text: str = "", states: Collection[TrialState] = ()
 ) -> Sequence[Trial]:
-    """`text` is a part of organisation or address."""
+    """List trials. `text` is a part of the organisation or address."""
     return repository.list_page(session, span=span or ORDERS.first(), text=text, states=states)
 
 
 def slugs_by_tenant(session: Session, rows: Sequence[Trial]) -> dict[TenantId, str]:
-    """Of their tenants."""
+    """Slugs of the trials' tenants."""
     return repository.slugs_by_tenant(session, [row.tenant_id for row in rows])
 
 
 def _require_sign_up(session: Session, token: str, *, lock: bool) -> SignUp:
     row = repository.get_by_token(session, _hash_token(token), lock=lock) if _TOKEN.fullmatch(token) else None
     if row is None or row.state != "asked" or row.expires_at <= utc_now():
-        raise LinkRefused("It was used already, or its time is over.", remedy="Sign up again.")
+        raise LinkRefused("The link was used already, or it expired.", remedy="Sign up again.")
     return row
 
 
 def _require_room(session: Session, terms: TrialSettings, domain: str, source: str | None) -> None:
     since = utc_now() - _DAY
-    # Whatever comes from no address that can be read is of one source.
+    # Requests without a valid address count as one source.
     of_source = repository.count_sign_ups(session, since, SignUp.from_address.is_not_distinct_from(source))
     full = (
         of_source >= terms.a_day_of_address,
@@ -212,7 +212,7 @@ def _require_room(session: Session, terms: TrialSettings, domain: str, source: s
 
 
 def _require_room_to_confirm(session: Session, terms: TrialSettings, domain: str) -> None:
-    """What anybody can ask for in the name of others counts for little; what they have confirmed counts."""
+    """Check the limits of confirmed sign-ups. Requests have higher limits, because anyone can make them."""
     since = utc_now() - _DAY
     of_domain = (
         repository.count_confirmed(session, since, SignUp.domain == domain) if _is_organisation_domain(domain) else 0
@@ -222,24 +222,24 @@ def _require_room_to_confirm(session: Session, terms: TrialSettings, domain: str
 
 
 def _is_organisation_domain(domain: str) -> bool:
-    """Of an organisation, not of everybody."""
+    """Whether the domain belongs to an organisation and is not public."""
     return domain not in PUBLIC_DOMAINS
 
 
 def _require_organisation(text: str) -> str:
-    """A mail shows it to an address that perhaps never asked: no room for a message or a link."""
+    """Check the name. A mail shows it to an unverified address, so it must not contain a message or link."""
     name = require_name(text, place="organisation")
     if not is_mailable_name(name):
         raise InvalidInput(
-            "This is no name of an organisation.",
+            "Invalid name of an organisation.",
             place="organisation",
-            remedy=f"Use {MAX_MAILED_CHARACTERS} characters at most, and no address of a page.",
+            remedy=f"Use at most {MAX_MAILED_CHARACTERS} characters and no URL.",
         )
     return name
 
 
 def _source_address(address: str | None) -> str | None:
-    """Of IPv6 the network, of which a single person has as many addresses as he likes; None of what is no address."""
+    """Source of a request: the /64 network for IPv6, because one person can use all of it. None if invalid."""
     try:
         found = ipaddress.ip_address((address or "").partition("%")[0])
     except ValueError:
@@ -252,8 +252,8 @@ def _source_address(address: str | None) -> str | None:
 
 
 def _generate_slug(organisation: str) -> str:
-    """Of the organisation's name, with what makes it the only one."""
-    # Letters without their accents: Söhne becomes sohne.
+    """Slug from the organisation's name, with a random suffix."""
+    # Strip accents: Söhne becomes sohne.
     plain = unicodedata.normalize("NFKD", organisation).encode("ascii", "ignore").decode()
     words = "-".join(_SLUG_WORD.findall(plain.lower()))[:_MAX_SLUG_CHARACTERS].strip("-")
     return f"{words or 'trial'}-{''.join(secrets.choice(_SLUG_LETTERS) for _ in range(6))}"

@@ -223,7 +223,7 @@ def test_role_of_ones_own(app_engine: Engine, within: Within, field: Field) -> N
         assert member.role == "kicker"
         with pytest.raises(InUse):
             custom_roles.remove_role(session, **whole(field.acme), slug="kicker")
-    with within(field.alpha) as session, pytest.raises(InvalidInput, match="no role"):
+    with within(field.alpha) as session, pytest.raises(InvalidInput, match="Unknown role"):
         members.create_member(session, **whole(field.alpha), email=ANN, role="kicker")
     alpha = TenantPlace(field.alpha.tenant_id, field.acme.msp_id)
     assert principal(app_engine, member.person.id).on_tenant(alpha) >= set(wanted)

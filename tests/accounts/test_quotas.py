@@ -94,7 +94,7 @@ _KINDS = (
     (self_tests, "MAX_OPEN", self_test, "alpha"),
     (exports, "MOST_WAITING", export, "alpha"),
     (identities, "MAX_SOURCES", identity_source, "alpha"),
-    (templates, "MOST_TEMPLATES", template, "acme"),
+    (templates, "MAX_TEMPLATES", template, "acme"),
 )
 
 

@@ -8,7 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from api.access import Caller, ReadsMsp, ReadsTenant
+from api.access import ReadsMsp, ReadsTenant
+from api.caller import Caller
 from nac.accounts.grants import Grant, MspPlace, Principal, TenantPlace
 from nac.accounts.permissions import Level, Permission, permissions_at
 from nac.audit.service import Origin

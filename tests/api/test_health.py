@@ -121,9 +121,9 @@ def test_unknown_path_is_a_problem(client: httpx.Client):
         "type": "about:blank",
         "title": "Not Found",
         "status": 404,
-        "detail": "There is nothing at this address.",
+        "detail": "This path does not exist.",
         "code": "not-found",
-        "remedy": "See its spelling; a slash at the end is one too many.",
+        "remedy": "Check its spelling, and remove a trailing slash.",
     }
 
 

@@ -58,4 +58,4 @@ def test_port_that_is_taken_over_ipv4_ends_the_process(settings: Settings, caplo
         port = taken.getsockname()[1]
         with pytest.raises(SystemExit):
             open_listeners("::", port)
-    assert f"nothing can listen on 0.0.0.0, port {port}: " in caplog.text
+    assert f"cannot listen on 0.0.0.0, port {port}: " in caplog.text

@@ -54,7 +54,7 @@ def test_refusals_are_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> N
         now += 61
         places.take("192.0.2.1")
     assert [record.getMessage() for record in caplog.records] == [
-        "1 connections of 192.0.2.1 are open: more of it are refused"
+        "192.0.2.1 has 1 connections open: rejecting more"
     ] * 2
 
 

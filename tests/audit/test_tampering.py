@@ -190,10 +190,10 @@ def test_earlier_state_is_found_by_who_has_a_later_head(sealed: Log) -> None:
     )
     lines = sealed.export(sealed.alpha)
     assert verify(lines).findings == []
-    assert "were taken away" in verify(lines, known=[kept]).findings[0]
+    assert "entries were deleted" in verify(lines, known=[kept]).findings[0]
     # Also once it has gone on from there.
     sealed.write(sealed.alpha, "instead", "of it")
     sealed.seal()
     lines = sealed.export(sealed.alpha)
     assert verify(lines).findings == []
-    assert "knows another entry" in verify(lines, known=[kept]).findings[0]
+    assert "has another entry" in verify(lines, known=[kept]).findings[0]

@@ -55,11 +55,11 @@ def test_suspend_resume_delete_and_purge(alpha: Admit) -> None:
 def test_msp_is_suspended_with_its_tenants_resumed_and_removed(alpha: Admit) -> None:
     assert alpha.json("msp", "suspend", "acme", "--with-tenants")["status"] == "suspended"
     assert alpha.json("tenant", "list")[0]["status"] == "suspended"
-    assert "This MSP is suspended." in alpha.run("tenant", "create", "bravo").stderr
+    assert "The MSP is suspended." in alpha.run("tenant", "create", "bravo").stderr
     assert alpha.json("msp", "resume", "acme")["status"] == "active"
     assert alpha.json("tenant", "list")[0]["status"] == "active"
     refused = alpha.run("msp", "delete", "acme", "--yes")
-    assert (refused.exit_code, "has left: 1." in refused.stderr) == (1, True)
+    assert (refused.exit_code, "has tenants: 1." in refused.stderr) == (1, True)
     alpha.json("tenant", "delete", "alpha", "--purge", "--yes")
     assert alpha.run("msp", "delete", "acme", text="n\n").exit_code == 1
     assert alpha.run("msp", "delete", "acme", "--yes").exit_code == 0
@@ -337,7 +337,7 @@ def test_what_is_not_there_is_told_with_the_command_that_lists_them(
 ) -> None:
     result = alpha.run(*arguments)
     assert result.exit_code == 2
-    assert result.stderr.rstrip().endswith(f"They are listed by: {listing}")
+    assert result.stderr.rstrip().endswith(f": {listing}")
     assert (
         alpha.run(*listing.split()[1:], *arguments[arguments.index("-t") :] if "-t" in arguments else ()).exit_code == 0
     )

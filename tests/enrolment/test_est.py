@@ -196,7 +196,7 @@ def test_certificate_alone_enrols_nothing_and_a_secret_renews_nothing(
     user = ("-u", f"{token.public_id}:{token.secret}")
     reply = est.ask("alpha", "simplereenroll", *user, body=encoded(common_name="laptop"))
     assert reply.status == 403
-    assert "shows the certificate that it renews" in reply.text
+    assert "A renewal needs the old certificate" in reply.text
     assert signed(alpha, app_engine) == 2
 
 

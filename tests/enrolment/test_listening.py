@@ -144,7 +144,7 @@ def test_port_that_is_taken_is_named(limited: Settings, caplog: pytest.LogCaptur
         server = create_server(create_app(settings), settings, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         with pytest.raises(SystemExit):
             server.run()
-    assert f"nothing can listen on 127.0.0.1, port {port}: " in caplog.text
+    assert f"cannot listen on 127.0.0.1, port {port}: " in caplog.text
 
 
 def test_enrolment_listens_on_both_families(limited: Settings, tmp_path: Path) -> None:

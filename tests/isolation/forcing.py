@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from api.access import Access, Caller, OperatesMsp, RequiresPermission
+from api.access import Access, OperatesMsp, RequiresPermission
+from api.caller import Caller
 from nac.accounts.grants import Grant, Principal
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission

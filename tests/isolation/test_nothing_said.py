@@ -108,7 +108,7 @@ def test_change_of_nothing_is_answered_with_what_there_is(world: Installation, h
                 if content == b"{}" and schema.get("required"):
                     assert answer.status == 422, where
                     assert {each["place"] for each in answer.json["mistakes"]} == set(schema["required"]), where
-                    assert {each["detail"] for each in answer.json["mistakes"]} == {"This is needed."}, where
+                    assert {each["detail"] for each in answer.json["mistakes"]} == {"The value is required."}, where
                     continue
                 if before is None or before.status != 200:
                     continue

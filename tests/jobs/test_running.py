@@ -453,7 +453,7 @@ def test_owners_have_their_turns_and_bounds(
     other = Owner(tenant_id=TenantId(make_tenant(app_engine, platform, "bravo").id))
     for _ in range(service.MAX_WAITING):
         start()
-    with pytest.raises(Conflict, match="wait already"):
+    with pytest.raises(Conflict, match="open jobs"):
         start()
     start(other)
     start(Owner())

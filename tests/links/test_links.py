@@ -68,7 +68,7 @@ def test_looking_takes_nothing_and_tells_whose_it_is(client: httpx.Client, app_e
         assert reply.status_code == 200
         assert_private(reply)
         assert "Eve&#x27;s &lt;phone&gt;" in reply.text
-        assert "works once" in reply.text
+        assert "You can use this link once" in reply.text
         assert token.secret not in reply.text
         assert "<script" not in reply.text
     assert signed(app_engine, alpha) == 1
@@ -97,7 +97,7 @@ def test_bundle_comes_once_with_its_password_beside_it(
     assert (b"3-KeyTripleDES" in shown.stderr) == bool(legacy)
     for again in (client.get(path(token)), client.post(path(token), data=P12)):
         assert again.status_code == 404
-        assert "may have been used already" in again.text
+        assert "was used already" in again.text
         assert_private(again)
     assert signed(app_engine, alpha) == 2
 
@@ -158,8 +158,8 @@ def test_request_that_is_sent_again_is_answered_again_and_no_other(
     [
         ({"data": CSR | {"text": "hello"}}, "not a readable PKCS#10"),
         ({"data": CSR | {"text": pem(common_name="other").decode()}}, "the secret is for"),
-        ({"data": {"form": "exe"}}, "does not say what is wanted"),
-        ({"content": b"form=p12"}, "A form comes as"),
+        ({"data": {"form": "exe"}}, "No format is selected"),
+        ({"content": b"form=p12"}, "The Content-Type must be"),
     ],
 )
 def test_mistake_is_shown_on_the_page_and_takes_nothing(
@@ -169,7 +169,7 @@ def test_mistake_is_shown_on_the_page_and_takes_nothing(
     reply = client.post(path(token), **sent)
     assert reply.status_code == 400
     assert complaint in html.unescape(reply.text)
-    assert "as good as before" in reply.text
+    assert "You can still use the link" in reply.text
     assert signed(app_engine, alpha) == 1
     assert client.post(path(token), data=P12).status_code == 200
 
@@ -310,7 +310,7 @@ def test_browser_is_told_on_a_page_and_devices_as_before(make: Any, public_setti
             to_browser, to_program = client.get(where, headers={"Accept": "text/html"}), client.get(where)
             assert (to_browser.status_code, to_program.status_code) == (404, 404)
             assert_private(to_browser)
-            assert "<p>Nothing is shown at this address by itself.</p>" in to_browser.text
+            assert "<p>There is no page at this address.</p>" in to_browser.text
             assert "<a href" not in to_browser.text
             assert to_program.headers["content-type"] == "application/problem+json"
 

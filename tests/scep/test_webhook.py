@@ -178,7 +178,7 @@ def test_answer_outside_the_contract_allows_nobody(
     hook.say = say
     reply = ask(server)
     assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
-    assert "try again later" in reply.text
+    assert "Try again later" in reply.text
     assert issued(app_engine, alpha) == 0
 
 
@@ -201,7 +201,7 @@ def test_server_that_may_not_be_asked_is_not_told_the_challenge(
         changes = changes | {"url": changes["url"].format(port=setting.port)}
     setting.save(**changes)
     hook.say = saying(decision="allow", common_name="laptop")
-    assert "try again later" in ask(server).text
+    assert "Try again later" in ask(server).text
     assert hook.asked == []
 
 
@@ -210,7 +210,7 @@ def test_address_of_the_webhook_stays_out_of_the_log(
 ):
     """It may hold what lets one in."""
     setting.save(url="https://localhost:1/hook?code=secret-of-the-tenant")
-    assert "try again later" in ask(server).text
+    assert "Try again later" in ask(server).text
     assert "It cannot be asked" in caplog.text
     assert "secret-of-the-tenant" not in caplog.text
 
@@ -232,7 +232,7 @@ def test_slow_server_is_waited_for_by_few(
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(ask, server, first)
         assert asked.wait(PATIENCE_SECONDS)
-        assert "try again later" in ask(server, second).text
+        assert "Try again later" in ask(server, second).text
         go_on.set()
         assert waiting.result().certificate(first)
     assert ask(server, second).certificate(second)
@@ -297,7 +297,7 @@ def test_webhook_on_the_platforms_own_machine_is_not_asked(setting: Setting, hoo
     app.state.settings = replace(app.state.settings, outbound_reach=DEFAULT_REACH)
     setting.save()
     hook.say = saying(decision="allow", common_name="laptop")
-    assert "try again later" in ask(server).text
+    assert "Try again later" in ask(server).text
     assert hook.asked == []
 
 

@@ -141,7 +141,7 @@ def test_page_signs_in_where_the_browser_reads_and_writes_no_json_of_passkeys(
     assert not page.run(f"{BUTTON}.checkVisibility()")
     page.run(f"const form = document.forms[0]; {FILLED_IN}; form.submit()")
     told = 'document.querySelector("p[role=alert]:not([hidden])")?.textContent'
-    assert until(lambda: page.run(told), "what is wrong").startswith("This browser shows no passkeys here.")
+    assert until(lambda: page.run(told), "what is wrong").startswith("This browser does not support passkeys.")
     assert page.run(f"{BUTTON} === null")
 
 

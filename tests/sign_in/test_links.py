@@ -75,7 +75,7 @@ def test_forgotten_password_is_set_anew_by_a_link_that_is_good_once(
     secret = with_totp(there)
     assert ask(mine, EMAIL.upper()).status_code == 202
     [(recipient, subject, token)] = post.deliver()
-    assert (recipient, subject) == (EMAIL, "A new password at Admit")
+    assert (recipient, subject) == (EMAIL, "Reset your password at Admit")
     assert mine.ask("POST", "/sign-in/new-password", {"token": token, "password": NEW}).status_code == 204
     # All others are signed out, the old password is none, and the second factor is asked for as before.
     assert there.refused("GET", "/me") == (401, "sign-in-over")
@@ -173,7 +173,7 @@ def test_pages_lead_to_a_new_password(client: httpx.Client, browser: MakeBrowser
     for _ in range(2):
         shown = client.get(page)
         assert (shown.status_code, shown.headers["cache-control"]) == (200, "no-store")
-    assert "not the same" in client.post(page, data={"password": NEW, "again": "x"}).text
+    assert "do not match" in client.post(page, data={"password": NEW, "again": "x"}).text
     assert "too short" in client.post(page, data={"password": "x", "again": "x"}).text
     done = client.post(page, data={"password": NEW, "again": NEW})
     assert done.status_code == 200, done.text
@@ -241,4 +241,4 @@ def test_invitations_are_few_and_say_nothing_that_their_author_chose(
     assert [(to, subject) for to, subject, _ in came] == [(EMAIL, "You are a member of alpha at Admit")] * 5
     assert not any("evil" in kept.part("plain") or "token:" in kept.part("plain") for kept in post.kept())
     assert ask(browser()).status_code == 202
-    assert [subject for _, subject, _ in post.deliver()] == ["A new password at Admit"]
+    assert [subject for _, subject, _ in post.deliver()] == ["Reset your password at Admit"]

@@ -38,7 +38,7 @@ def test_name_of_a_credential_of_another_person_is_taken_by_nobody(
     refused = bob.ask("POST", "/me/passkeys", registering(bob, thief))
     told = refused.json()
     assert (refused.status_code, told["code"], told["place"]) == (409, "already-exists", "credential")
-    assert (told["remedy"], "uq_" in refused.text) == ("Make another one.", False)
+    assert (told["remedy"], "uq_" in refused.text) == ("Create a new one.", False)
     assert bob.good("GET", "/me/passkeys")["items"] == []
     # Nor does it sign in as whose it is, and the right one does as before.
     thief.handle = key.handle

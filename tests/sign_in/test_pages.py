@@ -25,7 +25,7 @@ def test_second_step_says_what_it_asks_once_and_offers_all_ways_after_a_mistake(
     refused = client.post("/sign-in/totp", data=_hidden(asked) | {"code": "000000"})
     assert (asked.status_code, refused.status_code) == (200, 401)
     for shown, alerts, anew in ((asked, 0, 0), (refused, 1, 1)):
-        counts = [shown.text.count(text) for text in ("second factor as well", "autofocus", 'role="alert"')]
+        counts = [shown.text.count(text) for text in ("Confirm with your second factor", "autofocus", 'role="alert"')]
         assert counts == [1, 1, alerts]
         assert re.findall('action="([^"]+)"', shown.text) == ["/sign-in/totp", "/sign-in/recovery-code"]
         assert shown.text.count('<a href="/sign-in">') == anew

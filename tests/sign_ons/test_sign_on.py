@@ -243,7 +243,7 @@ def test_provider_at_fault_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, 
             answer = come_back(mine, sign_on, asked["state"][0])
         assert (answer.status_code, answer.json()["code"]) == (503, "provider-unavailable"), discovery
         # Of where and why strangers learn nothing.
-        assert answer.json()["detail"] == "The provider does not answer as it should.", discovery
+        assert answer.json()["detail"] == "The provider is unavailable or sent an invalid response.", discovery
 
 
 def test_nobody_is_sent_to_another_site(browser: MakeBrowser, set_up: SetUp, hostile: Hostile) -> None:

@@ -32,7 +32,7 @@ def test_who_is_asked_for_two_factors_adds_an_app_and_comes_in(start: Start, app
         rules.update_rule(session, actor=ACTOR, owner=owner, two_factors=True, by=None)
     refused = start.api.get(start.path)
     assert (refused.status_code, re.findall('<a href="([^"]+)"', refused.text)) == (403, [_PAGE, "/"])
-    assert "none yet" in start.api.get(_PAGE).text
+    assert "You have no second factor yet" in start.api.get(_PAGE).text
 
     begun = _post(start, _PAGE)
     secret = re.search("<code>([A-Z2-7 ]+)</code>", begun.text)
@@ -40,8 +40,8 @@ def test_who_is_asked_for_two_factors_adds_an_app_and_comes_in(start: Start, app
     key = secret[1].replace(" ", "")
     assert f"secret={key}" in begun.text
     wrong = _post(start, f"{_PAGE}/code", code="abc")
-    assert (wrong.status_code, "This is not the code." in wrong.text, key in wrong.text) == (401, True, False)
-    assert "none yet" in start.api.get(_PAGE).text
+    assert (wrong.status_code, "Wrong code." in wrong.text, key in wrong.text) == (401, True, False)
+    assert "You have no second factor yet" in start.api.get(_PAGE).text
 
     added = _post(start, f"{_PAGE}/code", code=code_of(key))
     codes = re.search("<pre>([^<]+)</pre>", added.text)
@@ -63,4 +63,4 @@ def test_who_signed_in_a_while_ago_signs_in_anew_first(start: Start, app_engine:
 def test_no_page_of_another_site_adds_an_app(start: Start) -> None:
     for path in (_PAGE, f"{_PAGE}/code"):
         assert start.api.post(path, data={"csrf_token": "x"}).status_code == 403
-    assert "none yet" in start.api.get(_PAGE).text
+    assert "You have no second factor yet" in start.api.get(_PAGE).text

@@ -229,7 +229,7 @@ def test_a_conversion_that_is_killed_is_done_or_not(
             audited = select(func.count()).where(AuditEntry.action == "trial.convert")
             assert session.scalar(audited) == len(more)
         assert (_status(tenant_id, app_engine), mails.templates()) == (status, told + more)
-    with pytest.raises(Conflict, match="converted already"):
+    with pytest.raises(Conflict, match="already converted"):
         convert(app_engine)
 
 

@@ -56,7 +56,7 @@ def _require_page(answer: httpx.Response) -> None:
 def test_form_is_there_again_where_the_address_has_what_no_text_may_have(api: httpx.Client) -> None:
     shown = api.get("/sign-in/company?name=%00")
     told = re.findall('role="alert">([^<]+)', shown.text)
-    assert (shown.status_code, told) == (422, ["There is NUL, which no text may have here. Leave it out."])
+    assert (shown.status_code, told) == (422, ["The query contains NUL. Remove it."])
     assert 'action="/sign-in/company"' in shown.text
 
 

@@ -62,19 +62,19 @@ def test_a_device_is_let_in_by_its_address(start: Start):
     assert "<zz>" not in wrong.text
     assert 'value="My &quot;printer&quot;"' in wrong.text
     made_up = start.post("device", mac="02:00:5e:00:53:77")
-    assert (made_up.status_code, "made this address up" in made_up.text, "allow_random" in made_up.text) == (
+    assert (made_up.status_code, "This is a random address" in made_up.text, "allow_random" in made_up.text) == (
         422,
         True,
         False,
     )
     done = start.post("device", mac="00-00-5E-00-53-77", name="Printer")
-    assert f"{_MAC} is entered, and comes in as soon as the cell has heard of it" in done.text
+    assert f"{_MAC} is approved. The cell applies the change in a few seconds" in done.text
     listed = start.api.get(f"/v1/tenants/{start.slug}/endpoints").json()["items"]
     assert [(each["mac"], each["name"]) for each in listed] == [(_MAC, "Printer")]
     again = start.post("device", mac=_MAC)
     assert (again.status_code, "already" in again.text) == (409, True)
     assert start.post("device", mac="00:00:5e:00:53:78").status_code == 200
-    assert "trial is of 2 devices" in start.post("device", mac="00:00:5e:00:53:79").text
+    assert "trial is limited to 2 devices" in start.post("device", mac="00:00:5e:00:53:79").text
     assert start.api.post(f"{start.path}/device", data={"mac": _MAC}).status_code == 403
 
 
@@ -126,7 +126,7 @@ def test_the_sign_in_page_says_where_else_to_go(api: httpx.Client, database: Dat
 
 
 def test_the_end_of_a_trial_is_told(start: Start, keeper: TrialEnvironment, app_engine: Engine, worker_engine: Engine):
-    assert "This is a trial until" in start.api.get(start.path).text
+    assert "This trial ends on" in start.api.get(start.path).text
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant_id = tenants.require_by_slug(session, slug=start.slug).id
         ends, kept = session.execute(select(Trial.ends_at, Trial.purged_at)).one()
@@ -178,7 +178,7 @@ def test_decisions_say_what_to_do():
         snippets=(),
         api_url="https://admit.example",
     ).body.decode()
-    assert "&lt;i&gt; by sw&lt;1&gt;" in shown
+    assert "&lt;i&gt; at sw&lt;1&gt;" in shown
     assert "rejected: Unknown device" in shown
     assert 'href="/start/acme?mac=00:00:5e:00:53:77#device"' in shown
-    assert "00:00:5e:00:53:77 by sw&lt;1&gt;</td><td>admitted: Admitted by a rule" in shown
+    assert "00:00:5e:00:53:77 at sw&lt;1&gt;</td><td>admitted: Admitted by a rule" in shown

@@ -241,7 +241,7 @@ def test_no_body_is_held_at_many_times_its_size(body: bytes) -> None:
     [
         (b"[" + b"1," * 500_000 + b"1]", "values"),
         (b"{" + b",".join(b'"%d":1' % number for number in range(10_001)) + b"}", "names"),
-        (b"]", "closed"),
+        (b"]", "closing bracket"),
         (b'{"a": "\\\\"]', "Expecting"),
     ],
 )

@@ -71,7 +71,7 @@ def test_job_is_cancelled_once_and_tried_again_after_a_failure(
     assert failed["state"] == "failed"
     assert failed["problem"] == {
         "code": "job-not-found",
-        "title": "There is no such job.",
+        "title": "The job does not exist.",
         "detail": "It is gone.",
         "remedy": "Look elsewhere.",
     }
@@ -94,7 +94,7 @@ def test_retry_takes_what_it_took_to_begin(
     # Of before it was noted, or by a permission that a later version has not got: nobody can tell.
     assert api.post(f"{JOBS}/{second}/retry").status_code == 409
     gone = api.post(f"{JOBS}/{third}/retry")
-    assert (gone.status_code, gone.json()["remedy"]) == (409, "Begin it anew.")
+    assert (gone.status_code, gone.json()["remedy"]) == (409, "Start a new job.")
 
 
 def test_a_kind_that_this_worker_does_not_know_fails_in_the_end(

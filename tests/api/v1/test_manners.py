@@ -140,11 +140,11 @@ def test_a_change_that_compares_nothing_is_not_made_with_if_match(api: httpx.Cli
 @pytest.mark.parametrize(
     ("method", "path", "body", "why"),
     [
-        ("POST", "endpoints", {"mac": PRINTER}, "This makes something new, whatever there is."),
-        ("POST", "redecisions", None, "This begins something, whatever there is."),
-        ("POST", "redecisions/preview", {"in_force": True}, "This only asks, and changes nothing."),
-        ("POST", "imports?format=endpoints&dry_run=true", f"mac\n{PRINTER}", "This only asks, and changes nothing."),
-        ("POST", "imports?format=endpoints", f"mac\n{PRINTER}", "This is done whatever there is."),
+        ("POST", "endpoints", {"mac": PRINTER}, "`If-Match` is not supported on create."),
+        ("POST", "redecisions", None, "`If-Match` is not supported when starting a job."),
+        ("POST", "redecisions/preview", {"in_force": True}, "This operation only reads."),
+        ("POST", "imports?format=endpoints&dry_run=true", f"mac\n{PRINTER}", "This operation only reads."),
+        ("POST", "imports?format=endpoints", f"mac\n{PRINTER}", "`If-Match` is not supported by this operation."),
     ],
 )
 def test_what_compares_nothing_says_what_it_does_instead(
@@ -154,7 +154,7 @@ def test_what_compares_nothing_says_what_it_does_instead(
     refused = api.request(method, f"/v1/tenants/alpha/{path}", headers={"If-Match": '"x"'}, **given)
     told = refused.json()
     assert (refused.status_code, told["code"], told["detail"]) == (412, "cannot-compare", why)
-    assert told["title"] == "There is nothing here that If-Match could be compared with."
+    assert told["title"] == "This operation does not support If-Match."
 
 
 def test_answer_of_a_change_that_is_told_again_tells_what_the_cell_has_come_to_since(

@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.v1.test_renaming import ALPHA
 
-_TOLD = {"detail": "It must be a moment.", "remedy": "Write it as 2027-01-31T18:00:00+01:00."}
+_TOLD = {"detail": "It must be a date and time.", "remedy": "Write it as 2027-01-31T18:00:00+01:00."}
 
 
 @pytest.mark.parametrize("given", ["0.5", "1769846400", "1769846400000", "2026-01-31", "-1", "P1D", "31.1.2026 8:00Z"])

@@ -207,7 +207,7 @@ def test_msp_is_removed_with_its_rows_once_no_tenant_is_left_and_its_audit_stays
     assert api.delete("/v1/msps/acme/tenants/alpha").json()["status"] == "deleting"
     refused = operator("DELETE", "/msps/acme")
     assert refusal(refused) == (409, "msp-has-tenants")
-    assert "can be had back: 1." in refused.json()["detail"]
+    assert "1 of them being deleted." in refused.json()["detail"]
     with session_scope(PlatformScope(), engine=app_engine) as session:
         session.execute(update(Tenant).values(purge_at=None))
         tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)

@@ -4,24 +4,24 @@ import httpx
 import pytest
 
 ENDPOINTS = "/v1/tenants/alpha/endpoints"
-AN_OBJECT = "Write it as an object of JSON, with Content-Type: application/json."
+AN_OBJECT = "Send a JSON object with Content-Type: application/json."
 
 
 @pytest.mark.parametrize(
     ("path", "place", "remedy"),
     [
-        (f"{ENDPOINTS}?bogus=1", "bogus", "There are: after, "),
+        (f"{ENDPOINTS}?bogus=1", "bogus", "Known names: after, "),
         (f"{ENDPOINTS}?limt=5&status=active", "limt", "Did you mean limit?"),
-        (f"{ENDPOINTS}?wait=live", "wait", "There are: "),
-        ("/v1/me?x=", "x", "Leave it out."),
-        ("/v1/tenants/alpha/audit?x%5B0%5D=1", "x[0]", "There are: "),
+        (f"{ENDPOINTS}?wait=live", "wait", "Known names: "),
+        ("/v1/me?x=", "x", "Omit it."),
+        ("/v1/tenants/alpha/audit?x%5B0%5D=1", "x[0]", "Known names: "),
     ],
 )
 def test_unknown_query_parameter_is_refused(api: httpx.Client, path: str, place: str, remedy: str) -> None:
     answer = api.get(path)
     assert answer.status_code == 422, answer.text
     (mistake,) = answer.json()["mistakes"]
-    assert (mistake["place"], mistake["detail"]) == (place, "There is no such query parameter.")
+    assert (mistake["place"], mistake["detail"]) == (place, "Unknown query parameter.")
     assert mistake["remedy"].startswith(remedy)
 
 
@@ -30,7 +30,7 @@ def test_unknown_query_parameter_is_refused(api: httpx.Client, path: str, place:
 )
 def test_parameter_of_one_value_that_is_given_twice_is_refused(api: httpx.Client, name: str, values: tuple[str, str]):
     answer = api.get(ENDPOINTS, params=[(name, each) for each in values])
-    mistake = {"place": name, "detail": "This is given more than once.", "remedy": "Give it once."}
+    mistake = {"place": name, "detail": "The parameter is repeated.", "remedy": "Send it once."}
     assert (answer.status_code, answer.json().get("mistakes")) == (422, [mistake])
 
 
@@ -43,17 +43,17 @@ def test_parameters_of_dependencies_are_known(api: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ({}, {"mac": ("This is needed.", "Give it.")}),
-        ({"mac": "a", "nmae": "x"}, {"nmae": ("There is no such field.", "Did you mean name?")}),
+        ({}, {"mac": ("The value is required.", "Send it.")}),
+        ({"mac": "a", "nmae": "x"}, {"nmae": ("Unknown field.", "Did you mean name?")}),
         ({"mac": "a", "name": 5}, {"name": ("It must be text.", "Write it in quotes.")}),
         (
             {"mac": "a", "valid_until": "soon"},
-            {"valid_until": ("It must be a moment.", "Write it as 2027-01-31T18:00:00+01:00.")},
+            {"valid_until": ("It must be a date and time.", "Write it as 2027-01-31T18:00:00+01:00.")},
         ),
         ({"mac": "a", "groups": ["x", 1]}, {"groups[1]": ("It must be text.", "Write it in quotes.")}),
         ([], {"body": ("It must be an object.", AN_OBJECT)}),
         ("text", {"body": ("It must be an object.", AN_OBJECT)}),
-        (None, {"body": ("A body is needed.", AN_OBJECT)}),
+        (None, {"body": ("A body is required.", AN_OBJECT)}),
     ],
 )
 def test_mistake_is_told_in_plain_words(api: httpx.Client, body: object, told: dict[str, tuple[str, str]]) -> None:
@@ -66,13 +66,13 @@ def test_mistake_is_told_in_plain_words(api: httpx.Client, body: object, told: d
 def test_field_that_several_forms_have_is_named_once(api: httpx.Client) -> None:
     answer = api.post("/v1/tenants/alpha/feeds", json={"kind": "webhook", "name": "siem", "ul": 1})
     [told] = [each["remedy"] for each in answer.json()["mistakes"] if each["place"] == "ul"]
-    assert told == "There are: client_key, kind, name, settings."
+    assert told == "Known names: client_key, kind, name, settings."
 
 
 def test_what_says_which_form_it_is_is_told_by_its_field(api: httpx.Client) -> None:
     for body, detail, remedy in (
-        ({}, "This is needed: it says what the others are.", "Give it."),
-        ({"operation": "burn"}, "There is no such 'operation'.", "There are: 'put', "),
+        ({}, "The value is required: it selects the other fields.", "Send it."),
+        ({"operation": "burn"}, "Unknown 'operation'.", "Known values: 'put', "),
     ):
         (mistake,) = api.post(f"{ENDPOINTS}/bulk", json=body).json()["mistakes"]
         assert (mistake["place"], mistake["detail"]) == ("operation", detail)

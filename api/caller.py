@@ -1,0 +1,206 @@
+"""Authentication: who sends a request, by API token or sign-in cookie, and their permissions."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from fastapi import Depends, Request, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from sqlalchemy.orm import Session
+from starlette.requests import HTTPConnection
+
+from api import cookies
+from api.credential_rate_limit import hash_credential, record_credential
+from api.instant_dependencies import instant
+from api.query_parameters import require_known_query
+from api.request_ids import request_id_of
+from api.session_reuse import offer_session, take_session
+from nac.accounts.grants import MspPlace, Principal, Reach, TenantPlace
+from nac.accounts.permissions import Permission
+from nac.accounts.places import find_msp, find_tenant
+from nac.api_tokens import service as tokens
+from nac.api_tokens.text import TokenText
+from nac.audit.service import Origin
+from nac.clock import utc_now
+from nac.db import CredentialScope, MspScope, PersonScope, PlatformScope, Scope, TenantScope, session_scope
+from nac.errors import AdmitError
+from nac.ids import MspId
+from nac.members import service as members
+from nac.sign_in import rules, sign_ins
+from nac.sign_in.errors import SecondFactorNeeded
+from nac.sign_in.secret_texts import SignInText
+from nac.sign_in.sign_ins import SignedInPerson
+
+
+class _BearerScheme(HTTPBearer):
+    @instant
+    async def __call__(self, request: HTTPConnection) -> HTTPAuthorizationCredentials | None:
+        return await super().__call__(request)
+
+
+bearer = _BearerScheme(auto_error=False, scheme_name="HTTPBearer", description="API token: admit_<id>_<secret>.")
+
+
+class NotSignedIn(AdmitError):
+    """Authentication is required: an API token or a sign-in."""
+
+    status = 401
+
+
+def require_credential(scope: Mapping[str, Any]) -> None:
+    """Raises NotSignedIn if the headers contain no credential."""
+    if hash_credential(scope["headers"]) is None:
+        raise _build_not_signed_in()
+
+
+@contextmanager
+def open_read_session(request: Request, scope: Scope, *, by_key: bool = False) -> Iterator[Session]:
+    """Transaction in this scope. Reuses the one that authenticated the caller, if the request kept it.
+
+    With a second connection per thread, threads could wait for each other. `by_key`: the queries use an index and
+    return few rows.
+    """
+    with take_session(request.scope, scope, by_key=by_key) as session:
+        if session is not None:
+            yield session
+            return
+    with session_scope(scope, by_key=by_key) as session:
+        yield session
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The caller of a request, and the tenant or MSP in its path.
+
+    Both are read in one transaction that sees only the credential and its owner.
+    """
+
+    principal: Principal
+    origin: Origin
+    tenant: TenantPlace | None
+    msp: MspPlace | None
+    request: Request
+    response: Response
+    # None for a token.
+    signed_in: SignedInPerson | None = None
+    # A rule requires two factors and the sign-in has one.
+    needs_second_factor: bool = False
+
+    @property
+    def msp_id(self) -> MspId | None:
+        return None if self.msp is None else self.msp.msp_id
+
+    @property
+    def grants_scope(self) -> Scope:
+        """Scope that sees the owners of the caller's grants. A token has one owner."""
+        if self.signed_in is not None:
+            return PersonScope(self.signed_in.person_id)
+        owner = self.principal.grants[0].owner
+        if owner.tenant_id is not None:
+            return TenantScope(owner.tenant_id)
+        return PlatformScope() if owner.msp_id is None else MspScope(owner.msp_id)
+
+    def with_withheld_grants(self) -> Principal:
+        """The caller with the grants that the kind of sign-in withholds."""
+        return replace(self.principal, grants=self.principal.withheld)
+
+    @contextmanager
+    def read_tenants(self, permission: Permission) -> Iterator[tuple[Session, Reach]]:
+        """Transaction that sees the tenants of all MSPs at which the caller has the permission."""
+        reach = self.principal.reach(permission)
+        scope: Scope = PlatformScope() if reach.everything else CredentialScope("")
+        if self.signed_in is not None and not reach.everything:
+            scope = PersonScope(self.signed_in.person_id)
+        elif self.signed_in is None:
+            # A token has one owner.
+            for tenant_id in reach.tenants:
+                scope = TenantScope(tenant_id)
+            for msp_id in reach.msps:
+                scope = MspScope(msp_id)
+        with open_read_session(self.request, scope) as session:
+            yield session, reach
+
+    @contextmanager
+    def read_msps(self, permission: Permission) -> Iterator[tuple[Session, frozenset[MspId] | None]]:
+        """Transaction that sees the MSPs at which the caller has the permission, and their ids; None for all.
+
+        Raises SecondFactorNeeded if the platform requires one.
+        """
+        only = self.principal.msps(permission)
+        if only is None:
+            self.require_second_factor()
+        with open_read_session(self.request, self.grants_scope if only is not None else PlatformScope()) as session:
+            yield session, only
+
+    def require_second_factor(self) -> None:
+        if self.needs_second_factor:
+            raise SecondFactorNeeded(remedy="Sign in with two factors. GET /v1/me lists yours.")
+
+
+def authenticate_caller(request: Request, response: Response, shown: HTTPAuthorizationCredentials | None) -> Caller:
+    """Authenticate by token, or by cookie without one.
+
+    Raises NotSignedIn, TokenRefused, SignInOver, CrossSite and CsrfTokenMissing.
+    """
+    if shown is None:
+        return _authenticate_by_cookie(request, response)
+    text = TokenText.parse(shown.credentials)
+    if text is None:
+        raise tokens.TokenRefused("unknown")
+    origin = _build_origin(request)
+    with ExitStack() as stack:
+        session = stack.enter_context(session_scope(CredentialScope(text.public_id)))
+        found = tokens.authenticate(
+            session,
+            text=text,
+            address=origin.address,
+            now=utc_now(),
+            tenant=request.path_params.get("tenant", ""),
+        )
+        record_credential(request.scope, text.public_id, found.principal.grants[0].owner)
+        msp = request.path_params.get("msp")
+        asked = Caller(
+            found.principal, origin, found.tenant, find_msp(session, msp) if msp else None, request, response
+        )
+        if not found.is_noted:
+            offer_session(request.scope, session, stack)
+        return asked
+
+
+def _authenticate_by_cookie(request: Request, response: Response) -> Caller:
+    text = SignInText.parse(cookies.read_cookie(request, cookies.SESSION_COOKIE))
+    if text is None:
+        raise _build_not_signed_in()
+    with session_scope(CredentialScope(text.public_id)) as session:
+        signed_in, principal = sign_ins.authenticate(session, text=text, now=utc_now())
+        record_credential(request.scope, text.public_id, signed_in.person_id)
+        cookies.require_csrf_token(request, signed_in.csrf_token)
+        tenant, msp = _find_named_places(session, request)
+        msp_id = None if msp is None else msp.msp_id
+        members.accept_invitations(session, grants=principal.grants, tenant=tenant, msp_id=msp_id)
+        needs = not signed_in.has_two_factors and rules.wants_two_factors(
+            session, msp_id=tenant.msp_id if tenant else msp_id, tenant_id=tenant.tenant_id if tenant else None
+        )
+        return Caller(principal, _build_origin(request), tenant, msp, request, response, signed_in, needs)
+
+
+def _build_not_signed_in() -> NotSignedIn:
+    return NotSignedIn(remedy="Send a token as: Authorization: Bearer admit_...")
+
+
+def _build_origin(request: Request) -> Origin:
+    return Origin(request.client.host if request.client else None, request_id_of(request))
+
+
+def _find_named_places(session: Session, request: Request) -> tuple[TenantPlace | None, MspPlace | None]:
+    tenant, msp = (request.path_params.get(name) for name in ("tenant", "msp"))
+    return find_tenant(session, tenant) if tenant else None, find_msp(session, msp) if msp else None
+
+
+def require_caller(
+    request: Request, response: Response, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
+) -> Caller:
+    asked = authenticate_caller(request, response, shown)
+    require_known_query(request)
+    return asked
