@@ -44,7 +44,7 @@ class Domain:
         except DatabaseUnavailable as exc:
             if not Supervisor(require_layout()).is_up():
                 raise NothingRuns from exc
-            raise Refused("The database does not answer.", remedy="See ./admit status and ./admit doctor.") from exc
+            raise Refused("The database does not respond.", remedy="See ./admit status and ./admit doctor.") from exc
 
     @cached_property
     def signing(self) -> Signing:

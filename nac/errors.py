@@ -1,6 +1,7 @@
-"""The error tree. A class name is the machine code, its docstring the title, `status` the HTTP status at the edge.
+"""Base classes of all errors.
 
-Packages derive their own errors from these; only the edge (CLI, API) renders them.
+The class name is the machine code, the docstring the title, `status` the HTTP status. Packages derive their own
+errors; only the CLI and the API render them.
 """
 
 import re
@@ -12,14 +13,14 @@ _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class AdmitError(Exception):
-    """Something went wrong."""
+    """Something failed."""
 
     status = 500
-    # When the same may be asked again; None where time changes nothing.
+    # Seconds after which the same request can succeed; None if retrying does not help.
     retry_after_seconds: int | None = None
 
     def __init__(self, detail: str = "", *, place: str = "", remedy: str = "") -> None:
-        """`detail` says what is wrong, `place` where (a field, a row, a file), `remedy` what to do about it."""
+        """`detail` says what is wrong, `place` names the field, row or file, `remedy` says what to do."""
         self.detail = detail or self.title
         self.place = place
         self.remedy = remedy
@@ -35,7 +36,7 @@ class AdmitError(Exception):
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """What a problem says of it besides (RFC 9457 3.2); a `detail` among it takes the other's place."""
+        """Extension members of the problem document (RFC 9457 3.2). A `detail` here overrides the error's."""
         return {}
 
     def __str__(self) -> str:
@@ -50,18 +51,18 @@ class InvalidInput(AdmitError):
 
 
 class SeveralMistakes(InvalidInput):
-    """More than one thing is not valid."""
+    """More than one value is not valid."""
 
     def __init__(self, mistakes: Sequence[AdmitError]) -> None:
         super().__init__("\n  ".join((f"{len(mistakes)} mistakes:", *map(str, mistakes))))
         self.mistakes = tuple(mistakes)
-        # More than `mistakes` where those were too many to list.
+        # Higher than the length of `mistakes` if not all are listed.
         self.count = len(self.mistakes)
 
 
 def problem_of(exc: AdmitError) -> dict[str, Any]:
-    """What it says, as members of a problem (RFC 9457 3); empty ones are left out."""
-    told: dict[str, Any] = {
+    """Return the members of a problem document (RFC 9457 3), without empty ones."""
+    problem: dict[str, Any] = {
         "title": exc.title,
         "detail": exc.detail,
         "code": exc.code,
@@ -70,33 +71,33 @@ def problem_of(exc: AdmitError) -> dict[str, Any]:
         **exc.members,
     }
     if isinstance(exc, SeveralMistakes):
-        told |= {
+        problem |= {
             "detail": f"{exc.count} mistake{'s' if exc.count > 1 else ''}.",
             "mistakes": [problem_of(each) for each in exc.mistakes],
         }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in problem.items() if value}
 
 
 class NotFound(AdmitError):
-    """There is no such thing."""
+    """The object does not exist."""
 
     status = 404
 
 
 class Conflict(AdmitError):
-    """This does not go with what is there already."""
+    """The request conflicts with the current state."""
 
     status = 409
 
 
 class Overtaken(Conflict):
-    """Another transaction stood in the way."""
+    """Another transaction changed the same rows."""
 
 
 class HeldUp(Overtaken):
-    """Something else is changing the same, and has not come to an end yet."""
+    """Another change of the same object is still running."""
 
-    # Nothing of what is asked for is wrong: it may be asked for again as it is.
+    # The request itself is valid and can be retried.
     status = 503
     retry_after_seconds = 5
 
@@ -106,7 +107,7 @@ class AlreadyExists(Conflict):
 
 
 class InUse(Conflict):
-    """Something else still refers to this."""
+    """Another object still refers to this."""
 
 
 class NoFreeSlot(Conflict):
@@ -114,11 +115,11 @@ class NoFreeSlot(Conflict):
 
 
 class CellTaken(Conflict):
-    """Another machine's agent serves the cell of this name."""
+    """The agent of another machine serves the cell of this name."""
 
 
 class TenantHasNoCell(Conflict):
-    """This tenant holds no slot of any cell."""
+    """The tenant has no slot in any cell."""
 
 
 class Forbidden(AdmitError):
@@ -128,25 +129,25 @@ class Forbidden(AdmitError):
 
 
 class ScopeViolation(Forbidden):
-    """A transaction reached for rows outside its scope."""
+    """A transaction accessed rows outside its scope."""
 
 
 class Unavailable(AdmitError):
-    """A part that this needs does not answer."""
+    """A required service does not respond."""
 
     status = 503
 
 
 class TookTooLong(Unavailable):
-    """The database took longer than one statement may."""
+    """A database statement exceeded its time limit."""
 
 
 class DatabaseUnavailable(Unavailable):
-    """The database does not answer."""
+    """The database does not respond."""
 
 
 class DatabaseSilent(DatabaseUnavailable):
-    """The database did not answer in time."""
+    """The database did not respond in time."""
 
     retry_after_seconds = 5
 
@@ -174,7 +175,7 @@ class SchemaTooOld(SchemaMismatch):
 
 
 class Mistakes:
-    """Of several checks: each goes on when another refused, so that one answer names them all."""
+    """Collects the errors of several checks, to report all of them at once."""
 
     def __init__(self) -> None:
         self._found: list[AdmitError] = []
@@ -189,7 +190,7 @@ class Mistakes:
             self._found.append(error)
 
     def refuse(self) -> None:
-        """Raises the one that was found, or SeveralMistakes; nothing where none was."""
+        """Raise the collected error, or SeveralMistakes if there are several; otherwise do nothing."""
         if len(self._found) > 1:
             raise SeveralMistakes(self._found)
         if self._found:

@@ -1,4 +1,4 @@
-"""Why a device was or was not admitted: one code for each cause, with a sentence that a help desk can act on."""
+"""Decision reasons: a code, a title and advice for the help desk."""
 
 from typing import NamedTuple
 
@@ -26,81 +26,82 @@ REASONS = _index_by_code(
         "Put into quarantine by the fallback",
         "No rule matched; the fallback of the site or policy admits the device with restrictions.",
     ),
-    Reason("rule-denied", "Denied by a rule", "The rule named here denies. Change the rule, or what it matches on."),
+    Reason("rule-denied", "Denied by a rule", "The rule named here denies. Change the rule or its condition."),
     Reason(
         "pinned-deny",
         "Denied by a pinned deny",
-        "A pinned deny stands before all rules. Lift it if the device should come in.",
+        "A pinned deny comes before all rules. Remove it if the device should be admitted.",
     ),
     Reason(
         "fallback-denied",
         "No rule matched",
-        "No rule of the site's policy fits what this device showed. Compare it with the rules: a device or user may "
-        "lack the group that one asks for, a certificate the profile or name, and what management says of a device may "
-        "have gone stale (./admit endpoint show MAC). Else add a rule.",
+        "No rule of the site's policy matches this request. Compare the request with the rules. The device or user may "
+        "lack a group, the certificate may have another profile or name, or device data may be stale "
+        "(./admit endpoint show MAC). Otherwise add a rule.",
     ),
     Reason(
         "result-not-supported",
-        "The switch or access point cannot do what the policy gives",
-        "Admitting the device without it would let it do more than the policy allows. The detail says what its vendor "
-        "cannot do. Change the result, or correct the vendor (./admit nas list).",
+        "The switch or access point does not support the result",
+        "Without the result, the device would get more access than the policy allows. The detail names what its vendor "
+        "does not support. Change the result, or correct the vendor (./admit nas list).",
     ),
     Reason(
         "self-test-refused",
         "Claims to be a self-test, but is not",
         "The NAS-Identifier is admit-self-test, which is reserved, or a device uses the certificate of a self-test. "
-        "Give the NAS another identifier.",
+        "Configure another identifier on the NAS.",
     ),
     Reason(
         "no-passphrase",
         "No passphrase is stored for the device",
-        "The policy gives each device its own Wi-Fi passphrase, and neither this device nor its group has one. Store "
-        "one (./admit endpoint set MAC --psk), or add the device to the group that has it.",
+        "The policy assigns each device its own Wi-Fi passphrase, and neither this device nor its group has one. Store "
+        "one (./admit endpoint set MAC --psk), or add the device to a group that has one.",
     ),
     Reason(
         "pool-exhausted",
-        "No address was left",
-        "The pool that the policy names has no address ready in the cell, and is set to admit nobody without one. Make "
-        "it larger, or let it admit without (./admit pool show NAME, ./admit pool set NAME --when-empty without).",
+        "No address available",
+        "The pool of the policy has no address ready in the cell and admits no device without one. Enlarge the pool, "
+        "or set it to admit without an address (./admit pool show NAME, ./admit pool set NAME --when-empty).",
     ),
     Reason(
         "no-address",
-        "No address can be given",
-        "The policy gives the device an address of a pool, which cannot be done; the detail says why. Addresses belong "
-        "to MAC addresses: the NAS must send the station's (Calling-Station-Id).",
+        "Address cannot be assigned",
+        "The policy assigns an address of a pool, but this failed; the detail says why. Pools assign addresses by MAC "
+        "address: the NAS must send the address of the device in Calling-Station-Id.",
     ),
     Reason(
         "no-policy",
         "No policy in force at the site",
-        "Everything is denied there: the site has no policy, or one that was never published. Which it is tells "
-        "./admit site list; then assign one (./admit policy assign) or publish it (./admit policy publish).",
+        "Admit denies everything there: the site has no policy, or its policy was never published. Check with ./admit "
+        "site list. Then assign a policy (./admit policy assign) or publish it (./admit policy publish).",
     ),
     Reason(
         "no-site",
         "The NAS belongs to no site",
-        "This switch or access point is not registered and the tenant has no default site. Register it under a site.",
+        "This switch or access point is not registered, and the tenant has no default site. Register it at a site.",
     ),
     Reason(
         "unknown-mac",
         "Unknown device",
-        "Nobody has approved this MAC address and no rule admits unknown devices. If it is yours: ./admit endpoint "
-        "add, or classify where many wait in ./admit endpoint inbox.",
+        "This MAC address is not approved, and no rule admits unknown devices. If the device is yours, approve it "
+        "(./admit endpoint add) or classify it in the inbox (./admit endpoint inbox).",
     ),
     Reason(
         "endpoint-blocked",
         "Device is blocked",
-        "Somebody blocked this endpoint. If it should come in: ./admit endpoint unblock.",
+        "This endpoint is blocked. If the device should be admitted: ./admit endpoint unblock.",
     ),
     Reason(
         "endpoint-expired",
         "Approval has ended",
-        "The approval of this endpoint has run out. If it should come in: ./admit endpoint set MAC --until DATE.",
+        "The approval of this endpoint has expired. If the device should be admitted: ./admit endpoint set MAC --until "
+        "DATE.",
     ),
     Reason(
         "mac-mismatch",
         "MAC address and name differ",
-        "The request names one MAC address as the user and another as the calling station. Look for a device "
-        "that imitates another.",
+        "The request has one MAC address as User-Name and another in Calling-Station-Id. Look for a device that "
+        "imitates another.",
     ),
     Reason(
         "certificate-expired",
@@ -110,281 +111,279 @@ REASONS = _index_by_code(
     Reason(
         "certificate-not-yet-valid",
         "Certificate is not valid yet",
-        "The certificate starts in the future. Check the clock of whoever issued it, or wait.",
+        "The validity starts in the future. Check the clock of the authority, or wait.",
     ),
     Reason(
         "certificate-revoked",
         "Certificate is revoked",
-        "This certificate was revoked. Issue a new one if the device should come in.",
+        "This certificate was revoked. Issue a new one if the device should be admitted.",
     ),
     Reason(
         "certificate-suspended",
         "Certificate is suspended",
-        "This certificate is on hold. Reinstate it if the device should come in.",
+        "This certificate is on hold. Reinstate it if the device should be admitted.",
     ),
     Reason(
         "certificate-unknown",
         "Certificate was never issued",
-        "The certificate bears the name of the tenant's own authority, but no such serial number was issued. "
-        "Treat it as forged.",
+        "The certificate names the tenant's own authority, but that authority never issued this serial number. Treat "
+        "the certificate as forged.",
     ),
     Reason(
         "unknown-ca",
         "Certificate of an unknown authority",
-        "The device shows a certificate of an authority this tenant does not trust. Enrol the device, or "
+        "The device presents a certificate of an authority that this tenant does not trust. Enrol the device, or "
         "import that authority.",
     ),
     Reason(
         "imitated-ca",
         "Certificate signed with another key than the authority's",
-        "The certificate names an authority that this tenant trusts, but none of that name signed it. If the "
-        "authority was renewed, import the new one (./admit ca import). Else treat the certificate as forged.",
+        "The certificate names an authority that this tenant trusts, but another key signed it. If the authority was "
+        "renewed, import the new one (./admit ca import). Otherwise treat the certificate as forged.",
     ),
     Reason(
         "ca-revoked",
         "Authority of the certificate is revoked",
-        "The authority that issued this certificate, or one above it, was revoked, and all its certificates with it. "
-        "Enrol the device again.",
+        "The authority that issued this certificate, or one above it, was revoked. All its certificates are revoked "
+        "with it. Enrol the device again.",
     ),
     Reason(
         "ca-expired",
         "Authority of the certificate has expired",
-        "The authority that issued this certificate, or one above it, has run out. Enrol the device with another "
+        "The authority that issued this certificate, or one above it, has expired. Enrol the device with another "
         "authority.",
     ),
     Reason(
         "certificate-status-unknown",
         "Revocation status of the certificate is unknown",
-        "The tenant admits certificates of imported authorities only with a fresh word of their status, and there is "
-        "none: ./admit ca show tells how old the last one is and what went wrong. A device that is seen for the first "
-        "time is admitted once its status was fetched, within a minute.",
+        "The tenant requires a recent revocation status for certificates of imported authorities, and none is "
+        "available. See ./admit ca show for the age of the last status and the error. A new device is admitted once "
+        "its status was fetched, within a minute.",
     ),
     Reason(
         "wrong-tenant-ca",
         "Certificate of another customer",
-        "The device shows a certificate that was issued for another tenant. It is on the wrong network, or "
-        "enrolled at the wrong place.",
+        "The device presents a certificate that was issued for another tenant. It is on the wrong network or was "
+        "enrolled with the wrong tenant.",
     ),
     Reason(
         "wrong-key-usage",
         "Certificate is not for clients",
-        "This certificate is not made for devices or users to log in with. Issue one with a client profile (it lacks "
-        "the usage clientAuth).",
+        "Devices and users cannot log in with this certificate: it lacks the usage clientAuth. Issue one with a client "
+        "profile.",
     ),
     Reason(
         "unreadable-text",
-        "Text that is not UTF-8",
-        "The switch or access point sends text that is not UTF-8, and the policy asks for an attribute that had to be "
-        "left out because of it. Correct the text there (an SSID or a port's description, say), or take the attribute "
-        "out of the policy.",
+        "Text is not UTF-8",
+        "The switch or access point sends text that is not UTF-8. The policy uses an attribute that was left out for "
+        "this reason. Correct the text on the switch, such as an SSID or a port description, or remove the attribute "
+        "from the policy.",
     ),
     Reason(
         "certificate-invalid",
         "Certificate does not verify",
-        "The certificate or its chain is broken; see the detail. Enrol the device again.",
+        "The certificate or its chain is invalid; see the detail. Enrol the device again.",
     ),
     Reason(
         "certificate-unread",
-        "Certificate could not be read again",
-        "The policy asks for a field of the certificate, or the tenant trusts authorities of its own: both are read "
-        "from the stored TLS session, and none was stored. The device takes no session tickets, or the cell has no "
-        "room for sessions. Make room, update the device, or take the field out of the policy.",
+        "Certificate of the session is not available",
+        "The policy uses a certificate field, or the tenant trusts external authorities. Both need the stored TLS "
+        "session, and none was stored. The device accepts no session tickets, or the cell's session store is full. "
+        "Enlarge the store, update the device, or remove the field from the policy.",
     ),
     Reason(
         "no-certificate",
-        "No certificate was shown",
-        "The device offered no certificate. Choose one in its network profile.",
+        "No certificate was presented",
+        "The device presented no certificate. Choose one in its network profile.",
     ),
     Reason(
         "tls-version",
         "No common TLS version",
-        "The device speaks only TLS versions that are not offered here. Update its system or driver, or offer the "
-        "version (./admit tenant set --tls-versions).",
+        "The device supports only TLS versions that the tenant does not offer. Update its system or driver, or offer "
+        "the version (./admit tenant set --tls-versions).",
     ),
     Reason(
         "no-common-cipher", "No common cipher", "The device and the server share no cipher suite. Update the device."
     ),
     Reason(
         "supplicant-alert",
-        "The device broke off",
-        "Usually the device does not trust our server certificate: install the tenant's root and the server name in "
-        "its network profile. The detail is the device's own word for why (a TLS alert such as unknown_ca).",
+        "The device cancelled the login",
+        "Usually the device does not trust the server certificate: install the tenant's root and the server name in "
+        "its network profile. The detail has the TLS alert of the device, such as unknown_ca.",
     ),
     Reason(
         "tls-failed",
         "Secure connection failed",
-        "The device and Admit could not set up a secure connection. Try again. If it fails again, update the device "
-        "and hand the detail to the operator (TLS handshake).",
+        "The TLS handshake between the device and Admit failed. Try again. If it fails again, update the device and "
+        "send the detail to the operator.",
     ),
     Reason(
         "conversation-abandoned",
-        "The device stopped answering",
-        "No answer came within 30 s of our server certificate. Usually the device does not trust the "
-        "authority: install the tenant's root "
-        "and server name in its network profile.",
+        "The device stopped responding",
+        "The device did not respond to the server certificate within 30 s. Usually it does not trust the authority: "
+        "install the tenant's root and the server name in its network profile.",
     ),
     Reason(
         "method-not-offered",
         "Login method not offered",
-        "The device wants to log in by a method that this tenant does not offer. The detail names the offered methods. "
-        "Set the device's network profile to one of them. If Admit supports the method (docs/reference/methods.md), "
-        "you can also offer it: ./admit tenant set SLUG --methods.",
+        "The device uses a method that this tenant does not offer. The detail names the offered methods. Set the "
+        "device's network profile to one of them. If Admit supports the method (docs/reference/methods.md), you can "
+        "also offer it: ./admit tenant set SLUG --methods.",
     ),
     Reason(
         "eap-failed",
-        "Login broke off",
-        "The device and Admit disagree about the state of this login. A retry usually succeeds. If not, hand the "
+        "Login failed halfway",
+        "The device and Admit disagree about the state of this login. A retry usually succeeds. If not, send the "
         "detail to the operator (EAP).",
     ),
     Reason(
         "wrong-mab-password",
         "Switch sends another password with the MAC address",
-        "The device has no password: the switch sends one for it. Set MAC authentication at the switch to send what "
-        "the detail names. Or tell Admit what the switch sends: ./admit nas set NAS --mab-password (first ./admit nas "
-        "add, if the switch is not registered).",
+        "The device has no password: the switch sends one for it. Configure MAC authentication on the switch to send "
+        "the password in the detail. Or configure the switch's password in Admit: ./admit nas set NAS "
+        "--mab-password. If the switch is not registered, register it first (./admit nas add).",
     ),
     Reason(
         "no-station",
-        "The request does not say which device it is",
-        "The switch does not send the MAC address of the device; the detail names what it sends. Set the switch to "
-        "send the address in Calling-Station-Id. If it can send neither Calling-Station-Id nor Service-Type, and "
-        "nobody can type a name at it: ./admit nas set NAS --mab-by-name.",
+        "The request does not identify the device",
+        "The switch does not send the MAC address of the device; the detail names what it sends. Configure the "
+        "switch to send the address in Calling-Station-Id. If it can send neither Calling-Station-Id nor "
+        "Service-Type, and nobody can type a name at it: ./admit nas set NAS --mab-by-name.",
     ),
-    Reason("wrong-password", "Wrong password", "The password is wrong. Correct it in the device, or reset it."),
+    Reason("wrong-password", "Wrong password", "The password is wrong. Correct it on the device, or reset it."),
     Reason(
         "password-not-carried",
-        "No password that RADIUS can carry",
-        "The device opened a tunnel and sent no password in it, or one that is too long: RADIUS carries at most 128 "
-        "octets (RFC 2865 5.2). Set a shorter password, or enter one in the device.",
+        "Password missing or too long",
+        "The device opened a tunnel and sent no password in it, or one of more than 128 octets, the limit of RADIUS "
+        "(RFC 2865 5.2). Set a shorter password, or enter one on the device.",
     ),
     Reason(
-        "unknown-user", "Unknown user", "No such user in this tenant. Add the user, or correct the name in the device."
+        "unknown-user",
+        "Unknown user",
+        "The user does not exist in this tenant. Add the user, or correct the name on the device.",
     ),
     Reason(
         "user-disabled",
         "User is disabled",
-        "This user was disabled or has expired; ./admit user show tells which. If it should come in, change that with "
-        "./admit user set NAME: --enable, or --valid-until for a later end.",
+        "This user is disabled or has expired; see ./admit user show. If they should log in: ./admit user set NAME "
+        "--enable, or set a later end (--valid-until).",
     ),
     Reason(
         "directory-unavailable",
-        "Directory does not answer",
-        "The directory or provider that knows this user cannot be reached; the detail says why. Only "
-        "passwords that are still remembered hold until it can. Check the server and the way to it: "
-        "./admit identity-source test.",
+        "Directory does not respond",
+        "Admit cannot reach the user's directory or provider; the detail says why. Until it responds, only remembered "
+        "passwords work. Check the server and the network: ./admit identity-source test.",
     ),
     Reason(
         "directory-slow",
         "Directory is too slow",
-        "The directory or provider did not answer within the time limit of its identity source. Check its load and the "
-        "network; the limit can be raised (time_limit_seconds).",
+        "The directory or provider did not respond within the time limit of its identity source. Check its load and "
+        "the network, or raise the limit (time_limit_seconds).",
     ),
     Reason(
         "directory-refused",
-        "Directory refuses us",
-        "The directory or provider answers, but not so that it can be used; the detail says what it said. Usually the "
-        "password of our account or a setting is wrong: ./admit identity-source test shows each step.",
+        "Directory rejects Admit",
+        "The directory or provider responds, but with an error; see the detail. Usually the password of Admit's "
+        "account or a setting is wrong: ./admit identity-source test checks each step.",
     ),
     Reason(
         "password-expired",
         "Password has expired",
-        "The password has run out. The user must set a new one where it is kept.",
+        "The password has expired. The user must set a new one in the directory.",
     ),
     Reason(
         "password-must-change",
         "Password must be changed",
-        "The user must set a new password before the first login. Let the user sign in to a computer or the "
-        "organisation's portal once.",
+        "The user must set a new password before the first login. They can sign in once to a computer or the "
+        "organisation's portal.",
     ),
     Reason(
         "account-locked",
         "Account is locked",
-        "The directory has locked this account, usually after many wrong passwords: look for a device with an old one. "
-        "Unlock the account there.",
+        "The directory locked this account, usually after many wrong passwords. Look for a device with an old "
+        "password. Unlock the account in the directory.",
     ),
-    Reason(
-        "account-disabled", "Account is switched off", "The account is switched off in the directory. Enable it there."
-    ),
-    Reason("account-expired", "Account has ended", "The account has run out in the directory. Extend it there."),
+    Reason("account-disabled", "Account is disabled", "The account is disabled in the directory. Enable it there."),
+    Reason("account-expired", "Account has expired", "The account has expired in the directory. Extend it there."),
     Reason(
         "login-not-permitted",
         "Login is not permitted now",
-        "The directory does not let this user log in at this time or from here. Change that there.",
+        "The directory does not permit this user to log in now or from here. Change that in the directory.",
     ),
     Reason(
         "second-factor-needed",
-        "Provider asks for a second factor",
-        "The provider wants more than a password, which RADIUS with a password cannot give. Exempt this client there, "
-        "or use certificates.",
+        "Provider requires a second factor",
+        "The provider requires more than a password, which RADIUS cannot carry. Exempt Admit there, or use "
+        "certificates.",
     ),
     Reason(
         "too-many-groups",
         "User is in too many groups",
-        "More groups than one answer can carry. Keep only those that policies ask for (only_groups of the identity "
-        "source).",
+        "The user has more groups than one response can carry. Keep only the groups that policies use (only_groups "
+        "of the identity source).",
     ),
     Reason(
         "verifier-busy",
         "Too many logins at once",
-        "More logins wait for a verdict than may. If it stays so, a device or an attacker floods; else the directory "
-        "is slower than logins arrive.",
+        "Too many logins wait for their password check. If this persists, a device or an attacker sends too many "
+        "logins, or the directory is slower than they arrive.",
     ),
     Reason(
         "verifier-unavailable",
         "Password could not be checked",
-        "The part of the cell that checks such passwords did not answer; the agent starts it again by itself. Tell the "
-        "operator if it lasts longer than a minute.",
+        "The verifier of the cell did not respond; the agent restarts it automatically. Contact the operator if this "
+        "lasts longer than a minute.",
     ),
     Reason(
         "chap-not-allowed",
         "CHAP is not allowed for this user",
-        "No password that CHAP can use is stored for this user. Use PAP, or allow CHAP for it (./admit user password "
-        "--allow-chap).",
+        "No password that CHAP can use is stored for this user. Use PAP, or allow CHAP for the user (./admit user "
+        "password --allow-chap).",
     ),
     Reason(
         "directory-needs-pap",
         "Directories only check passwords sent by PAP",
-        "No user of the tenant's own has this name, and directories and providers cannot be asked about it by CHAP, "
-        "MS-CHAP or PEAP. Set the device to EAP-TTLS with PAP, or add the user.",
+        "The tenant has no own user of this name. Directories and providers cannot check CHAP, MS-CHAP or PEAP. Set "
+        "the device to EAP-TTLS with PAP, or add the user.",
     ),
     Reason(
         "mschap-not-allowed",
         "MS-CHAP is not allowed for this user",
-        "No hash that MS-CHAP and PEAP can use is stored for this user. Use EAP-TTLS with PAP, or allow MS-CHAP for it "
-        "(./admit user password --mschap).",
+        "No hash that MS-CHAP and PEAP can use is stored for this user. Use EAP-TTLS with PAP, or allow MS-CHAP for "
+        "the user (./admit user password --mschap).",
     ),
     Reason(
         "no-credentials",
         "No credentials",
-        "The request carries neither EAP nor a password. Check the method set on the switch.",
+        "The request has neither EAP nor a password. Check the authentication method on the switch.",
     ),
     Reason(
-        "tenant-suspended", "Tenant is suspended", "The tenant is suspended; nothing is admitted until it is resumed."
+        "tenant-suspended", "Tenant is suspended", "The tenant is suspended. Admit admits nothing until it is resumed."
     ),
     Reason(
         "rate-limited",
         "Too many failures",
-        "This device failed too often in a short time. Admit rejects it without a look at its credentials until the "
-        "window ends (docs/reference/limits.md). The rejects before show the cause: ./admit decisions --mac MAC.",
+        "This device failed too often in a short time. Admit rejects it without checking its credentials until the "
+        "window ends (docs/reference/limits.md). The earlier rejects have the cause: ./admit decisions --mac MAC.",
     ),
     Reason(
         "too-many-conversations",
         "Too many unfinished logins",
-        "So many devices of this tenant began to log in and did not finish that Admit ended the oldest logins. This "
-        "device can log in again at once. The alarm `unfinished-logins` (./admit status) names the address of the "
-        "switch or access point; look there for a device that begins again and again.",
+        "Many devices of this tenant started to log in and did not finish, so Admit ended the oldest logins. This "
+        "device can log in again at once. The alarm `unfinished-logins` (./admit status) has the address of the "
+        "switch or access point. Look there for a device that starts logins repeatedly.",
     ),
     Reason(
         "empty-identity",
-        "Device gives no identity",
-        "The device answers the request for its EAP identity with nothing. Set an identity in its network profile; for"
-        " certificates and tunnels it may be `anonymous`.",
+        "Device sends no identity",
+        "The device sends an empty EAP identity. Set an identity in its network profile; for certificates and "
+        "tunnels it can be `anonymous`.",
     ),
     Reason(
         "tls-message-too-long",
         "TLS message too long",
-        "The device sends a TLS message of more than 16 kB. Its certificate chain has too many or too large"
-        " certificates. Send only the device's certificate and the authorities below the root.",
+        "The device sends a TLS message of more than 16 kB. Its certificate chain has too many or too large "
+        "certificates. Send only the device's certificate and the authorities below the root.",
     ),
     Reason(
         "too-many-wrong-passwords",
@@ -396,16 +395,16 @@ REASONS = _index_by_code(
     Reason(
         "not-ready",
         "Cell holds no data for this tenant",
-        "The replica of the cell is not filled yet. Ask the operator if it lasts longer than a minute.",
+        "The replica of the cell is not filled yet. Contact the operator if this lasts longer than a minute.",
     ),
     Reason(
         "internal-error",
         "Internal error",
-        "Our code failed; the operator's log has the trace. The device was rejected to be safe.",
+        "Admit failed; the operator's log has the stack trace. Admit rejected the device to be safe.",
     ),
 )
 
 
 def get_reason(code: str) -> Reason:
-    """The log outlives the code that wrote it: a reason that this version does not know stands for itself."""
+    """Return the reason of `code`. A code that this version does not know is its own title, without advice."""
     return REASONS.get(code) or Reason(code, code, "")

@@ -14,29 +14,29 @@ Found = Row[AccountingLog, str | None, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """ "" and None leave a part out; what is given must all fit."""
+    """Filters, all of which must match; "" and None mean any."""
 
-    # 12 lower-case hex digits.
+    # 12 lower-case hexadecimal digits.
     mac: str = ""
-    # User-Name, upper or lower case.
+    # User-Name, case-insensitive.
     user: str = ""
-    # Name of the registered NAS, or address.
+    # Name of the registered NAS, or its address.
     nas: str = ""
     site_id: UUID | None = None
     session_id: str = ""
-    # Acct-Status-Type, as RFC 2866 5.1 names it; upper or lower case.
+    # Acct-Status-Type by name (RFC 2866 5.1), case-insensitive.
     status_type: str = ""
 
     @property
     def reads_rows(self) -> bool:
-        """The log has no index but that of its order."""
+        """Whether rows must be read to filter: the log is indexed by time only."""
         return self != Filter()
 
 
 def list_stretch(
     session: Session, tenant_id: TenantId, wanted: Filter, stretch: LogStretch, limit: int
 ) -> Sequence[Found]:
-    """In the order of the stretch, with the NAS's name and the site's slug as they are now."""
+    """List a stretch in its order, with the current names of NAS and site."""
     return _named(session, tenant_id, stretch, _fits(wanted), limit)
 
 

@@ -1,4 +1,4 @@
-"""What NASes have told of sessions, request by request, as the accounting log keeps it."""
+"""Service for the accounting log: the stored Accounting-Requests of NASes."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,20 +17,20 @@ from nac.validation import require_mac
 
 
 class AccountingRecordNotFound(NotFound):
-    """There is no such request in the accounting log."""
+    """The accounting record does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedAccounting:
     log: AccountingLog
-    # The NAS's name or, where it is not registered, its address.
+    # Name of the NAS, or the address of an unregistered one.
     nas: str
-    # "" where it belonged to none, or to one that is gone.
+    # Slug; "" if it has no site or the site was deleted.
     site: str
 
     @property
     def reference(self) -> str:
-        """For people and programs to name it by."""
+        """Return the public id of the record."""
         return f"{microseconds_of(self.log.at)}-{self.log.id}"
 
 
@@ -49,8 +49,8 @@ def search_accounting(
     limit: int = 100,
     oldest_first: bool = False,
 ) -> LogSearchResult[LoggedAccounting]:
-    """From `before` as far as `until` (nac.log_search), for as long as one answer may take: fewer than `limit` need
-    not be all that there are."""
+    """Search from `before` to `until` (nac.log_search), within the time of one response. A short page may have more
+    after it."""
     wanted = repository.Filter(
         mac=require_mac(mac) if mac else "",
         user=user,
@@ -75,11 +75,11 @@ def search_accounting(
 
 
 def require_accounting(session: Session, *, tenant_id: TenantId, reference: str) -> LoggedAccounting:
-    """That of this `LoggedAccounting.reference`. Raises AccountingRecordNotFound."""
+    """Find a record by `LoggedAccounting.reference`. Raises AccountingRecordNotFound."""
     key = key_of_reference(reference)
     found = repository.get(session, tenant_id, key) if key else None
     if found is None:
-        raise AccountingRecordNotFound(f"There is no request {reference!r} in the accounting log.", place="record")
+        raise AccountingRecordNotFound(f"Unknown accounting record {reference!r}.", place="record")
     return _logged(found)
 
 

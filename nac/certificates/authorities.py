@@ -39,21 +39,22 @@ def create_tenant_authorities(
     name: str = "",
     server_names: Sequence[str] = (),
 ) -> TenantAuthorities:
-    """Root, issuing authority and EAP server certificate of a tenant that has none. In a scope that sees the tenant.
+    """Create the root, issuing authority and EAP server certificate of a tenant. Needs a scope that sees the tenant.
 
-    Commits before each signature, whatever the session did so far with it; what is missing where a process dies in
-    between is made by the worker (`finish_tenant_authorities` and, the server certificate, `nac.certificates.renewal`).
+    Commits the session before each signature. If the process dies in between, the worker completes the rest
+    (`finish_tenant_authorities`; for the server certificate `nac.certificates.renewal`).
 
-    `name` is the organisation in the subjects (the tenant's name if empty). `server_names` are the DNS names of the
-    server certificate, which devices are told to expect: `radius.<slug>.admit.example` if empty.
+    `name` is the organisation in the subjects (default: the tenant's name). `server_names` are the DNS names of the
+    server certificate, which devices check (default: `radius.<slug>.admit.example`). Raises AlreadyExists if the
+    tenant has authorities.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     if repository.active_issuing(session, tenant_id) is not None:
-        raise AlreadyExists("The tenant has its authorities already.", place="tenant")
+        raise AlreadyExists("The tenant already has authorities.", place="tenant")
     organisation = organisation_for(tenant, name)
     unique = unique_number(tenant.slug)
     names = tuple(server_names) or tuple(first_server_names(session, tenant))
-    # Behind the commit it would be too late to refuse them.
+    # Check before the commit, which cannot be undone.
     require_server_names(session, tenant_id=tenant_id, dns_names=names)
     reserved_root, reserved_issuing = (
         reserve_authority(
@@ -63,7 +64,7 @@ def create_tenant_authorities(
             organisation=organisation,
             unique=unique,
             signing=signing,
-            # Whoever goes on where this process dies knows them by it.
+            # `finish_tenant_authorities` reads them after a crash.
             server_names=names if kind == "issuing" else (),
         )
         for kind in OWN_KINDS
@@ -71,7 +72,7 @@ def create_tenant_authorities(
     commit_intent(session)
     repository.lock_tenant(session, tenant_id)
     if repository.active_issuing(session, tenant_id) is not None:
-        raise AlreadyExists("The tenant has its authorities already.", place="tenant")
+        raise AlreadyExists("The tenant already has authorities.", place="tenant")
     root = sign_root(session, reserved_root, actor=actor, now=now)
     issuing = sign_issuing(session, reserved_issuing, actor=actor, root=root, signing=signing, now=now)
     server = issue_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
@@ -81,8 +82,10 @@ def create_tenant_authorities(
 def finish_tenant_authorities(
     session: Session, *, actor: str, tenant_id: TenantId, signing: Signing, now: datetime
 ) -> TenantAuthorities | None:
-    """Where whoever made the first ones died, and what he began was given up (`nac.certificates.intents.settle`); else
-    None. Commits in between."""
+    """Create the authorities again after `nac.certificates.intents.settle` gave up an interrupted first attempt.
+
+    Returns None if there is nothing to do. Commits in between.
+    """
     tenant = repository.lock_tenant(session, tenant_id)
     if tenant.status == "deleting" or not repository.lacks_what_was_begun(session, tenant_id):
         return None
@@ -92,52 +95,55 @@ def finish_tenant_authorities(
 def complete_tenant_authorities(
     session: Session, *, actor: str, tenant_id: TenantId, signing: Signing, now: datetime
 ) -> None:
-    """As `finish_tenant_authorities`, and the server certificate, at once: for whoever knows that their maker died.
+    """Create missing authorities and the server certificate at once, after an attempt that is known to have died.
 
-    Raises AlreadyExists where somebody else was quicker. Commits in between.
+    Raises AlreadyExists if another process was faster. Commits in between.
     """
     tenant = repository.lock_tenant(session, tenant_id)
-    given: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id, "signing": signing, "now": now}
+    arguments: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id, "signing": signing, "now": now}
     if not repository.has_own_authorities(session, tenant_id):
-        create_tenant_authorities(session, **given)
+        create_tenant_authorities(session, **arguments)
     elif repository.newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True) is None:
-        issue_server(session, dns_names=first_server_names(session, tenant), **given)
+        issue_server(session, dns_names=first_server_names(session, tenant), **arguments)
 
 
 def first_server_names(session: Session, tenant: Tenant) -> Sequence[str]:
-    """Of the server certificate of a tenant that has had none: those that were asked for with it, or the usual one."""
+    """Return the names for a tenant's first server certificate: the requested ones, or the default name."""
     return repository.server_names_asked(session, TenantId(tenant.id)) or (default_server_name(tenant),)
 
 
 def list_authorities(session: Session, *, tenant_id: TenantId) -> Sequence[CertificateAuthority]:
-    """Roots first; of each kind the newest first."""
+    """List all authorities: roots first, newest first within a kind."""
     return repository.list_authorities(session, tenant_id)
 
 
 def list_authority_page(
     session: Session, *, tenant_id: TenantId, span: Span, text: str = "", kind: str = "", status: str = ""
 ) -> Sequence[CertificateAuthority]:
-    """`text` is a part of name or subject."""
+    """List one page. `text` is a part of name or subject."""
     return repository.list_authority_page(session, tenant_id, span=span, text=text, kind=kind, status=status)
 
 
 def own_authorities(session: Session, *, tenant_id: TenantId) -> list[x509.Certificate]:
-    """Those that were made here and are good, roots first: in use or, after a rollover, still to be believed."""
-    found = repository.list_authorities(session, tenant_id)
+    """Return the tenant's own authorities that are not revoked, active or retired, roots first."""
+    authorities = repository.list_authorities(session, tenant_id)
     return [
         x509.load_der_x509_certificate(authority.certificate_der)
-        for authority in found
+        for authority in authorities
         if authority.kind != "external" and authority.status != "revoked"
     ]
 
 
 def require_authority(session: Session, *, tenant_id: TenantId, which: str, lock: bool = False) -> CertificateAuthority:
-    """By id, or the newest active one of a kind: "root", "issuing". `lock` keeps all of the tenant as they are."""
+    """Find an authority by id, or the newest active one of a kind ("root", "issuing").
+
+    `lock` locks all authorities of the tenant. Raises AuthorityNotFound.
+    """
     if lock:
         repository.lock_tenant(session, tenant_id)
     for authority in repository.list_authorities(session, tenant_id):
         if which == str(authority.id) or (which == authority.kind and authority.status == "active"):
             return authority
     raise AuthorityNotFound(
-        f"There is no certificate authority {which!r}.", place="authority", remedy="They are listed by: ./admit ca list"
+        f"Unknown certificate authority {which!r}.", place="authority", remedy="List authorities: ./admit ca list"
     )

@@ -6,31 +6,31 @@ from pki.errors import PkiError, TokenRefused, TokenUnavailable
 
 
 class CertificateNotFound(NotFound):
-    """There is no such certificate."""
+    """The certificate does not exist."""
 
 
 class AuthorityNotFound(NotFound):
-    """There is no such certificate authority."""
+    """The certificate authority does not exist."""
 
 
 class AuthorityKeyAway(Conflict):
-    """The private key of a certificate authority is not kept here."""
+    """The private key of the certificate authority is not stored here."""
 
 
 class ListNotFound(NotFound):
-    """The authority publishes no list of revoked certificates."""
+    """The authority publishes no revocation list."""
 
 
 class KeyStoreRefused(AdmitError):
-    """The place of authorities' keys is not configured as it must be."""
+    """The key store of the authorities is not configured correctly."""
 
 
 class KeyStoreUnavailable(Unavailable):
-    """The place of authorities' keys does not answer."""
+    """The key store of the authorities does not respond."""
 
 
 class CertificateRefused(InvalidInput):
-    """A certificate cannot be issued as asked for."""
+    """The certificate cannot be issued with these values."""
 
 
 class CertificateStatusConflict(Conflict):
@@ -38,12 +38,12 @@ class CertificateStatusConflict(Conflict):
 
 
 class DuplicateKey(Conflict):
-    """The key is in another certificate already."""
+    """Another certificate already has this key."""
 
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Errors of `pki` leave as errors of the domain."""
+    """Convert errors of `pki` to errors of this package."""
     try:
         yield
     except TokenRefused as exc:

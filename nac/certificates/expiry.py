@@ -1,8 +1,7 @@
-"""What ends soon: counts and lists for a dashboard, and warnings, each given once.
+"""Certificates that expire soon: counts and lists for a dashboard, and one warning per window.
 
-Looked at are authorities (the tenant's and those that it trusts), server certificates and those of clients. One that a
-later one of the same name and profile has succeeded counts no more. A window that is more than half of a certificate's
-life says nothing of it.
+Covers authorities (own and external), server certificates and client certificates. A certificate with a successor of
+the same name and profile does not count. A window longer than half of a certificate's life is skipped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +51,7 @@ WITH given AS (
     ) w
     WHERE s.tenant_id = :tenant AND s.not_after > :now AND s.not_after <= :now + make_interval(days => :within)
         AND w.days IS NOT NULL
-    -- A warning of the future was given by a clock that was wrong.
+    -- A warning in the future comes from a wrong clock.
     ON CONFLICT (tenant_id, subject_id, days) DO UPDATE SET warned_at = excluded.warned_at
         WHERE expiry_warnings.warned_at > excluded.warned_at + interval '5 minutes'
     RETURNING subject_id, days
@@ -66,10 +65,10 @@ FROM given g JOIN expiring s ON s.id = g.subject_id ORDER BY s.kind, g.days, s.n
 class Expiring:
     kind: Kind
     id: UUID
-    # Hex digits; "" for an authority.
+    # Hexadecimal; "" for an authority.
     serial: str
     name: str
-    # An authority's kind.
+    # For an authority, its kind.
     profile: str
     not_after: datetime
 
@@ -91,7 +90,7 @@ def list_expiring(
     limit: int = 1000,
     last_first: bool = False,
 ) -> list[Expiring]:
-    """What is valid and ends first comes first, unless `last_first`; page on with the last one."""
+    """List valid certificates by expiry, earliest first (latest first with `last_first`). `after` continues a page."""
     parameters = _parameters(tenant_id, now, within_days) | {
         "kinds": list(kinds),
         "after_end": after.not_after if after else None if last_first else now,
@@ -102,16 +101,16 @@ def list_expiring(
 
 
 def count_expiring(session: Session, *, tenant_id: TenantId, now: datetime) -> dict[Kind, dict[int, int]]:
-    """By kind and window (days): how many end within it; those of a smaller window are among those of a larger one."""
-    found: dict[Kind, dict[int, int]] = {kind: dict.fromkeys(WINDOWS, 0) for kind in KINDS}
+    """Count by kind and window (days). A larger window includes the smaller ones."""
+    counts: dict[Kind, dict[int, int]] = {kind: dict.fromkeys(WINDOWS, 0) for kind in KINDS}
     parameters = _parameters(tenant_id, now, WINDOWS[0]) | {"windows": list(WINDOWS)}
     for kind, days, count in session.execute(_COUNT, parameters):
-        found[kind][days] = count
-    return found
+        counts[kind][days] = count
+    return counts
 
 
 def warn(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> list[ExpiryNotice]:
-    """Record and return what was not warned of before: each subject once in each window, in the smallest it is in."""
+    """Record and return new warnings: one per subject and window, for the smallest window it is in."""
     parameters = _parameters(tenant_id, now, WINDOWS[0]) | {"windows": list(WINDOWS)}
     rows = session.execute(_WARN, parameters).all()
     warnings = [ExpiryNotice(Expiring(*row[:-1]), row.days) for row in rows]
@@ -123,7 +122,7 @@ def warn(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) ->
 
 
 def _entries(warnings: Sequence[ExpiryNotice]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """An entry for each authority and server; clients come by the thousand: one for all of a window."""
+    """Yield one audit entry per authority and server certificate, and one per window for all clients."""
     for (kind, days), group in groupby(warnings, lambda warning: (warning.subject.kind, warning.days)):
         subjects = [warning.subject for warning in group]
         if kind == "client":

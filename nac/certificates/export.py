@@ -1,4 +1,4 @@
-"""An issued certificate as files: what a device, or a person who sets one up, is handed."""
+"""Files of an issued certificate for a device."""
 
 from nac.certificates.errors import CertificateRefused, refusals
 from nac.certificates.issuing import IssuedCertificate
@@ -7,8 +7,8 @@ from pki.keys import key_pem
 
 
 def pem_files(issued: IssuedCertificate) -> dict[str, bytes]:
-    """By kind: `cert` (the certificate with its intermediates, as supplicants want it), `chain` (the intermediates),
-    `ca` (the root to trust), and `key` where it is at hand.
+    """Return PEM files by kind: `cert` (certificate and intermediates), `chain` (intermediates), `ca` (root), and
+    `key` if it is available.
     """
     files = {
         "cert": certificates_pem([issued.certificate, *issued.intermediates]),
@@ -21,9 +21,11 @@ def pem_files(issued: IssuedCertificate) -> dict[str, bytes]:
 
 
 def pkcs12_file(issued: IssuedCertificate, *, password: str, legacy: bool = False) -> bytes:
-    """Key, certificate, intermediates and root in one file; `legacy` for importers that know no AES (3DES)."""
+    """Return a PKCS#12 file with key, certificate, intermediates and root; `legacy` uses 3DES instead of AES."""
     if issued.key is None:
-        raise CertificateRefused("The key is not here: whoever made the signing request holds it.", place="key")
+        raise CertificateRefused(
+            "The key is not available: the device that made the signing request has it.", place="key"
+        )
     with refusals():
         return build_pkcs12(
             friendly_name=issued.common_name,

@@ -1,4 +1,4 @@
-"""Authorities that a tenant brings along: trusted in its slot alone, for the certificates of its devices."""
+"""External authorities that a tenant uploaded. Trusted only in its slot, for device certificates."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,14 +31,14 @@ from pki.uploads import (
     read_certificates,
 )
 
-# Each is a file that radiusd and a record that every decision over its devices reads.
+# Each one is a file for radiusd and a record that each certificate decision reads.
 AUTHORITIES_MOST = 100
-# Of one name: each is tried at the first sight of a certificate.
+# Authorities of one name: a new certificate is checked against each.
 SAME_NAME_MOST = 8
 
 
 class Mistake(NamedTuple):
-    # The file, and which certificate of it.
+    # File name and position of the certificate.
     place: str
     message: str
 
@@ -47,7 +47,7 @@ class Mistake(NamedTuple):
 
 
 class InvalidUpload(InvalidInput):
-    """The uploaded authorities cannot be trusted as they are."""
+    """The uploaded authorities cannot be trusted."""
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
@@ -56,15 +56,15 @@ class InvalidUpload(InvalidInput):
     @property
     def members(self) -> Mapping[str, Any]:
         rows = [{"place": mistake.place, "detail": mistake.message} for mistake in self.mistakes]
-        return {"detail": f"{len(rows)} mistakes." if len(rows) > 1 else "One mistake.", "mistakes": rows}
+        return {"detail": f"{len(rows)} mistakes." if len(rows) > 1 else "1 mistake.", "mistakes": rows}
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Authorities of an upload, those that were trusted already included."""
+    """The authorities of an upload, including those already trusted."""
 
     authorities: tuple[CertificateAuthority, ...]
-    # Whether radiusd has to be exchanged before the new ones admit anybody.
+    # True if radiusd must be replaced before the new ones are trusted.
     needs_exchange: bool
 
 
@@ -74,7 +74,7 @@ class _Upload:
     tenant_id: TenantId
     now: datetime
     mistakes: list[Mistake] = field(default_factory=list)
-    # Every certificate once, with its place.
+    # Each certificate once, with its place.
     certificates: dict[bytes, tuple[x509.Certificate, str]] = field(default_factory=dict)
 
     def read(self, name: str, data: bytes) -> None:
@@ -94,15 +94,15 @@ class _Upload:
         for certificate, place in self.certificates.values():
             found = list(list_mistakes(certificate, now=self.now))
             if self.session.scalar(select(func.is_made_here(compute_key_identifier(certificate)))):
-                found.append("Admit made this authority; it is trusted where it belongs, and cannot be uploaded.")
+                found.append("Admit created this authority. It is trusted already and cannot be uploaded.")
             elif subject_line(certificate) in own:
-                found.append("It bears the name of an authority that Admit made for this tenant.")
+                found.append("It has the name of an authority that Admit created for this tenant.")
             if (
                 has_strong_signature(certificate)
                 and not is_root(certificate)
                 and not _parents(certificate, [*offered, *known])
             ):
-                found.append("The authority that signed it is not here. Upload all, up to the root.")
+                found.append("The authority that signed it is missing. Upload all authorities up to the root.")
             self.mistakes += (Mistake(place, message) for message in found)
         self._check_numbers(present)
 
@@ -111,11 +111,11 @@ class _Upload:
         subjects = list((trusted | {der: subject_line(each) for der, (each, _) in self.certificates.items()}).values())
         if len(subjects) > AUTHORITIES_MOST:
             self.mistakes.append(
-                Mistake("upload", f"{len(subjects)} authorities would be trusted; at most {AUTHORITIES_MOST} may be.")
+                Mistake("upload", f"Too many authorities: {len(subjects)}. The limit is {AUTHORITIES_MOST}.")
             )
         for subject in dict.fromkeys(subjects):
             if subjects.count(subject) > SAME_NAME_MOST:
-                message = f"More than {SAME_NAME_MOST} authorities of the name {subject}. Remove old ones."
+                message = f"More than {SAME_NAME_MOST} authorities have the name {subject}. Remove old ones."
                 self.mistakes.append(Mistake("upload", message))
 
 
@@ -131,7 +131,7 @@ def import_authorities(
 ) -> Imported:
     """Trust the roots and intermediates of `files`, (name, content). Raises InvalidUpload with every mistake.
 
-    The addresses are those of all of them; "" goes by what certificates say.
+    The URLs apply to all of them; "" uses the URLs in the certificates.
     """
     for name, url in (("crl_url", crl_url), ("ocsp_url", ocsp_url)):
         if url:
@@ -158,7 +158,7 @@ def import_authorities(
     _link(session, tenant_id)
     for row in rows:
         _audit(session, actor, row, "import")
-    # OpenSSL looks for no other authority of a name that it holds.
+    # OpenSSL does not look for a second authority of a name that it has loaded.
     needs_exchange = any(row.subject in names_held for row in fresh)
     tenant.trusts_external = True
     tenant.trust_generation += needs_exchange
@@ -169,7 +169,7 @@ def import_authorities(
 def remove_authority(
     session: Session, *, actor: str, tenant_id: TenantId, which: str
 ) -> Sequence[CertificateAuthority]:
-    """Trust an external authority no more, nor those below it that no other one vouches for; returns them all."""
+    """Stop trusting an external authority and those below it without another parent. Returns all of them."""
     tenant = repository.lock_tenant(session, tenant_id)
     first = require_external(session, tenant_id=tenant_id, which=which)
     gone = [first]
@@ -182,7 +182,7 @@ def remove_authority(
     ids = [row.id for row in gone]
     session.execute(delete(ExternalCertificate).where(ExternalCertificate.authority_id.in_(ids)))
     session.execute(delete(CertificateAuthority).where(CertificateAuthority.id.in_(ids)))
-    # So that radiusd forgets it, too; it is refused at once.
+    # radiusd forgets it later; policies reject it at once.
     tenant.trust_generation += 1
     session.flush()
     return gone
@@ -191,7 +191,7 @@ def remove_authority(
 def set_sources(
     session: Session, *, actor: str, tenant_id: TenantId, which: str, crl_url: str | None, ocsp_url: str | None
 ) -> CertificateAuthority:
-    """Where the status of an external authority's certificates is fetched; None leaves an address as it is."""
+    """Set the status URLs of an external authority; None keeps a URL."""
     for name, url in (("crl_url", crl_url), ("ocsp_url", ocsp_url)):
         if url:
             require_web_address(url, place=name)
@@ -204,15 +204,16 @@ def set_sources(
 
 
 def require_external(session: Session, *, tenant_id: TenantId, which: str, lock: bool = False) -> CertificateAuthority:
-    """`lock` keeps all authorities of the tenant as they are."""
+    """Find an external authority. `lock` locks all authorities of the tenant. Raises InvalidInput if Admit created
+    it."""
     if lock:
         repository.lock_tenant(session, tenant_id)
     row = require_authority(session, tenant_id=tenant_id, which=which)
     if row.kind != "external":
         raise InvalidInput(
-            "Admit made this authority, and this is for those that were uploaded.",
+            "Admit created this authority. This operation is only for uploaded authorities.",
             place="authority",
-            remedy="They are listed as external by: ./admit ca list",
+            remedy="List authorities (kind external): ./admit ca list",
         )
     return row
 
@@ -223,7 +224,7 @@ def get_source(session: Session, *, tenant_id: TenantId, authority_id: UUID) -> 
 
 
 def sources_of(session: Session, *, tenant_id: TenantId) -> dict[UUID, StatusSource]:
-    """By authority."""
+    """Return all sources by authority."""
     rows = session.scalars(select(StatusSource).where(StatusSource.tenant_id == tenant_id))
     return {row.authority_id: row for row in rows}
 
@@ -237,7 +238,7 @@ def _parents(certificate: x509.Certificate, candidates: Iterable[x509.Certificat
 
 
 def _link(session: Session, tenant_id: TenantId, *, without: Iterable[UUID] = ()) -> list[CertificateAuthority]:
-    """Name for each external authority the one above it that lasts longest; returns those that have none."""
+    """Link each external authority to the parent that lasts longest. Returns those without a parent."""
     excluded = set(without)
     rows = [row for row in repository.list_authorities(session, tenant_id) if row.id not in excluded]
     trusted = {row.certificate_der: row for row in rows if _is_trusted(row)}
@@ -282,7 +283,7 @@ def _set_source(session: Session, row: CertificateAuthority, *, crl_url: str | N
         source.crl_url = crl_url
     if ocsp_url is not None:
         source.ocsp_url = ocsp_url
-    # Asked at once.
+    # The worker fetches at once.
     source.crl_due_at = func.now()
     session.flush()
 

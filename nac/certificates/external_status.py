@@ -1,7 +1,7 @@
-"""What external authorities say of their certificates, asked by the worker and never while a device waits.
+"""Revocation status from external authorities, fetched by the worker and never during a login.
 
-Each step reads what is due in one transaction, asks outside of any, and stores in another: nobody's rows are locked
-while a server far away takes its time.
+Each step reads due work in one transaction, fetches outside of transactions, and stores in another. No row is locked
+while a remote server responds.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from pki.external_status import (
     read_ocsp,
 )
 
-# What holds for days is looked at again after an hour, what holds for minutes not more often than every five.
+# Fetch again after half the validity, between 5 minutes and 1 hour.
 _MOST, _LEAST = timedelta(hours=1), timedelta(minutes=5)
-# A certificate that nobody has shown for so long is asked about no more, and after a while forgotten.
+# Stop fetching for a certificate that no device used for this long, and delete it later.
 _SEEN = timedelta(days=30)
 FORGOTTEN_AFTER = timedelta(days=90)
 CERTIFICATES_MOST = 10_000
-# Of one tenant at a time, so that none holds up the others.
+# Per tenant and round, so that no tenant delays the others.
 _ASKED_AT_ONCE = 200
 _PARALLEL = 8
 _LISTS_MOST = 3
@@ -56,29 +56,29 @@ class Question(NamedTuple):
     certificate: x509.Certificate
     serial: bytes
     urls: tuple[str, ...]
-    # Of the answer before: an older one is not taken.
+    # From the previous response; older responses are ignored.
     this_update: datetime | None
 
 
 def tenants(session: Session) -> Sequence[UUID]:
-    """Those that trust an external authority. As admit_worker."""
+    """List tenants that trust an external authority. As admit_worker."""
     return session.scalars(text("SELECT tenants_with_external_authorities()")).all()
 
 
 def take_turn(session: Session) -> bool:
-    """Whether nobody else refreshes now; nobody does until the transaction ends."""
+    """Take the lock for refreshing until the transaction ends. Returns False if another worker has it."""
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(func.hashtext("external_status")))))
 
 
 async def refresh(tenant_id: TenantId, web: HttpClient, *, now: datetime, engine: Engine | None = None) -> None:
-    """Ask whatever is due of the tenant's external authorities: lists first, then single certificates by OCSP."""
+    """Fetch due lists of the tenant's external authorities, then the status of single certificates by OCSP."""
     scope = TenantScope(tenant_id)
     with session_scope(scope, engine=engine) as session:
         sources = due_lists(session, now)
     for source in sources:
-        found = await _fetch_list(source, web, now)
+        fetched = await _fetch_list(source, web, now)
         with session_scope(scope, engine=engine) as session:
-            _store_list(session, tenant_id, source.authority_id, found, now)
+            _store_list(session, tenant_id, source.authority_id, fetched, now)
     with session_scope(scope, engine=engine) as session:
         questions = due_questions(session, now)
     limit = asyncio.Semaphore(_PARALLEL)
@@ -96,16 +96,16 @@ def due_lists(session: Session, now: datetime) -> list[Source]:
         .where(_is_due(StatusSource.crl_due_at, now), CertificateAuthority.status != "revoked")
         .order_by(StatusSource.crl_due_at)
     ).all()
-    found = []
+    due = []
     for source, der in rows:
         urls = (source.crl_url,) if source.crl_url else _urls_seen(session, source.authority_id)
         if urls:
-            found.append(Source(source.authority_id, x509.load_der_x509_certificate(der), urls))
-    return found
+            due.append(Source(source.authority_id, x509.load_der_x509_certificate(der), urls))
+    return due
 
 
 def _urls_seen(session: Session, authority_id: UUID) -> tuple[str, ...]:
-    """Where certificates of the authority say that its list is: the places that most of them name."""
+    """Return the list URLs that most certificates of the authority name."""
     url = func.unnest(ExternalCertificate.crl_urls).label("url")
     seen = select(url).where(ExternalCertificate.authority_id == authority_id).subquery()
     query = select(seen.c.url).group_by(seen.c.url).order_by(func.count().desc(), seen.c.url).limit(_LISTS_MOST)
@@ -113,7 +113,7 @@ def _urls_seen(session: Session, authority_id: UUID) -> tuple[str, ...]:
 
 
 async def _fetch_list(source: Source, web: HttpClient, now: datetime) -> ExternalRevocationList | str:
-    """The list, or why there is none."""
+    """Return the list, or the reason for the failure."""
     whys = []
     for url in source.urls:
         try:
@@ -127,32 +127,32 @@ async def _fetch_list(source: Source, web: HttpClient, now: datetime) -> Externa
 
 
 def _store_list(
-    session: Session, tenant_id: TenantId, authority_id: UUID, found: ExternalRevocationList | str, now: datetime
+    session: Session, tenant_id: TenantId, authority_id: UUID, fetched: ExternalRevocationList | str, now: datetime
 ) -> None:
     source = session.get(StatusSource, authority_id, with_for_update=True)
     # Removed meanwhile.
     if source is None:
         return
     source.crl_checked_at = now
-    failure = found if isinstance(found, str) else _why_older(source, found)
+    failure = fetched if isinstance(fetched, str) else _why_older(source, fetched)
     source.crl_failure = failure
-    if failure or isinstance(found, str):
+    if failure or isinstance(fetched, str):
         source.crl_due_at = now + _LEAST
         return
-    is_new = source.crl_this_update != found.this_update
-    source.crl_due_at = _due(now, found.next_update)
-    source.crl_number = None if found.number is None else Decimal(found.number)
-    source.crl_this_update, source.crl_next_update = found.this_update, found.next_update
+    is_new = source.crl_this_update != fetched.this_update
+    source.crl_due_at = _due(now, fetched.next_update)
+    source.crl_number = None if fetched.number is None else Decimal(fetched.number)
+    source.crl_this_update, source.crl_next_update = fetched.this_update, fetched.next_update
     if is_new:
-        _store_listed(session, tenant_id, authority_id, found.serials)
+        _store_listed(session, tenant_id, authority_id, fetched.serials)
 
 
-def _why_older(source: StatusSource, found: ExternalRevocationList) -> str:
-    """Nobody who keeps an old list may take a revocation back with it."""
-    if source.crl_this_update is not None and found.this_update < source.crl_this_update:
-        return f"The list that was sent is of {found.this_update:%Y-%m-%d %H:%M} UTC, older than the one in force."
-    if source.crl_number is not None and (found.number is None or found.number < source.crl_number):
-        return f"The list that was sent has the number {found.number}, lower than that of the one in force."
+def _why_older(source: StatusSource, fetched: ExternalRevocationList) -> str:
+    """Return an error for a list older than the stored one; replaying an old list must not undo a revocation."""
+    if source.crl_this_update is not None and fetched.this_update < source.crl_this_update:
+        return f"The fetched list is from {fetched.this_update:%Y-%m-%d %H:%M} UTC, older than the stored one."
+    if source.crl_number is not None and (fetched.number is None or fetched.number < source.crl_number):
+        return f"The fetched list has number {fetched.number}, lower than the stored one."
     return ""
 
 
@@ -180,7 +180,7 @@ def _store_listed(session: Session, tenant_id: TenantId, authority_id: UUID, ser
 
 
 def _disconnect(session: Session, tenant_id: TenantId, authority_id: UUID, revoked: Sequence[bytes]) -> None:
-    """Those that devices have shown here."""
+    """Disconnect sessions that use a revoked certificate."""
     for batch in _batches(revoked):
         seen = session.scalars(
             select(ExternalCertificate.serial).where(
@@ -192,7 +192,7 @@ def _disconnect(session: Session, tenant_id: TenantId, authority_id: UUID, revok
 
 
 def due_questions(session: Session, now: datetime) -> list[Question]:
-    """About certificates of authorities of which no list is in force."""
+    """Return due certificates of authorities without a valid list."""
     seen = ExternalCertificate
     rows = session.execute(
         select(seen, StatusSource.ocsp_url, CertificateAuthority.certificate_der)
@@ -222,13 +222,13 @@ def due_questions(session: Session, now: datetime) -> list[Question]:
 
 
 async def _ask(question: Question, web: HttpClient, now: datetime, limit: asyncio.Semaphore) -> OcspStatus | str:
-    asked = build_ocsp_request(question.certificate, question.serial)
+    request = build_ocsp_request(question.certificate, question.serial)
     headers = {"content-type": "application/ocsp-request", "accept": "application/ocsp-response"}
     whys = []
     for url in question.urls:
         try:
             async with limit:
-                data = await web.fetch(url, most_bytes=MAX_OCSP_BYTES, body=asked, headers=headers)
+                data = await web.fetch(url, most_bytes=MAX_OCSP_BYTES, body=request, headers=headers)
             answer = read_ocsp(data, question.certificate, question.serial, now=now)
         except FetchFailed as exc:
             whys.append(str(exc))
@@ -237,7 +237,7 @@ async def _ask(question: Question, web: HttpClient, now: datetime, limit: asynci
         else:
             if question.this_update is None or answer.this_update >= question.this_update:
                 return answer
-            whys.append(f"{url}: The answer is older than the one before it.")
+            whys.append(f"{url}: The response is older than the previous one.")
     return " ".join(whys)
 
 
@@ -266,7 +266,7 @@ def _store_answer(
 
 
 def _forget(session: Session, tenant_id: TenantId, now: datetime) -> None:
-    """What nobody has shown for long, and the oldest beyond the bound."""
+    """Delete certificates that were not used for long, and the oldest above the limit."""
     seen = ExternalCertificate
     newest = select(seen.authority_id, seen.serial).where(seen.tenant_id == tenant_id)
     beyond = newest.order_by(seen.last_seen_at.desc()).offset(CERTIFICATES_MOST)
@@ -281,12 +281,12 @@ _UNSYNCHRONISED = {"synchronize_session": False}
 
 
 def _is_due(at: InstrumentedAttribute[datetime], now: datetime) -> ColumnElement[bool]:
-    """What is later than `_due` ever says was put down by a clock that was wrong."""
+    """Match due rows. A time later than `_due` can return comes from a wrong clock and is due, too."""
     return or_(at <= now, at > now + _MOST)
 
 
 def _due(now: datetime, until: datetime) -> datetime:
-    """Half way to the end of what is known."""
+    """Return the time of the next fetch: half the remaining validity, within limits."""
     return now + min(max((until - now) / 2, _LEAST), _MOST)
 
 

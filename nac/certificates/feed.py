@@ -1,4 +1,4 @@
-"""What PostgreSQL tells of changes of status, for a process that keeps what it read (nac.certificates.status)."""
+"""Notifications of status changes from PostgreSQL, for a process that caches statuses (nac.certificates.status)."""
 
 import logging
 import threading
@@ -16,7 +16,7 @@ from nac.db import connect
 
 _log = logging.getLogger("admit.status")
 
-# What was kept counts for so long after PostgreSQL was last heard: a connection that died in silence shows no change.
+# The cache is valid this long after the last contact with PostgreSQL; a dead connection reports no changes.
 _CURRENT_SECONDS = 1.0
 _POLL_SECONDS = 0.3
 _STATEMENT_SECONDS = 2.0
@@ -24,10 +24,10 @@ _PAUSE_SECONDS = 0.5
 
 
 class StatusFeed:
-    """A thread with a connection of its own.
+    """A thread with its own connection that reports status changes.
 
-    `forget` is called, in that thread, with an authority's id when the status of something it issued changed, and with
-    None when changes may have been missed. What was read before the call must not be kept after it.
+    It calls `forget` with an authority's id after a change, and with None if changes may have been missed. The caller
+    must drop everything it read before the call.
     """
 
     def __init__(self, engine: Engine, forget: Callable[[UUID | None], None]) -> None:
@@ -39,7 +39,7 @@ class StatusFeed:
 
     @property
     def current(self) -> bool:
-        """Whether every change up to a second ago was told."""
+        """Whether all changes up to a second ago were reported."""
         return time.monotonic() < self._until
 
     def start(self) -> None:
@@ -54,9 +54,9 @@ class StatusFeed:
             try:
                 self._follow()
             except psycopg.Error as exc:
-                _log.warning("changes of status do not arrive, answers are made anew for each request: %s", exc)
-            except Exception:  # house-rule: without the thread nothing would ever be kept again
-                _log.exception("changes of status do not arrive")
+                _log.warning("no status changes from the database, OCSP responses are not cached: %s", exc)
+            except Exception:  # house-rule: without the thread nothing is ever cached again
+                _log.exception("no status changes from the database")
             self._until = float("-inf")
             self._stop.wait(_PAUSE_SECONDS)
 
@@ -67,9 +67,9 @@ class StatusFeed:
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
             self._forget(None)
             while not self._stop.is_set():
-                asked = time.monotonic()
+                started = time.monotonic()
                 connection.execute("SELECT 1")
-                self._until = asked + _CURRENT_SECONDS
+                self._until = started + _CURRENT_SECONDS
                 for notification in connection.notifies(timeout=_POLL_SECONDS, stop_after=1):
                     self._tell(notification.payload)
 

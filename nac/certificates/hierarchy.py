@@ -1,7 +1,7 @@
-"""Authorities in two steps, as certificates: `reserve_authority` records what will be signed, `sign_*` signs it.
+"""Creation of authorities in two steps: `reserve_authority` records the signature to make, `sign_*` makes it.
 
-The caller commits in between (`nac.db.commit_intent`). Key, name and serial number are chosen with the record, so that
-a key that a token made for a signature that never came can be found and removed.
+The caller commits in between (`nac.db.commit_intent`). The record has key, name and serial number. So a key that a
+token made for an abandoned signature can be identified and removed.
 """
 
 import secrets
@@ -51,7 +51,7 @@ class CrossReservation:
 
 
 def unique_number(slug: str) -> str:
-    """For the names of authorities: a cell tells "another tenant's" by name alone, so no two may share one, ever."""
+    """Return a number for authority names. It must be unique forever: cells recognise foreign authorities by name."""
     return f"{slug[:_SLUG_CHARACTERS]}-{secrets.token_hex(4)}"
 
 
@@ -65,7 +65,8 @@ def reserve_authority(
     signing: Signing,
     server_names: Sequence[str] = (),
 ) -> AuthorityReservation:
-    """`organisation` has at most 48 plain characters; `server_names` are of the server certificate below it."""
+    """Reserve an authority. `organisation` has at most 48 plain characters; `server_names` are for the server
+    certificate."""
     authority_id, serial = uuid4(), random_serial()
     chosen = tenant_settings(session, tenant_id)
     with refusals():
@@ -122,7 +123,7 @@ def sign_issuing(
 def reserve_cross(
     session: Session, *, tenant_id: TenantId, new: AuthorityReservation, old: CertificateAuthority
 ) -> CrossReservation:
-    """As `reserve_authority`, for `cross_sign`."""
+    """Reserve the cross-certificate for `cross_sign`."""
     reservation = CrossReservation(uuid4(), random_serial())
     _record(session, tenant_id, reservation.id, "cross", new.subject, reservation.serial, old.key_store, old.id)
     return reservation
@@ -139,7 +140,7 @@ def cross_sign(
     signing: Signing,
     now: datetime,
 ) -> None:
-    """The old root certifies the new one's name and key (RFC 4210 4.4): who trusts the old one alone finds a way."""
+    """Sign the new root's name and key with the old root (RFC 4210 4.4), for devices that trust only the old one."""
     certificate = x509.load_der_x509_certificate(new.certificate_der)
     intent = _take_up(session, tenant_id, reservation.id)
     with refusals():
@@ -190,14 +191,16 @@ def _record(
 
 
 def _take_up(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent:
-    """Once only, and only what was recorded."""
+    """Lock a reservation for signing. Raises an error if it does not exist, is signed or was abandoned."""
     intent = repository.lock_authority_intent(session, tenant_id, intent_id)
     if intent is None:
-        raise AuthorityNotFound("This authority was never reserved.", place="authority", remedy="Reserve it first.")
+        raise AuthorityNotFound("The authority is not reserved.", place="authority", remedy="Reserve it first.")
     if intent.signed_at is not None:
-        raise CertificateStatusConflict("This authority is signed already.", place="authority")
+        raise CertificateStatusConflict("The authority is already signed.", place="authority")
     if intent.abandoned_at is not None:
-        raise CertificateStatusConflict("The authority was given up meanwhile.", place="authority", remedy="Ask again.")
+        raise CertificateStatusConflict(
+            "The authority was abandoned meanwhile.", place="authority", remedy="Try again."
+        )
     return intent
 
 

@@ -1,4 +1,4 @@
-"""Whom a certificate is issued to, as far as that is an endpoint or a user of the tenant."""
+"""Holders of certificates: endpoints and users of the tenant."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -17,12 +17,12 @@ from nac.users.service import require_by_name
 class Holder:
     endpoint_id: UUID | None = None
     user_id: UUID | None = None
-    # Of the endpoint, else of the user.
+    # Name of the endpoint or, without one, of the user.
     name: str | None = None
 
 
 def find_holder(session: Session, *, tenant_id: TenantId, mac: str | None, user_name: str | None) -> Holder:
-    """Raises where the endpoint or the user that is named is not there."""
+    """Find the holder. Raises NotFound if the endpoint or user does not exist."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac) if mac is not None else None
     user = require_by_name(session, tenant_id=tenant_id, name=user_name) if user_name is not None else None
     return Holder(
@@ -33,7 +33,7 @@ def find_holder(session: Session, *, tenant_id: TenantId, mac: str | None, user_
 
 
 def describe_holder(session: Session, certificate: Certificate) -> dict[str, str | None]:
-    """The MAC address and the user name that `certificate` was issued to; None for those that are gone, too."""
+    """Return the MAC address and user name of the holder; None for deleted ones."""
     tenant_id = certificate.tenant_id
     macs = select(Endpoint.mac).where(Endpoint.tenant_id == tenant_id, Endpoint.id == certificate.endpoint_id)
     names = select(User.name).where(User.tenant_id == tenant_id, User.id == certificate.user_id)

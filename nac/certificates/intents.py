@@ -1,7 +1,7 @@
-"""What was to be signed and was not finished: abandoned after a while, told, and never good.
+"""Unfinished signatures, abandoned after a while and never valid.
 
-An intent is committed before the key is used. For the signature its row is locked, and what was signed is stored only
-where the row is `intended` still. So who abandons it knows that a signature that comes late is thrown away.
+An intent is committed before the key is used. Signing locks its row and stores the certificate only if the row is
+still `intended`. So a late signature of an abandoned intent is discarded.
 """
 
 from collections import Counter
@@ -18,10 +18,10 @@ from nac.certificates.status import status_changed
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, EnrolmentSecret
 
-# A process signs within milliseconds, or seconds where a token is slow: until then an intent counts as if it were
-# finished, afterwards whoever shows the same secret or key takes its place.
+# Signing takes milliseconds, with a slow token seconds. Older intents are stale, and another request with the same
+# secret or key can replace them.
 STALE_AFTER = timedelta(seconds=10)
-# What nobody came back for is settled by the worker.
+# The worker settles older intents.
 SETTLED_AFTER = timedelta(minutes=1)
 BATCH = 1_000
 
@@ -43,9 +43,9 @@ def abandon(
     now: datetime,
     older_than: timedelta | None = None,
 ) -> int:
-    """Give up the intents among `which`; uses of secrets that were taken for them come back. Returns how many.
+    """Abandon the intents among `which` and release the uses of their secrets. Returns the number.
 
-    With an age those alone that are older and that nobody is signing now; without one who signs now is waited for.
+    With `older_than`, skips younger intents and those being signed now. Without it, waits for running signatures.
     """
     row, age = Certificate, older_than or timedelta()
     query = (
@@ -64,7 +64,7 @@ def abandon(
 
 
 def wait(session: Session, *, tenant_id: TenantId, which: ColumnElement[bool]) -> None:
-    """Until those who sign some of `which` now are done, one way or the other."""
+    """Wait for running signatures among `which`."""
     row = Certificate
     young = row.created_at > func.now() - STALE_AFTER
     query = select(row.id).where(row.tenant_id == tenant_id, row.status == "intended", young, which)
@@ -87,18 +87,18 @@ def _abandon(session: Session, actor: str, rows: Sequence[Certificate], now: dat
     for secret_id in sorted(taken):
         secret = EnrolmentSecret
         session.execute(update(secret).where(secret.id == secret_id).values(uses=secret.uses - taken[secret_id]))
-    # On the list of the revoked, too: there may be a signature of it.
+    # Also on the revocation list: a signature may exist.
     status_changed(session, *rows)
 
 
 def tenants_to_settle(session: Session) -> Sequence[TenantId]:
-    """Of all tenants; in PlatformScope."""
-    found: Sequence[Row[Any]] = session.execute(_TENANTS, {"age": SETTLED_AFTER}).all()
-    return [TenantId(row.tenant_id) for row in found]
+    """List tenants with intents to settle. In PlatformScope."""
+    rows: Sequence[Row[Any]] = session.execute(_TENANTS, {"age": SETTLED_AFTER}).all()
+    return [TenantId(row.tenant_id) for row in rows]
 
 
 def settle(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> Settled:
-    """Give up what nobody finished. A key that was made in a token for such an authority stays there, for a person."""
+    """Abandon unfinished intents. A key in a token stays there and must be removed by hand."""
     certificates = abandon(session, actor=actor, tenant_id=tenant_id, which=true(), now=now, older_than=SETTLED_AFTER)
     intent = AuthorityIntent
     left = session.scalars(

@@ -1,7 +1,7 @@
-"""Issuing in two steps: `reserve` records what will be signed, `sign` commits that if it is not yet, and signs it.
+"""Issuing in two steps: `reserve` records the certificate, `sign` commits the record and signs.
 
-A signature cannot be taken back, so its row comes first, and stays whatever becomes of the process, of PostgreSQL or of
-the rest of the transaction. What `sign` returns must leave the process only after the second commit, the edge's.
+A signature cannot be undone, so the row is committed first and survives any failure. Return the certificate to the
+client only after the second commit.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,44 +41,45 @@ from pki.profiles import CertificateProfile
 from pki.serials import random_serial, serial_bytes
 
 ClientProfile = Literal["eap-client-user", "eap-client-device", "radsec-nas"]
-# Who holds such a certificate keeps its key to itself.
+# The holder keeps its key private.
 CLIENT_PROFILES: tuple[ClientProfile, ...] = get_args(ClientProfile)
-# To these an administrator adds who runs a server of his own: nobody enrols or renews such a certificate by himself.
+# An administrator can also issue certificates for RADIUS servers of the tenant; nobody can enrol for these or renew
+# them.
 HandedOutProfile = ClientProfile | Literal["radsec-server"]
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A serial number recorded for a certificate that is to be signed."""
+    """A serial number recorded for a certificate to sign."""
 
     tenant_id: TenantId
     serial: bytes
     profile: str
-    # The profile as the tenant had it when this was reserved.
+    # The tenant's profile at the time of the reservation.
     rules: CertificateProfile
     subject: x509.Name
     sans: tuple[San, ...]
     not_before: datetime
     not_after: datetime
-    # With its key opened: a key that does not open leaves no intent behind.
+    # Its key is already open, so an unusable key leaves no intent behind.
     issuer: Issuer = field(repr=False)
     root: x509.Certificate
-    # While the session is in it, the reservation is not committed.
+    # The transaction of the reservation: not committed while the session is in it.
     made_in: SessionTransaction | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedCertificate:
-    """What a device needs. The key is in no table: this is the only time it is seen."""
+    """A certificate for a device. The key is not stored: this is the only copy."""
 
     serial: bytes
     profile: str
     common_name: str
     certificate: x509.Certificate
-    # Authorities between the certificate and its root, the certificate's own first.
+    # Authorities between certificate and root, starting with the issuer.
     intermediates: tuple[x509.Certificate, ...]
     root: x509.Certificate
-    # None where the asker kept it (PKCS#10).
+    # None if the requester has it (PKCS#10).
     key: PrivateKey | None = field(repr=False)
 
 
@@ -100,28 +101,30 @@ def reserve(
     user_id: UUID | None = None,
     secret_id: UUID | None = None,
 ) -> Reservation:
-    """Check what is asked for and record it as `intended`. Raises CertificateRefused, or Conflict for want of a CA.
+    """Check the request and record it as `intended`. Raises CertificateRefused, or Conflict if there is no authority.
 
-    `public_key` where it is known already: nobody else is certified for it.
+    `public_key`, if known, is reserved for this certificate.
     """
     signer = repository.get_signer(session, tenant_id, now)
     if signer is None:
         raise Conflict(
-            "The tenant has no active issuing authority.", place="authority", remedy="Make one: ./admit ca rollover"
+            "The tenant has no active issuing authority.",
+            place="authority",
+            remedy="Create one with ./admit ca rollover.",
         )
     rules = chosen_profile(profile, signer.profiles)
     issuer = issuer_of(signer.authority, signing)
     with refusals():
         subject = subject_name(common_name, organisation=read_organisation(issuer.certificate.subject))
         checked = check_sans(rules, sans)
-        # Whatever `issue` would refuse is refused before it is intended.
+        # Reject here what `issue` would reject.
         build_general_names(checked)
         if public_key is not None:
             require_acceptable(public_key)
         validity = plan_validity(rules, issuer=issuer.certificate, now=now, not_before=not_before, not_after=not_after)
     if profile != SERVER_PROFILE:
         require_no_server_name(signer.servers, common_name=common_name, sans=checked)
-    told = {"profile": profile, "subject": format_one_line(subject), "authority": str(signer.authority.id)}
+    details = {"profile": profile, "subject": format_one_line(subject), "authority": str(signer.authority.id)}
     serial = serial_bytes(random_serial())
     repository.add_intent(
         session,
@@ -132,7 +135,7 @@ def reserve(
             "serial": serial,
             "profile": profile,
             "common_name": read_common_name(subject),
-            "subject": told["subject"],
+            "subject": details["subject"],
             "public_key_sha256": None if public_key is None else public_key_digest(public_key),
             "not_before": validity.not_before,
             "not_after": validity.not_after,
@@ -142,7 +145,7 @@ def reserve(
             "secret_id": secret_id,
         },
     )
-    _audit(session, actor, "intend", tenant_id, serial, told)
+    _audit(session, actor, "intend", tenant_id, serial, details)
     return Reservation(
         tenant_id=tenant_id,
         serial=serial,
@@ -161,24 +164,24 @@ def reserve(
 def sign(
     session: Session, reservation: Reservation, *, actor: str, public_key: PublicKey, signing: Signing, now: datetime
 ) -> Certificate:
-    """Sign what was reserved, once only. A reservation of this very transaction is committed first, and all else in it.
+    """Sign a reservation, once. Commits the transaction first if it contains the reservation.
 
-    Raises CertificateStatusConflict where the intent was given up meanwhile.
+    Raises CertificateStatusConflict if the intent was abandoned meanwhile.
     """
     if session.get_transaction() is reservation.made_in:
         commit_intent(session)
-    # Who revokes an authority waits for this, or has been before.
+    # Waits for a running revocation of the authority.
     repository.share_tenant(session, reservation.tenant_id)
     intent = repository.lock_intent(session, reservation.tenant_id, reservation.serial)
     if intent is None:
-        raise CertificateNotFound(f"Serial number {reservation.serial.hex()} was never reserved.", place="serial")
+        raise CertificateNotFound(f"Serial number {reservation.serial.hex()} is not reserved.", place="serial")
     row = intent.row
     if row.status == "abandoned":
-        raise CertificateStatusConflict("The certificate was given up meanwhile.", place="serial", remedy="Ask again.")
+        raise CertificateStatusConflict("The certificate was abandoned meanwhile.", place="serial", remedy="Try again.")
     if row.status != "intended":
-        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is signed already.", place="serial")
+        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is already signed.", place="serial")
     if not intent.authority_signs:
-        raise AuthorityNotFound("The authority no longer signs.", place="authority", remedy="Ask again.")
+        raise AuthorityNotFound("The authority can no longer sign.", place="authority", remedy="Try again.")
     with refusals():
         certificate = issue(
             reservation.rules,
@@ -195,7 +198,7 @@ def sign(
     row.certificate_der = certificate.public_bytes(Encoding.DER)
     row.public_key_sha256 = public_key_digest(public_key)
     row.status = "valid"
-    told = {
+    details = {
         "profile": row.profile,
         "subject": row.subject,
         "names": [str(item) for item in reservation.sans],
@@ -203,7 +206,7 @@ def sign(
         "not_after": row.not_after.isoformat(),
         "authority": str(row.authority_id),
     }
-    _audit(session, actor, "issue", row.tenant_id, row.serial, told)
+    _audit(session, actor, "issue", row.tenant_id, row.serial, details)
     return row
 
 
@@ -225,12 +228,11 @@ def issue_client(
     user_id: UUID | None = None,
     secret_id: UUID | None = None,
 ) -> IssuedCertificate:
-    """A certificate for a key from a signing request, or for a new key, which is returned and not kept.
+    """Issue a certificate for a key from a signing request, or for a new key, which is returned and not stored.
 
-    Commits in between, as `sign` says.
-
-    `not_before` and `not_after` (aware) replace the profile's validity; they may lie in the past or the future. Raises
-    DuplicateKey for a key that was certified before, unless in the very certificate that this one `renews`.
+    Commits in between, like `sign`. `not_before` and `not_after` (aware) override the validity of the profile; they
+    may be in the past or future. Raises DuplicateKey if another certificate has the key, except the one that this one
+    `renews`.
     """
     if public_key is not None:
         _require_new_key(session, actor, tenant_id, public_key_digest(public_key), renews, now)
@@ -271,16 +273,16 @@ def issue_client(
 def _require_new_key(
     session: Session, actor: str, tenant_id: TenantId, digest: bytes, renews: Certificate | None, now: datetime
 ) -> None:
-    """A key that two devices hold tells neither of them from the other."""
+    """Raise DuplicateKey if another certificate has the key: two devices could not be told apart."""
     if renews is not None and renews.public_key_sha256 == digest:
         return
     if not repository.is_certified(session, tenant_id, digest):
         return
-    # One that was never finished: the device asks again, and is given another.
+    # An unfinished intent: the device tries again and gets a new one.
     same_key, age = Certificate.public_key_sha256 == digest, intents.STALE_AFTER
     intents.abandon(session, actor=actor, tenant_id=tenant_id, which=same_key, now=now, older_than=age)
     if repository.is_certified(session, tenant_id, digest):
-        raise DuplicateKey("This key is in another certificate already.", place="key", remedy="Make a new key.")
+        raise DuplicateKey("Another certificate already has this key.", place="key", remedy="Create a new key.")
 
 
 def issue_server(
@@ -293,16 +295,17 @@ def issue_server(
     now: datetime,
     present_from: datetime | None = None,
 ) -> Certificate:
-    """An EAP server certificate; its key stays here, sealed, for the cell.
+    """Issue an EAP server certificate. Its key stays here, sealed, for the cell.
 
-    The cell presents the valid one whose `present_from` (None: at once) came last. Commits in between, as `sign` says.
+    The cell presents the valid certificate with the latest `present_from` in the past (None: now). Commits in
+    between, like `sign`.
     """
     reservation = reserve_server(
         session, actor=actor, tenant_id=tenant_id, dns_names=dns_names, signing=signing, now=now
     )
     if present_from is not None and present_from >= reservation.not_after:
         raise CertificateRefused(
-            "The certificate ends before devices would be shown it.",
+            "The certificate expires before the cell would present it.",
             place="present_from",
             remedy=f"Choose a time before {reservation.not_after:%Y-%m-%d %H:%M} UTC.",
         )
@@ -310,7 +313,7 @@ def issue_server(
 
 
 def require_server_names(session: Session, *, tenant_id: TenantId, dns_names: Sequence[str]) -> None:
-    """Raises CertificateRefused of what `reserve_server` would refuse, before anything is made."""
+    """Raise CertificateRefused if `reserve_server` would reject the names."""
     rules = chosen_profile(SERVER_PROFILE, tenant_settings(session, tenant_id).profiles)
     try:
         build_general_names(check_sans(rules, [build_san("dns", name) for name in dns_names]))
@@ -321,10 +324,10 @@ def require_server_names(session: Session, *, tenant_id: TenantId, dns_names: Se
 def reserve_server(
     session: Session, *, actor: str, tenant_id: TenantId, dns_names: Sequence[str], signing: Signing, now: datetime
 ) -> Reservation:
-    """As `reserve`, for `sign_server`."""
+    """Reserve a server certificate for `sign_server`."""
     with refusals():
         sans = tuple(build_san("dns", name) for name in dns_names)
-    # The common name holds 64 characters, an alternative name 253: supplicants match the latter.
+    # A common name has at most 64 characters, an alternative name 253. Supplicants check the latter.
     common_name = next((item.value for item in sans if len(item.value) <= 64), "radius")
     return reserve(
         session,
@@ -355,15 +358,15 @@ def sign_server(
 
 
 def dns_names_of(server: Certificate) -> list[str]:
-    """What devices may ask for to accept it."""
+    """Return the DNS names that devices can check."""
     assert server.certificate_der is not None
     return [item.value for item in read_sans(x509.load_der_x509_certificate(server.certificate_der))]
 
 
 def with_chain(session: Session, row: Certificate, key: PrivateKey | None) -> IssuedCertificate:
-    """A signed certificate with the authorities above it."""
+    """Return a signed certificate with the authorities above it."""
     if row.certificate_der is None:
-        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} was never signed.", place="serial")
+        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is not signed.", place="serial")
     authorities = []
     current: UUID | None = row.authority_id
     while current is not None:
@@ -385,7 +388,7 @@ def with_chain(session: Session, row: Certificate, key: PrivateKey | None) -> Is
 
 
 def _audit(
-    session: Session, actor: str, verb: str, tenant_id: TenantId, serial: bytes, told: Mapping[str, Any]
+    session: Session, actor: str, verb: str, tenant_id: TenantId, serial: bytes, details: Mapping[str, Any]
 ) -> None:
     action = f"certificate.{verb}"
-    audit.append(session, actor=actor, action=action, target=serial.hex(), tenant_id=tenant_id, after=told)
+    audit.append(session, actor=actor, action=action, target=serial.hex(), tenant_id=tenant_id, after=details)

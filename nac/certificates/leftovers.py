@@ -1,4 +1,4 @@
-"""Certificates that would outlive whom they were issued to: good still, and in no list of what is to be revoked."""
+"""Valid certificates of an endpoint or user that is about to be deleted."""
 
 from collections.abc import Collection
 from uuid import UUID
@@ -13,7 +13,7 @@ from nac.models import Certificate, Endpoint, User
 
 
 def require_none_left(session: Session, holder: Endpoint | User, *, remedy: str) -> None:
-    """Raises InUse. The caller has locked `holder`: none is begun for it meanwhile."""
+    """Raise InUse if the holder has valid certificates. The caller has locked `holder`."""
     issued_to = Certificate.endpoint_id if isinstance(holder, Endpoint) else Certificate.user_id
     query = select(func.count()).where(
         Certificate.tenant_id == holder.tenant_id,
@@ -21,14 +21,14 @@ def require_none_left(session: Session, holder: Endpoint | User, *, remedy: str)
         *_good(),
     )
     if count := session.scalar(query):
-        raise InUse(f"Certificates issued to it are not revoked: {count}.", place="certificates", remedy=remedy)
+        raise InUse(f"It has certificates that are not revoked: {count}.", place="certificates", remedy=remedy)
 
 
 def holders_with_some_left(session: Session, *, tenant_id: TenantId, endpoint_ids: Collection[UUID]) -> set[UUID]:
-    """Of these endpoints, which the caller has locked."""
-    asked = func.any(literal(list(endpoint_ids), ARRAY(Uuid())))
+    """Return the endpoints with valid certificates. The caller has locked them."""
+    is_requested = func.any(literal(list(endpoint_ids), ARRAY(Uuid())))
     query = select(Certificate.endpoint_id).where(
-        Certificate.tenant_id == tenant_id, Certificate.endpoint_id == asked, *_good()
+        Certificate.tenant_id == tenant_id, Certificate.endpoint_id == is_requested, *_good()
     )
     return {endpoint_id for endpoint_id in session.scalars(query) if endpoint_id is not None}
 

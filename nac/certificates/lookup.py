@@ -1,4 +1,4 @@
-"""The status of single certificates by one statement each, as quick as PostgreSQL can be asked: for many a second."""
+"""Fast status look-up of single certificates, one prepared statement each."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from nac.db import connect
 from nac.errors import DatabaseUnavailable
 
-# Prepared at its first use, on each connection. The function shows what the authority's scope would.
+# Prepared on first use per connection. The function returns the rows that AuthorityScope would see.
 _STATUSES = "SELECT * FROM certificate_statuses(%s, %s)"
 _TIMEOUT = "-c statement_timeout=5000"
 
@@ -27,26 +27,26 @@ class StatusRow(NamedTuple):
 
 
 class StatusLookUp:
-    """For several threads: as many connections as ask at once, kept for the next question."""
+    """A pool of connections for several threads."""
 
     def __init__(self, engine: Engine) -> None:
         self._url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
         self._idle: SimpleQueue[psycopg.Connection] = SimpleQueue()
 
     def read(self, authority_id: UUID, serials: Collection[bytes]) -> list[StatusRow]:
-        """Of those that the authority has recorded. Raises DatabaseUnavailable."""
-        asked = (authority_id, list(serials))
+        """Return the statuses of the serials that the authority has recorded. Raises DatabaseUnavailable."""
+        parameters = (authority_id, list(serials))
         try:
             while (connection := self._take()) is not None:
                 try:
-                    return self._ask(connection, asked)
+                    return self._ask(connection, parameters)
                 except psycopg.OperationalError:
-                    # PostgreSQL was restarted since: so with the others, and then a new one tells.
+                    # PostgreSQL restarted: the other idle connections fail, too. Then a new one is opened.
                     continue
             connection = connect(self._url, autocommit=True, application_name="admit-ocsp", options=_TIMEOUT)
-            return self._ask(connection, asked)
+            return self._ask(connection, parameters)
         except psycopg.Error as exc:
-            raise DatabaseUnavailable(str(exc).partition("\n")[0], remedy="Is PostgreSQL up?") from exc
+            raise DatabaseUnavailable(str(exc).partition("\n")[0], remedy="Check that PostgreSQL is running.") from exc
 
     def close(self) -> None:
         while (connection := self._take()) is not None:
@@ -58,9 +58,9 @@ class StatusLookUp:
         except Empty:
             return None
 
-    def _ask(self, connection: psycopg.Connection, asked: tuple[UUID, list[bytes]]) -> list[StatusRow]:
+    def _ask(self, connection: psycopg.Connection, parameters: tuple[UUID, list[bytes]]) -> list[StatusRow]:
         try:
-            rows = connection.execute(_STATUSES, asked, prepare=True).fetchall()
+            rows = connection.execute(_STATUSES, parameters, prepare=True).fetchall()
         except BaseException:
             connection.close()
             raise

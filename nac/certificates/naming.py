@@ -1,4 +1,4 @@
-"""Names that a tenant's own authorities and its first server certificate get."""
+"""Default names of a tenant's authorities and first server certificate."""
 
 import re
 import unicodedata
@@ -8,30 +8,30 @@ from nac.certificates.errors import refusals
 from nac.models import Tenant
 from pki.names import San, build_san
 
-# radiusd's attribute parser unescapes what OpenSSL shows of a name (a backslash before n, r, t, " or three digits) and
-# its Python module escapes it again: names of our own authorities hold nothing that either touches.
+# radiusd's attribute parser unescapes OpenSSL's names (a backslash before n, r, t, " or three digits), and its Python
+# module escapes them again. Our own names avoid all such characters.
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 .,&()'-]+")
-# So that "<name> Issuing CA" stays within the 64 characters of a common name.
+# Keeps "<name> Issuing CA" within the 64 characters of a common name.
 _PLAIN_CHARACTERS = 48
 
 
 def organisation_for(tenant: Tenant, name: str = "") -> str:
-    """The organisation in the subjects of its authorities: `name`, else the tenant's own, else its slug."""
+    """Return the organisation for the subjects: `name`, or the tenant's name, or its slug."""
     return _plain(name or tenant.name) or tenant.slug[:_PLAIN_CHARACTERS]
 
 
 def default_server_name(tenant: Tenant) -> str:
-    """The DNS name that devices are told to expect where nobody chose one."""
+    """Return the default DNS name of the server certificate."""
     return f"radius.{tenant.slug}.admit.example"
 
 
 def _plain(name: str) -> str:
-    ascii_alone = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    return " ".join(_NOT_PLAIN.sub(" ", ascii_alone).split())[:_PLAIN_CHARACTERS].strip()
+    ascii_only = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return " ".join(_NOT_PLAIN.sub(" ", ascii_only).split())[:_PLAIN_CHARACTERS].strip()
 
 
 def with_dns_name(name: str, names: Sequence[San]) -> tuple[San, ...]:
-    """RFC 6614 2.3: clients of RadSec look for the server's name among the alternative ones."""
+    """Add `name` to the alternative names: RadSec clients check the server name there (RFC 6614 2.3)."""
     with refusals():
         own = build_san("dns", name)
     return tuple(names) if own in names else (own, *names)

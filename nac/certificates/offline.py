@@ -1,4 +1,4 @@
-"""A root's key away from here: exported under a passphrase, brought back when an authority is to be signed."""
+"""Offline root keys: exported under a passphrase, and imported again to sign an authority."""
 
 from cryptography import x509
 from sqlalchemy.orm import Session
@@ -12,29 +12,31 @@ from nac.ids import TenantId
 from nac.models import CertificateAuthority
 from pki.keys import encrypted_key_pem, is_same_public_key, load_encrypted_key
 
-# The key of all of a tenant's certificates: what guards it elsewhere must stand guessing offline.
+# The key protects all certificates of a tenant, so the passphrase must resist offline guessing.
 _PASSPHRASE_LEAST = 16
 
 
 def export_root_key(
     session: Session, *, actor: str, tenant_id: TenantId, passphrase: str, signing: Signing
 ) -> tuple[CertificateAuthority, bytes]:
-    """The active root and its key as PKCS#8 PEM under the passphrase. The key stays here until `forget_root_key`."""
+    """Return the active root and its key as PKCS#8 PEM. The key stays stored until `forget_root_key`."""
     root = _require_root(session, tenant_id)
     if root.key_store != "sealed":
-        raise KeyStoreRefused("The key is in a token, which does not give it away.", place="key store")
+        raise KeyStoreRefused("The key is in a PKCS#11 token and cannot be exported.", place="key store")
     if len(passphrase) < _PASSPHRASE_LEAST:
-        raise CertificateRefused(f"The passphrase needs at least {_PASSPHRASE_LEAST} characters.", place="passphrase")
+        raise CertificateRefused(
+            f"The passphrase must have at least {_PASSPHRASE_LEAST} characters.", place="passphrase"
+        )
     pem = encrypted_key_pem(signing.authority_key(root), passphrase)
     _audit(session, actor, root, "export-key")
     return root, pem
 
 
 def forget_root_key(session: Session, *, actor: str, tenant_id: TenantId) -> CertificateAuthority:
-    """The root goes offline: without its key no issuing authority can be signed, all else goes on."""
+    """Delete the stored root key. Without it no issuing authority can be signed; everything else works."""
     root = _require_root(session, tenant_id)
     if root.key_sealed is None:
-        raise AuthorityKeyAway(f"The key of {root.name} is away already.", place="authority")
+        raise AuthorityKeyAway(f"The key of {root.name} is not stored here.", place="authority")
     root.key_sealed = None
     session.flush()
     _audit(session, actor, root, "forget-key")
@@ -44,10 +46,10 @@ def forget_root_key(session: Session, *, actor: str, tenant_id: TenantId) -> Cer
 def import_root_key(
     session: Session, *, actor: str, tenant_id: TenantId, pem: bytes, passphrase: str, signing: Signing
 ) -> CertificateAuthority:
-    """Raises CertificateRefused for another authority's key or a wrong passphrase."""
+    """Store the root key again. Raises CertificateRefused if the key or the passphrase is wrong."""
     root = _require_root(session, tenant_id)
     if root.key_sealed is not None:
-        raise AlreadyExists(f"The key of {root.name} is here.", place="authority")
+        raise AlreadyExists(f"The key of {root.name} is already stored.", place="authority")
     with refusals():
         key = load_encrypted_key(pem, passphrase)
     if not is_same_public_key(key.public_key(), x509.load_der_x509_certificate(root.certificate_der).public_key()):

@@ -1,6 +1,6 @@
-"""A tenant's own choices for its certificates: validity and kind of key of each profile, and where its CAs' keys are.
+"""A tenant's overrides of certificate profiles (validity, key type) and its key store.
 
-Checked when they are saved, and again when they are read: a release may narrow what a profile allows.
+Checked on writing and on reading, because a release may narrow the limits of a profile.
 """
 
 from collections.abc import Mapping
@@ -17,17 +17,17 @@ from nac.models import CertificateSettings
 from pki.errors import ProfileErrors
 from pki.profiles import PROFILES, CertificateProfile, adjust_profile
 
-# Where a new authority's key is made: sealed in the database, or in a token. "": where the platform says.
+# Where new authority keys are created: sealed in the database, or in a token; "" for the platform's default.
 KeyStoreName = Literal["sealed", "pkcs11"]
 KeyStoreChoice = Literal["", "sealed", "pkcs11"]
 
 
 class ProfileNotFound(NotFound):
-    """There is no such certificate profile."""
+    """The certificate profile does not exist."""
 
 
 class ProfileRefused(InvalidInput):
-    """A certificate profile cannot be changed so."""
+    """The certificate profile cannot be changed like this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class TenantSettings:
 
 
 def tenant_settings(session: Session, tenant_id: TenantId, *, lock: bool = False) -> TenantSettings:
-    """`lock` keeps them, and that there are none, until the transaction ends."""
+    """Return the tenant's settings. `lock` keeps them unchanged until the transaction ends."""
     if lock:
         repository.lock_tenant(session, tenant_id)
     row = session.get(CertificateSettings, tenant_id, populate_existing=lock)
@@ -47,12 +47,13 @@ def tenant_settings(session: Session, tenant_id: TenantId, *, lock: bool = False
 
 
 def require_profile(session: Session, tenant_id: TenantId, name: str, *, lock: bool = False) -> CertificateProfile:
-    """The profile as the tenant has it. Raises ProfileNotFound, or ProfileRefused for a choice no longer allowed."""
+    """Return the tenant's version of a profile. Raises ProfileNotFound, or ProfileRefused if an override is no longer
+    valid."""
     return chosen_profile(name, tenant_settings(session, tenant_id, lock=lock).profiles)
 
 
 def chosen_profile(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> CertificateProfile:
-    """As `require_profile`, for a tenant's choices that were read already."""
+    """Apply the overrides in `profiles`. Raises the same errors as `require_profile`."""
     return _chosen(name, profiles.get(name, {}))
 
 
@@ -64,9 +65,9 @@ def list_profiles(session: Session, *, tenant_id: TenantId) -> list[CertificateP
 def set_profile(
     session: Session, *, actor: str, tenant_id: TenantId, name: str, choice: Mapping[str, Any]
 ) -> CertificateProfile:
-    """`choice` replaces what the tenant chose before: {"validity_days": 90, "key": "rsa-2048"}, {} for the built-in.
+    """Replace the tenant's overrides, such as {"validity_days": 90, "key": "rsa-2048"}; {} restores the default.
 
-    What is issued already stays as it is.
+    Issued certificates do not change.
     """
     profile = _chosen(name, choice)
     row = _require_row(session, tenant_id)
@@ -79,7 +80,7 @@ def set_profile(
 
 
 def set_key_store(session: Session, *, actor: str, tenant_id: TenantId, store: KeyStoreChoice) -> None:
-    """For keys of authorities that are made from now on."""
+    """Set the key store for new authorities."""
     row = _require_row(session, tenant_id)
     before, row.key_store = row.key_store, store
     session.flush()
@@ -89,7 +90,7 @@ def set_key_store(session: Session, *, actor: str, tenant_id: TenantId, store: K
 def _chosen(name: str, choice: Mapping[str, Any]) -> CertificateProfile:
     profile = PROFILES.get(name)
     if profile is None:
-        raise ProfileNotFound(f"There is no profile {name!r}.", place="profile", remedy=f"Use {', '.join(PROFILES)}.")
+        raise ProfileNotFound(f"Unknown profile {name!r}.", place="profile", remedy=f"Use {', '.join(PROFILES)}.")
     try:
         return adjust_profile(profile, choice)
     except ProfileErrors as exc:
@@ -98,7 +99,7 @@ def _chosen(name: str, choice: Mapping[str, Any]) -> CertificateProfile:
 
 def _require_row(session: Session, tenant_id: TenantId) -> CertificateSettings:
     repository.lock_tenant(session, tenant_id)
-    # It may have been read before it was locked, and changed in between.
+    # It may have been read and changed before the lock.
     row = session.get(CertificateSettings, tenant_id, populate_existing=True)
     if row is None:
         row = CertificateSettings(tenant_id=tenant_id)
@@ -115,7 +116,7 @@ def _audit(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
 ) -> None:
-    """None of what is as built in, before or after."""
+    """Audit the keys that changed, without those at their defaults."""
     if changed := [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]:
         audit.append(
             session,

@@ -1,4 +1,4 @@
-"""What anybody may know of a tenant's authorities. In AuthorityScope: who asks names an authority, no tenant."""
+"""Public data about a tenant's authorities. In AuthorityScope: requests name an authority, not a tenant."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -13,11 +13,11 @@ from pki.issuance import IssuerLocations
 
 
 def authority_certificate(session: Session, *, authority_id: UUID) -> bytes:
-    """DER. Raises AuthorityNotFound."""
+    """Return the certificate as DER. Raises AuthorityNotFound."""
     query = select(CertificateAuthority.certificate_der).where(CertificateAuthority.id == authority_id)
     der = session.scalar(query)
     if der is None:
-        raise AuthorityNotFound("There is no such certificate authority.", place="authority")
+        raise AuthorityNotFound("Unknown certificate authority.", place="authority")
     return der
 
 
@@ -28,33 +28,33 @@ class PublishedList(NamedTuple):
 
 
 def published_list(session: Session, *, authority_id: UUID) -> PublishedList:
-    """Of the list that the authority publishes now. Raises ListNotFound."""
+    """Return number and times of the published list. Raises ListNotFound."""
     row = RevocationList
     query = select(row.number, row.this_update, row.next_update).where(
         row.authority_id == authority_id, row.crl_der.is_not(None)
     )
-    found = session.execute(query).one_or_none()
-    if found is None or found.this_update is None or found.next_update is None:
+    published = session.execute(query).one_or_none()
+    if published is None or published.this_update is None or published.next_update is None:
         raise _no_list()
-    return PublishedList(found.number, found.this_update, found.next_update)
+    return PublishedList(published.number, published.this_update, published.next_update)
 
 
 def revocation_list(session: Session, *, authority_id: UUID) -> tuple[PublishedList, bytes]:
-    """The list that the authority publishes now, in DER. Raises ListNotFound."""
+    """Return the published list as DER. Raises ListNotFound."""
     row = RevocationList
     query = select(row.number, row.this_update, row.next_update, row.crl_der).where(row.authority_id == authority_id)
-    found = session.execute(query).one_or_none()
-    if found is None or found.this_update is None or found.next_update is None or found.crl_der is None:
+    published = session.execute(query).one_or_none()
+    if published is None or published.this_update is None or published.next_update is None or published.crl_der is None:
         raise _no_list()
-    return PublishedList(found.number, found.this_update, found.next_update), found.crl_der
+    return PublishedList(published.number, published.this_update, published.next_update), published.crl_der
 
 
 def _no_list() -> ListNotFound:
-    return ListNotFound(place="authority", remedy="A new authority publishes within seconds: try again.")
+    return ListNotFound(place="authority", remedy="A new authority publishes its list within seconds. Try again.")
 
 
 def locations(public_url: str, authority_id: UUID) -> IssuerLocations:
-    """Where anybody finds the authority's certificate and the status of what it issued."""
+    """Return the public URLs of the authority's certificate, list and OCSP responder."""
     return IssuerLocations(
         certificate=f"{public_url}/ca/{authority_id}.cer",
         ocsp=f"{public_url}/ocsp/{authority_id}",

@@ -1,6 +1,6 @@
-"""What an authority publishes about the status of what it issued: its list of the revoked, and who answers for it.
+"""Publication of revocation lists and OCSP signers, by the worker.
 
-The worker makes both as soon as they are due; an authority that is retired publishes like an active one.
+Retired authorities publish like active ones.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,13 +31,13 @@ from pki.names import read_organisation, subject_name
 from pki.revocation import Revocation
 from pki.serials import random_serial, serial_bytes
 
-# A list is made daily and holds for a week: so long may the worker, or a key store, be away.
+# A list is made daily and valid for a week, so the worker or a key store may fail for days.
 LIST_VALIDITY = timedelta(days=7)
 LIST_EVERY = timedelta(days=1)
-# The root's key may be away on purpose for months (nac.certificates.offline), and hardly ever is there anything to say.
+# The root's key may be offline for months (nac.certificates.offline), and its list rarely changes.
 ROOT_LIST_VALIDITY = timedelta(days=180)
 SIGNER_PROFILE = "ocsp-signer"
-# Lists name whole seconds, and what is revoked in a burst comes into one.
+# Lists have whole seconds; revocations in a burst share one list.
 LIST_PAUSE = timedelta(seconds=2)
 RETRY_AFTER = timedelta(minutes=1)
 
@@ -50,7 +50,7 @@ _WORK = text(
 class Due(NamedTuple):
     tenant_id: UUID
     authority_id: UUID
-    # Because of a change; because it is time.
+    # Because of a change, and because of the schedule.
     list_due: bool
     list_scheduled: bool
     signer_due: bool
@@ -63,27 +63,27 @@ class Made:
 
 
 def due(session: Session, *, now: datetime, authority_id: UUID | None = None) -> Sequence[Due]:
-    """What is to be made, for all authorities of all tenants or for one."""
-    asked = {"moment": now, "list_every": LIST_EVERY, "which": authority_id}
-    return [Due(*row) for row in session.execute(_WORK, asked)]
+    """List due work for all authorities of all tenants, or for one."""
+    parameters = {"moment": now, "list_every": LIST_EVERY, "which": authority_id}
+    return [Due(*row) for row in session.execute(_WORK, parameters)]
 
 
 def publish(
     session: Session, *, actor: str, tenant_id: TenantId, authority_id: UUID, signing: Signing, now: datetime
 ) -> Made:
-    """Make what is due for the authority; nothing where another worker is at it, or did it. In the tenant's scope.
+    """Publish what is due for the authority, unless another worker does. In the tenant's scope.
 
-    Commits before it signs: the list's number, and the signer's row. A list that is lost leaves a gap in the numbers,
-    a signer a row without a certificate; either is made anew at the next turn.
+    Commits the list's number and the signer's row before it signs. A failure leaves a gap in the numbers or a row
+    without a certificate; the next turn repeats the work.
     """
     nothing = Made(revocation_list=False, signer=False)
-    found = due(session, now=now, authority_id=authority_id) if _is_alone(session, authority_id) else ()
-    if not found:
+    pending = due(session, now=now, authority_id=authority_id) if _is_alone(session, authority_id) else ()
+    if not pending:
         return nothing
     authority = repository.get_authority(session, tenant_id, authority_id)
     if authority is None:
         raise AuthorityNotFound(place="authority")
-    work = found[0]
+    work = pending[0]
     publishing = _Publishing(session, actor, authority, signing, now)
     signer = publishing.reserve_signer() if work.signer_due else None
     number = None
@@ -98,13 +98,14 @@ def publish(
 
 
 def _is_alone(session: Session, authority_id: UUID) -> bool:
-    """Whether nobody else publishes for the authority; then nobody does until the transaction ends."""
+    """Take the lock on this authority's publication until the transaction ends. Returns False if another worker has
+    it."""
     lock = func.pg_try_advisory_xact_lock(func.hashtext("status_work"), func.hashtext(str(authority_id)))
     return bool(session.scalar(select(lock)))
 
 
 def postpone(session: Session, *, tenant_id: TenantId, authority_id: UUID, now: datetime) -> None:
-    """After a failure: the authority's turn comes again in a minute."""
+    """Retry the authority in a minute, after a failure."""
     row = _list_row(session, tenant_id, authority_id)
     row.retry_at = now + RETRY_AFTER
     session.flush()
@@ -123,7 +124,7 @@ def _list_row(session: Session, tenant_id: TenantId, authority_id: UUID) -> Revo
 
 
 class _Publishing:
-    """For one authority, now."""
+    """Publication for one authority at one time."""
 
     def __init__(
         self, session: Session, actor: str, authority: CertificateAuthority, signing: Signing, now: datetime
@@ -137,7 +138,7 @@ class _Publishing:
         self._now = now.replace(microsecond=0)
 
     def reserve_signer(self) -> OcspSignerRow:
-        """The row of a new signer beside those that are still valid; those that are not go, and those never signed."""
+        """Add a row for a new signer. Deletes expired and unsigned signers."""
         authority, row = self._authority, OcspSignerRow
         self._session.execute(delete(row).where(row.authority_id == authority.id, row.not_after < self._now))
         unsigned = delete(row).where(row.authority_id == authority.id, row.certificate_der.is_(None))
@@ -159,7 +160,7 @@ class _Publishing:
         return made
 
     def sign_signer(self, reserved: OcspSignerRow) -> bool:
-        """False where another worker has given the row up meanwhile."""
+        """Sign the signer. Returns False if another worker deleted the row meanwhile."""
         row = self._session.get(OcspSignerRow, reserved.id, with_for_update=True, populate_existing=True)
         if row is None:
             return False
@@ -181,14 +182,14 @@ class _Publishing:
         self._session.flush()
         after = {"serial": row.serial.hex(), "not_after": row.not_after.isoformat()}
         self._audit("authority.ocsp-signer", after)
-        # Who answers takes the newest.
+        # Responders load the newest signer.
         self._session.execute(select(func.pg_notify(CHANNEL, str(authority.id))))
         return True
 
     def reserve_number(self, *, scheduled: bool) -> int | None:
-        """For the next list; None where the last one is too young: the work stays for the next turn."""
+        """Reserve the number of the next list. Returns None if the last list is too young; the next turn makes it."""
         row = _list_row(self._session, self._authority.tenant_id, self._authority.id)
-        # One of the future is of a clock that was wrong, and no reason to wait until then.
+        # A list in the future comes from a wrong clock; do not wait for it.
         if (
             row.this_update is not None
             and row.this_update <= self._now < row.this_update + LIST_PAUSE
@@ -200,14 +201,14 @@ class _Publishing:
         return row.reserved_number
 
     def make_list(self, number: int, *, scheduled: bool) -> bool:
-        """False where another worker has taken a later number meanwhile."""
+        """Sign the list. Returns False if another worker reserved a later number meanwhile."""
         authority = self._authority
         row = _list_row(self._session, authority.tenant_id, authority.id)
         if row.reserved_number != number:
             return False
-        # What is appended after this is of a change that this list may not see: it stays for the next turn.
+        # Work that is added later belongs to a change that this list may not include.
         self._session.execute(delete(RevocationWork).where(RevocationWork.authority_id == authority.id))
-        # Lists of the numbers in between may have been signed, but were never published.
+        # Lists with the numbers in between may have been signed but were never published.
         gap = {} if row.number + 1 == number else {"last_published": row.number}
         row.number = number
         self._session.flush()
@@ -229,7 +230,7 @@ class _Publishing:
         return True
 
     def _entries(self, last_scheduled: datetime | None) -> Iterator[tuple[bytes, Revocation]]:
-        """What is revoked, but for what was on a regular list beyond its validity already (RFC 5280 3.3)."""
+        """Yield revoked certificates, except those that were on a scheduled list after they expired (RFC 5280 3.3)."""
         row = Certificate
         query = (
             select(row.serial, row.revoked_at, row.revocation_reason)
@@ -257,23 +258,23 @@ class _Publishing:
 
 
 def signer_context(signer_id: UUID) -> str:
-    """What a signer's sealed key is bound to."""
+    """Return the context that a signer's sealed key is bound to."""
     return f"ocsp-signer:{signer_id}"
 
 
 def authorities_below(session: Session, authority_id: UUID) -> dict[bytes, Revocation | None]:
-    """Serial numbers of what this one certified of other authorities; with None what is not revoked."""
+    """Return the authorities below by serial number; None for those that are not revoked."""
     row = CertificateAuthority
     query = select(row.certificate_der, row.status, row.revoked_at, row.revocation_reason, row.not_before)
-    found: dict[bytes, Revocation | None] = {}
+    below: dict[bytes, Revocation | None] = {}
     for der, status, at, reason, not_before in session.execute(query.where(row.issuer_id == authority_id)):
         serial = serial_bytes(x509.load_der_x509_certificate(der).serial_number)
-        # When and why may not be known of an old one: then it never was to be relied on.
-        found[serial] = revocation(at or not_before, reason) if status == "revoked" else None
+        # An old revocation may lack time and reason; then the certificate was never reliable.
+        below[serial] = revocation(at or not_before, reason) if status == "revoked" else None
     cross = AuthorityIntent
     crossed = select(cross.serial, cross.revoked_at, cross.revocation_reason).where(
         cross.issuer_id == authority_id, cross.kind == "cross", cross.signed_at.is_not(None)
     )
     for serial, at, reason in session.execute(crossed):
-        found[serial] = revocation(at, reason) if at is not None else None
-    return found
+        below[serial] = revocation(at, reason) if at is not None else None
+    return below

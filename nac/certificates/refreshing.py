@@ -1,4 +1,4 @@
-"""Asking external authorities for the status of their certificates before it is due. The worker asks; others wait."""
+"""Manual refresh of external statuses: makes them due now. The worker fetches; the caller waits."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,40 +17,40 @@ from nac.models import CertificateAuthority, ExternalCertificate, StatusSource
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was made due, and when it had been asked for before."""
+    """Sources that were made due, with the time of their last fetch."""
 
     authorities: tuple[CertificateAuthority, ...]
-    # By authority; not those of which no address is known.
+    # By authority; without those whose URL is unknown.
     lists: Mapping[UUID, datetime | None]
-    # By authority and serial number, likewise.
+    # By authority and serial number; without those whose URL is unknown.
     certificates: Mapping[tuple[UUID, bytes], datetime | None]
 
     def about(self, authority_id: UUID) -> list[str]:
-        """crl, ocsp, both or neither."""
+        """Return the pending sources: crl, ocsp, both or neither."""
         ocsp = any(authority_id == each for each, _ in self.certificates)
         return ["crl"] * (authority_id in self.lists) + ["ocsp"] * ocsp
 
 
 @dataclass(frozen=True, slots=True)
 class OcspState:
-    """What is known by OCSP of the certificates that devices have shown of one authority."""
+    """OCSP state of the certificates that devices used of one authority."""
 
-    # That were asked about.
+    # Number of certificates fetched.
     certificates: int
     checked_at: datetime | None
-    # Of the last attempts; with one of the reasons.
+    # Failed last attempts, with one of the reasons.
     failures: int
     failure: str
 
 
 def ask_again(session: Session, *, tenant_id: TenantId, which: str | None, now: datetime) -> Asked:
-    """Make due what is known of the external authority `which`, or of all. Raises AuthorityNotFound, InvalidInput."""
+    """Make all sources of the external authority `which`, or of all, due. Raises AuthorityNotFound or InvalidInput."""
     if which is not None:
-        found: Sequence[CertificateAuthority] = [require_external(session, tenant_id=tenant_id, which=which)]
+        authorities: Sequence[CertificateAuthority] = [require_external(session, tenant_id=tenant_id, which=which)]
     else:
         rows = repository.list_authorities(session, tenant_id)
-        found = [row for row in rows if row.kind == "external" and row.status != "revoked"]
-    ids = [row.id for row in found]
+        authorities = [row for row in rows if row.kind == "external" and row.status != "revoked"]
+    ids = [row.id for row in authorities]
     unsynchronised = {"synchronize_session": False}
     lists = update(StatusSource).where(StatusSource.authority_id.in_(ids)).values(crl_due_at=now)
     session.execute(lists, execution_options=unsynchronised)
@@ -60,19 +60,20 @@ def ask_again(session: Session, *, tenant_id: TenantId, which: str | None, now: 
     lists_due = {source.authority_id for source in due_lists(session, now)}
     checked = {source.authority_id: source.crl_checked_at for source in _sources(session, ids)}
     return Asked(
-        tuple(found),
+        tuple(authorities),
         {authority_id: at for authority_id, at in checked.items() if authority_id in lists_due},
         _checked(session, tenant_id, ids, {(due.authority_id, due.serial) for due in due_questions(session, now)}),
     )
 
 
 def is_answered(session: Session, asked: Asked, *, tenant_id: TenantId, now: datetime) -> bool:
-    """Whether the worker has asked since, with whatever success. No clocks are compared but within the worker."""
+    """Whether the worker has fetched since, successfully or not. Compares only the worker's times, so clocks may
+    differ."""
     sources = _sources(session, [row.id for row in asked.authorities])
     for source in sources:
         if source.authority_id in asked.lists and source.crl_checked_at == asked.lists[source.authority_id]:
             return False
-    # Nobody is asked about single certificates while a list is in force.
+    # OCSP is not used while a list is valid.
     without = [each.authority_id for each in sources if each.crl_next_update is None or each.crl_next_update <= now]
     checked = _checked(session, tenant_id, without, asked.certificates.keys())
     return not any(at == asked.certificates[which] for which, at in checked.items())
@@ -85,7 +86,7 @@ def _sources(session: Session, authority_ids: Collection[UUID]) -> Sequence[Stat
 def _checked(
     session: Session, tenant_id: TenantId, authority_ids: Collection[UUID], which: Collection[tuple[UUID, bytes]]
 ) -> dict[tuple[UUID, bytes], datetime | None]:
-    """When it was last asked about them."""
+    """Return the times of the last fetch."""
     seen = ExternalCertificate
     query = select(seen.authority_id, seen.serial, seen.ocsp_checked_at).where(
         seen.tenant_id == tenant_id,

@@ -1,7 +1,7 @@
-"""Renewal of the server certificate that a cell presents, in good time and under the same names.
+"""Automatic renewal of the cell's server certificate, under the same names.
 
-The new one is issued when a third of the old one's life is left, at most 45 days before its end, and presented after a
-third of that rest. So both are valid for weeks, and administrators who pin a server certificate have time.
+A new certificate is issued when a third of the old one's life is left, at most 45 days before its end. The cell
+presents it after a third of the rest. Both are valid for weeks, so administrators who pin the certificate have time.
 """
 
 from dataclasses import dataclass
@@ -21,27 +21,27 @@ from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, Tenant
 
 _LEAD_MOST = timedelta(days=45)
-# A certificate that would gain less is not worth a change.
+# Skip a renewal that gains less.
 _GAIN_LEAST = timedelta(hours=1)
-_NO_SERVER = "This is no valid server certificate."
-_ISSUE = "Issue another: ./admit cert issue --profile server"
+_NO_SERVER = "The certificate is not a valid server certificate."
+_ISSUE = "Issue another one with ./admit cert issue --profile server."
 
 
 @dataclass(frozen=True, slots=True)
 class RenewalPlan:
     reservation: Reservation
-    # Hex digits; "" where there was none.
+    # Hexadecimal; "" if there was none.
     succeeds: str
     present_from: datetime
 
 
 def lead(not_before: datetime, not_after: datetime) -> timedelta:
-    """How long before its end a server certificate is renewed."""
+    """Return how long before its end a server certificate is renewed."""
     return min(_LEAD_MOST, (not_after - not_before) / 3)
 
 
 def server_names(session: Session, tenant_id: TenantId) -> list[str]:
-    """What devices expect: the names of the last server certificate, even if that is revoked."""
+    """Return the names that devices expect: those of the last server certificate, even if it is revoked."""
     last = repository.newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True)
     return dns_names_of(last) if last else list(first_server_names(session, session.get_one(Tenant, tenant_id)))
 
@@ -49,7 +49,7 @@ def server_names(session: Session, tenant_id: TenantId) -> list[str]:
 def plan_renewal(
     session: Session, *, actor: str, tenant_id: TenantId, signing: Signing, now: datetime
 ) -> RenewalPlan | None:
-    """Reserve the next server certificate; None where that is not due or the issuing authority ends as soon."""
+    """Reserve the next server certificate. Returns None if it is not due or the authority ends as soon."""
     repository.lock_tenant(session, tenant_id)
     old = repository.newest_server(session, tenant_id, SERVER_PROFILE)
     authority = repository.active_issuing(session, tenant_id)
@@ -64,16 +64,16 @@ def plan_renewal(
         staged = now + wait / 3
         present_from = staged if staged < old.not_after else now
     elif old is not None and root.cross_der is None:
-        # Devices that trust the root before alone would refuse it: a person says when.
+        # Devices that trust only the old root would reject it: a person decides when.
         return None
-    # Else whoever made the authorities did not come to the server's certificate: it is missing now.
+    # Otherwise the creation of the authorities was interrupted and the server certificate is missing.
     names = server_names(session, tenant_id)
     reservation = reserve_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
     return RenewalPlan(reservation, old.serial.hex() if old else "", present_from)
 
 
 def _had_one(session: Session, tenant_id: TenantId) -> bool:
-    """Then somebody revoked it, and knows why there is none."""
+    """Whether the tenant had a server certificate. Then a person revoked it on purpose."""
     return repository.newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True) is not None
 
 
@@ -82,13 +82,13 @@ def _root_of(session: Session, issuing: CertificateAuthority) -> CertificateAuth
 
 
 def carry_out(session: Session, plan: RenewalPlan, *, actor: str, signing: Signing, now: datetime) -> Certificate:
-    """Raises CertificateStatusConflict where somebody else was quicker."""
+    """Sign a planned renewal. Raises CertificateStatusConflict if another process was faster."""
     tenant_id = plan.reservation.tenant_id
     commit_intent(session)
     repository.lock_tenant(session, tenant_id)
     newest = repository.newest_server(session, tenant_id, SERVER_PROFILE)
     if (newest.serial.hex() if newest else "") != plan.succeeds:
-        raise CertificateStatusConflict("The server certificate has a successor already.", place="serial")
+        raise CertificateStatusConflict("The server certificate already has a successor.", place="serial")
     row = sign_server(session, plan.reservation, actor=actor, signing=signing, now=now, present_from=plan.present_from)
     audit.append(
         session,
@@ -102,7 +102,7 @@ def carry_out(session: Session, plan: RenewalPlan, *, actor: str, signing: Signi
 
 
 def lock_server(session: Session, *, tenant_id: TenantId, serial: bytes) -> Certificate:
-    """A server's certificate; it is as it is, and shown or not, until the transaction ends."""
+    """Lock a server certificate and its presentation until the transaction ends."""
     repository.lock_tenant(session, tenant_id)
     row = repository.get_by_serial(session, tenant_id, serial, lock=True)
     if row is None or row.profile != SERVER_PROFILE:
@@ -111,12 +111,14 @@ def lock_server(session: Session, *, tenant_id: TenantId, serial: bytes) -> Cert
 
 
 def present_now(session: Session, *, actor: str, tenant_id: TenantId, serial: bytes, now: datetime) -> Certificate:
-    """The cell shows this server certificate from now on, in place of whichever it shows or was to show."""
+    """Present this server certificate now instead of any other."""
     row = lock_server(session, tenant_id=tenant_id, serial=serial)
     if row.status != "valid" or row.key_sealed is None:
         raise CertificateStatusConflict(_NO_SERVER, place="serial")
     if row.not_after <= now:
-        raise CertificateStatusConflict(f"It ended on {row.not_after:%Y-%m-%d}.", place="serial", remedy=_ISSUE)
+        raise CertificateStatusConflict(
+            f"The certificate expired on {row.not_after:%Y-%m-%d}.", place="serial", remedy=_ISSUE
+        )
     before = row.present_from
     repository.present_server(session, row, now)
     audit.append(
@@ -133,20 +135,20 @@ def present_now(session: Session, *, actor: str, tenant_id: TenantId, serial: by
 
 @dataclass(frozen=True, slots=True)
 class NamesGone:
-    """What devices that ask for one of these names meet: a certificate without it, which they refuse."""
+    """Names that are missing in a new certificate: devices that check one of these reject it."""
 
     names: tuple[str, ...]
-    # Hex digits of the certificate that had them and was shown before.
+    # Serial number (hexadecimal) of the previously presented certificate.
     before: str
 
 
 def shown_last(session: Session, *, tenant_id: TenantId) -> Certificate | None:
-    """The server certificate that the cell shows, or will once its day has come."""
+    """Return the server certificate that the cell presents now or later."""
     return repository.newest_server(session, tenant_id, SERVER_PROFILE)
 
 
 def names_gone(before: Certificate | None, after: Certificate) -> NamesGone | None:
-    """None where a device that accepts `before` accepts `after` by whichever name it asks for."""
+    """Compare the names. Returns None if `after` has all names of `before`."""
     if before is None:
         return None
     kept = set(dns_names_of(after))

@@ -29,7 +29,7 @@ from nac.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, CertificateSettings, Tenant
 from nac.self_tests.ticket import SELF_TEST_PROFILE
 
-# Of hundreds of thousands: an index has each of these.
+# Each has an index, because a tenant can have hundreds of thousands.
 ORDERS = Orders(
     {
         "serial": (Certificate.serial,),
@@ -49,13 +49,13 @@ AUTHORITIES = Orders(
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant:
-    """One at a time makes or revokes authorities of a tenant. Raises NotFound."""
-    # A row is let to whoever shares it, before those who wait for it alone: where devices enrol one after the other,
-    # no authority would ever be revoked. Advisory locks are given in the order in which they were asked for.
+    """Take the tenant's exclusive lock for creating or revoking authorities. Raises NotFound."""
+    # PostgreSQL prefers shared row locks to waiting exclusive ones, so steady enrolments would block a revocation
+    # forever. Advisory locks are granted in order.
     session.execute(select(func.pg_advisory_xact_lock(*_tenant_lock(tenant_id))))
     tenant = session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     if tenant is None:
-        raise NotFound("There is no such tenant.", place="tenant")
+        raise NotFound("The tenant does not exist.", place="tenant")
     return tenant
 
 
@@ -71,7 +71,7 @@ _KEY_HOLDER = (
     .limit(1)
 )
 _ROOT = aliased(CertificateAuthority)
-# Of RADIUS servers, that have not ended. The profile is no parameter, so that the index of these few is used.
+# Unexpired certificates of RADIUS servers. The profile is a literal, so that PostgreSQL uses the partial index.
 _SERVERS = select(Certificate.certificate_der).where(
     Certificate.tenant_id == bindparam("tenant_id"),
     Certificate.profile == literal_column("'eap-server'"),
@@ -106,11 +106,11 @@ _ADD = insert(cast(Table, Certificate.__table__)).inline()
 
 
 class Signer(NamedTuple):
-    """Who signs for a tenant now."""
+    """The authority that signs for a tenant now."""
 
     authority: CertificateAuthority
     root_der: bytes
-    # What the tenant chose of its profiles, by name.
+    # The tenant's profile overrides, by name.
     profiles: Mapping[str, Mapping[str, Any]]
     # Certificates of the tenant's RADIUS servers.
     servers: Sequence[bytes]
@@ -118,17 +118,17 @@ class Signer(NamedTuple):
 
 class Intent(NamedTuple):
     row: Certificate
-    # Whether its authority may sign.
+    # Whether the authority can sign.
     authority_signs: bool
 
 
 def share_tenant(session: Session, tenant_id: TenantId) -> None:
-    """Any number issue at a time, and nobody in `lock_tenant` meanwhile: what is read after this stays as it is.
+    """Take the tenant's shared lock for issuing. Excludes `lock_tenant` until the transaction ends.
 
-    To be called before anything else of the tenant is locked, as those who lock it do, or each waits for the other.
+    Call it before locking any other row of the tenant, to avoid deadlocks.
     """
     session.execute(select(func.pg_advisory_xact_lock_shared(*_tenant_lock(tenant_id))))
-    # It is not purged meanwhile.
+    # The tenant is not purged meanwhile.
     session.execute(_SHARE_TENANT, {"tenant_id": tenant_id})
 
 
@@ -144,29 +144,29 @@ def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock:
 
 
 def get_signer(session: Session, tenant_id: TenantId, now: datetime) -> Signer | None:
-    """The newest issuing authority whose key is here."""
-    found = session.execute(_SIGNER, {"tenant_id": tenant_id, "now": now}).one_or_none()
-    return None if found is None else Signer(found[0], found[1], found[2] or {}, found[3])
+    """Return the newest issuing authority whose key is stored here."""
+    signer = session.execute(_SIGNER, {"tenant_id": tenant_id, "now": now}).one_or_none()
+    return None if signer is None else Signer(signer[0], signer[1], signer[2] or {}, signer[3])
 
 
 def list_servers(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[bytes]:
-    """Certificates of RADIUS servers that have not ended, whatever else became of them."""
+    """Return unexpired certificates of RADIUS servers, whatever their status."""
     return [der for der in session.scalars(_SERVERS, {"tenant_id": tenant_id, "now": now}) if der is not None]
 
 
 def add_intent(session: Session, values: Mapping[str, Any]) -> None:
-    """By column of Certificate. Raises in the database where a reference does not hold."""
+    """Insert a Certificate row. The database rejects invalid references."""
     session.execute(_ADD, values)
 
 
 def lock_intent(session: Session, tenant_id: TenantId, serial: bytes) -> Intent | None:
-    asked, options = {"tenant_id": tenant_id, "serial": serial}, {"populate_existing": True}
-    found = session.execute(_LOCK_INTENT, asked, execution_options=options).one_or_none()
-    return None if found is None else Intent(found[0], found[1] == "active" and found[2])
+    parameters, options = {"tenant_id": tenant_id, "serial": serial}, {"populate_existing": True}
+    intent = session.execute(_LOCK_INTENT, parameters, execution_options=options).one_or_none()
+    return None if intent is None else Intent(intent[0], intent[1] == "active" and intent[2])
 
 
 def list_renewals(session: Session, certificate: Certificate, *, lock: bool = False) -> Sequence[Certificate]:
-    """What directly renewed it, oldest first."""
+    """Return direct renewals, oldest first."""
     query = (
         select(Certificate)
         .where(
@@ -182,7 +182,7 @@ def list_renewals(session: Session, certificate: Certificate, *, lock: bool = Fa
 
 
 def is_certified(session: Session, tenant_id: TenantId, public_key_sha256: bytes) -> bool:
-    """Whether a certificate holds this key, or is to. Until the transaction ends, nobody else asks for the same key."""
+    """Whether a certificate or intent has this key. Locks the key until the transaction ends."""
     session.execute(_LOCK_KEY, {"key": int.from_bytes(public_key_sha256[:8], signed=True)})
     return session.scalar(_KEY_HOLDER, {"tenant_id": tenant_id, "digest": public_key_sha256}) is not None
 
@@ -198,7 +198,7 @@ def search(
     span: Span,
     in_full: bool = False,
 ) -> Sought[Certificate]:
-    def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- certificates, or an alias of them
+    def filters(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- certificates, or an alias of them
         conditions = [each.profile == profile if profile else each.profile != SELF_TEST_PROFILE]
         if status:
             conditions.append(each.status == status)
@@ -208,17 +208,17 @@ def search(
 
     whose = [Certificate.tenant_id == tenant_id]
     if which is None and not (status or profile or name):
-        # Next to all there are: nothing is looked for.
-        return seek(session, Certificate, [*whose, *told_apart(Certificate)], lambda _: (), span)
+        # Without filters every row matches: no search needed.
+        return seek(session, Certificate, [*whose, *filters(Certificate)], lambda _: (), span)
     if which is not None:
-        # There are few.
-        query = select(Certificate).where(*whose, which, *told_apart(Certificate))
+        # A holder has few certificates.
+        query = select(Certificate).where(*whose, which, *filters(Certificate))
         return Sought(session.scalars(span.of(query)).all(), None)
-    return seek(session, Certificate, whose, told_apart, span, in_full=in_full)
+    return seek(session, Certificate, whose, filters, span, in_full=in_full)
 
 
 def list_authorities(session: Session, tenant_id: TenantId) -> Sequence[CertificateAuthority]:
-    """Roots first; of each kind the newest first."""
+    """List all authorities: roots first, newest first within a kind."""
     authority = CertificateAuthority
     query = select(authority).where(authority.tenant_id == tenant_id)
     return session.scalars(query.order_by(authority.kind.desc(), authority.not_before.desc(), authority.id)).all()
@@ -239,7 +239,7 @@ def list_authority_page(
 
 
 def active_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
-    """The newest issuing authority whose key is here."""
+    """Return the newest issuing authority whose key is stored here."""
     authority = CertificateAuthority
     query = select(authority).where(
         authority.tenant_id == tenant_id,
@@ -251,7 +251,7 @@ def active_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthorit
 
 
 def get_authority(session: Session, tenant_id: TenantId, authority_id: UUID) -> CertificateAuthority | None:
-    """Without a query where the session has read it before."""
+    """Return the authority, from the session if it was read before."""
     authority = session.get(CertificateAuthority, authority_id)
     return authority if authority is not None and authority.tenant_id == tenant_id else None
 
@@ -262,7 +262,7 @@ def lock_authority_intent(session: Session, tenant_id: TenantId, intent_id: UUID
 
 
 def cross_intent(session: Session, tenant_id: TenantId, serial: bytes) -> AuthorityIntent:
-    """Of a cross-certificate that was signed."""
+    """Return the intent of a signed cross-certificate."""
     intent = AuthorityIntent
     query = select(intent).where(intent.tenant_id == tenant_id, intent.kind == "cross", intent.serial == serial)
     return session.scalars(query).one()
@@ -277,7 +277,7 @@ def newest_root(session: Session, tenant_id: TenantId) -> CertificateAuthority |
 
 
 def own_authorities(session: Session, tenant_id: TenantId, *, status: str) -> Sequence[CertificateAuthority]:
-    """Without those of others that the tenant trusts."""
+    """Return the tenant's own authorities, without external ones."""
     authority = CertificateAuthority
     query = select(authority).where(
         authority.tenant_id == tenant_id, authority.kind != "external", authority.status == status
@@ -286,27 +286,27 @@ def own_authorities(session: Session, tenant_id: TenantId, *, status: str) -> Se
 
 
 def has_own_authorities(session: Session, tenant_id: TenantId) -> bool:
-    """Whatever became of them."""
+    """Whether the tenant has had authorities of its own, whatever their status."""
     own = CertificateAuthority
     return bool(session.scalar(select(exists().where(own.tenant_id == tenant_id, own.kind != "external"))))
 
 
 def is_complete(session: Session, tenant_id: TenantId) -> bool:
-    """Whether whoever made the tenant came to its authorities and its server certificate, whatever became of them."""
+    """Whether the tenant's authorities and server certificate were once completed, whatever their status."""
     if not has_own_authorities(session, tenant_id):
         return False
     return newest_server(session, tenant_id, "eap-server", even_revoked=True) is not None
 
 
 def server_names_asked(session: Session, tenant_id: TenantId) -> Sequence[str]:
-    """By whoever began to make its authorities last."""
+    """Return the names requested with the last attempt to create authorities."""
     intent = AuthorityIntent
     query = select(intent.server_names).where(intent.tenant_id == tenant_id, func.cardinality(intent.server_names) > 0)
     return session.scalar(query.order_by(intent.created_at.desc()).limit(1)) or ()
 
 
 def lacks_what_was_begun(session: Session, tenant_id: TenantId) -> bool:
-    """Whether somebody began to make its first authorities, and nobody does any more: there is none."""
+    """Whether an attempt to create the first authorities was abandoned and none exist."""
     own, begun = CertificateAuthority, AuthorityIntent
     intended = exists().where(begun.tenant_id == tenant_id, begun.signed_at.is_(None))
     made = exists().where(own.tenant_id == tenant_id, own.kind != "external")
@@ -326,7 +326,8 @@ def lacks_what_was_begun(session: Session, tenant_id: TenantId) -> bool:
 def newest_server(
     session: Session, tenant_id: TenantId, profile: str, *, even_revoked: bool = False
 ) -> Certificate | None:
-    """The certificate that is, or will be, presented last: its key is here. The order is that of the cell's mirror."""
+    """Return the certificate that is presented last, now or later, and whose key is here. Same order as in the
+    replica."""
     query = select(Certificate).where(
         Certificate.tenant_id == tenant_id, Certificate.profile == profile, Certificate.key_sealed.is_not(None)
     )
@@ -338,7 +339,7 @@ def newest_server(
 
 
 def present_server(session: Session, server: Certificate, moment: datetime) -> None:
-    """The cell shows it from `moment` on. What was to be shown later waits for no day any more: this is newer."""
+    """Present the certificate from `moment` on. Cancels later presentations of others."""
     server.present_from = moment
     session.flush()
     later = update(Certificate).where(
@@ -350,7 +351,7 @@ def present_server(session: Session, server: Certificate, moment: datetime) -> N
 
 
 def usable_of_profile(session: Session, tenant_id: TenantId, profile: str, now: datetime) -> Sequence[Certificate]:
-    """Valid ones whose key is here, the newest first."""
+    """Return valid certificates whose key is stored here, newest first."""
     query = select(Certificate).where(
         Certificate.tenant_id == tenant_id,
         Certificate.profile == profile,

@@ -1,8 +1,7 @@
-"""Answers about the status of certificates (OCSP), with what was read and signed before kept in memory.
+"""OCSP responses, with cached statuses and signatures.
 
-What is kept of an authority hangs on one object: it is let go when the status of anything that the authority issued
-changes, and with it every status and answer that was kept with it, also those that a slower thread keeps later. While
-PostgreSQL cannot be heard, nothing that was kept is used.
+All cached data of an authority hangs on one object, which a status change of any of its certificates drops. Data that
+a slower thread caches later is dropped with it. The cache is not used while the status feed is down.
 """
 
 import hashlib
@@ -31,15 +30,15 @@ from pki.keys import load_key
 from pki.ocsp import CertificateStatus, IssuerHashes, OcspRefusal, OcspRequest, OcspSigner, encode_refusal, read_request
 from pki.revocation import Revocation
 
-# RFC 5019 2.2.4: until then a client may go by an answer.
+# RFC 5019 2.2.4: clients may use a response until then.
 ANSWER_VALIDITY = timedelta(hours=1)
-# Afterwards an authority, its signer, and what was answered are looked at again, changed or not.
+# Cached authorities, signers and responses are reloaded after this time.
 _KEPT_SECONDS = 300.0
 _AUTHORITIES_MOST = 1_000
 # About 1.3 kB and 0.4 kB each.
 _ANSWERS_MOST = 20_000
 _STATUSES_MOST = 50_000
-# Clients ask with about 80 bytes; what is longer is not worth keeping.
+# Usual requests have about 80 bytes; longer ones are not cached.
 _KEPT_REQUEST_BYTES_MOST = 256
 
 _KeyT = TypeVar("_KeyT", bound=Hashable)
@@ -49,14 +48,14 @@ _ValueT = TypeVar("_ValueT")
 @dataclass(frozen=True, slots=True)
 class Answer:
     der: bytes
-    # Both None where nobody may keep it: an error, an answer to a nonce, or about what is not known (yet).
+    # Both None if the response must not be cached: an error, a nonce, or an unknown certificate.
     this_update: datetime | None = None
     next_update: datetime | None = None
-    # RFC 5019 6.2: of the answer's bytes.
+    # RFC 5019 6.2: hash of the response.
     etag: str = ""
 
     def holds(self, now: datetime) -> bool:
-        """Not beyond its end, nor before it began: the clock may have been put back."""
+        """Whether the response is valid at `now`; the clock may have been set back."""
         return (
             self.this_update is not None and self.next_update is not None and self.this_update <= now < self.next_update
         )
@@ -73,7 +72,7 @@ def refused(reason: OcspRefusal) -> Answer:
 
 
 class _Recent(Generic[_KeyT, _ValueT]):
-    """At most so many, those used last; for several threads."""
+    """A thread-safe LRU cache."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -103,22 +102,22 @@ class _Recent(Generic[_KeyT, _ValueT]):
             self._values.clear()
 
 
-# Compared by identity: another one of the same content was read at another time.
+# Compared by identity: an equal object was read at another time.
 @dataclass(frozen=True, slots=True, eq=False)
 class _Authority:
     hashes: IssuerHashes
-    # Why nothing that it issued is good.
+    # The revocation of the authority itself, which applies to all its certificates.
     revoked: Revocation | None
-    # By serial number, of the authorities that it certified.
+    # Authorities below, by serial number.
     below: Mapping[bytes, Revocation | None] = field(repr=False)
-    # None while the worker has not made one yet.
+    # None until the worker has created one.
     signer: OcspSigner | None
-    # Of the monotonic clock.
+    # Monotonic clock.
     kept_until: float
 
 
 class Responder:
-    """For any number of authorities and threads. Nothing is kept before `start` and after `stop`."""
+    """OCSP responder for many authorities and threads. Caches only between `start` and `stop`."""
 
     def __init__(self, engine: Engine, sealer: Sealer) -> None:
         self._engine = engine
@@ -128,7 +127,7 @@ class Responder:
         self._authorities: _Recent[UUID, _Authority] = _Recent(_AUTHORITIES_MOST)
         self._statuses: _Recent[tuple[UUID, bytes], tuple[_Authority, CertificateStatus]] = _Recent(_STATUSES_MOST)
         self._answers: _Recent[tuple[UUID, bytes], tuple[_Authority, Answer]] = _Recent(_ANSWERS_MOST)
-        # How often anything was forgotten: what is read meanwhile may be of before.
+        # Number of invalidations: data read before one may be stale.
         self._forgotten = 0
         self._lock = threading.Lock()
 
@@ -140,7 +139,7 @@ class Responder:
         self._look_up.close()
 
     def recall(self, authority_id: UUID, data: bytes, *, now: datetime) -> Answer | None:
-        """The answer to the request `data`, if what is kept suffices for it: quick, and without a database."""
+        """Return a response from the cache only, without the database; None if the cache does not suffice."""
         authority = self._kept(authority_id)
         if authority is None:
             return None
@@ -151,16 +150,16 @@ class Responder:
             request = read_request(data)
         except OcspRequestMalformed:
             return refused("malformedRequest")
-        found: dict[bytes, CertificateStatus] = {}
-        for asked in request.certificates:
-            known = self._statuses.get((authority_id, asked.serial))
+        statuses: dict[bytes, CertificateStatus] = {}
+        for certificate in request.certificates:
+            known = self._statuses.get((authority_id, certificate.serial))
             if known is None or known[0] is not authority:
                 return None
-            found[asked.serial] = known[1]
-        return self._answer(authority_id, authority, data, request, found, now)
+            statuses[certificate.serial] = known[1]
+        return self._answer(authority_id, authority, data, request, statuses, now)
 
     def answer(self, authority_id: UUID, data: bytes, *, now: datetime) -> Answer:
-        """The answer to the request `data`, read from the database. Raises errors of nac.errors where that is away."""
+        """Return the response to `data`, using the database. Raises errors of nac.errors if it is not available."""
         try:
             request = read_request(data)
         except OcspRequestMalformed:
@@ -168,12 +167,14 @@ class Responder:
         authority = self._kept(authority_id) or self._load(authority_id, now)
         if authority is None or not all(map(authority.hashes.issued, request.certificates)):
             return refused("unauthorized")
-        found = self._read_statuses(authority_id, authority, {asked.serial for asked in request.certificates})
-        for serial, status in found.items():
-            # What is not known may be signed the next moment, which nobody tells.
+        statuses = self._read_statuses(
+            authority_id, authority, {certificate.serial for certificate in request.certificates}
+        )
+        for serial, status in statuses.items():
+            # An unknown certificate may be signed at any time, without a notification.
             if status != "unknown":
                 self._statuses.put((authority_id, serial), (authority, status))
-        return self._answer(authority_id, authority, data, request, found, now)
+        return self._answer(authority_id, authority, data, request, statuses, now)
 
     def _answer(
         self,
@@ -181,7 +182,7 @@ class Responder:
         authority: _Authority,
         data: bytes,
         request: OcspRequest,
-        found: Mapping[bytes, CertificateStatus],
+        by_serial: Mapping[bytes, CertificateStatus],
         now: datetime,
     ) -> Answer:
         if not all(map(authority.hashes.issued, request.certificates)):
@@ -191,7 +192,7 @@ class Responder:
         if signer is None or signer.certificate_ends <= this_update:
             return refused("tryLater")
         next_update = min(this_update + ANSWER_VALIDITY, signer.certificate_ends)
-        statuses = [found[asked.serial] for asked in request.certificates]
+        statuses = [by_serial[certificate.serial] for certificate in request.certificates]
         der = signer.answer(request, statuses, this_update=this_update, next_update=next_update)
         if request.nonce is not None or "unknown" in statuses:
             return Answer(der)
@@ -219,15 +220,15 @@ class Responder:
     def _read_statuses(
         self, authority_id: UUID, authority: _Authority, serials: Collection[bytes]
     ) -> dict[bytes, CertificateStatus]:
-        found: dict[bytes, CertificateStatus] = dict.fromkeys(serials, "unknown")
+        statuses: dict[bytes, CertificateStatus] = dict.fromkeys(serials, "unknown")
         for serial, status, at, reason, not_before in self._look_up.read(authority_id, serials):
             if status in ("abandoned", "suspended", "revoked"):
-                found[serial] = revocation(at or not_before, reason)
+                statuses[serial] = revocation(at or not_before, reason)
             elif status == "valid":
-                found[serial] = authority.revoked or "good"
-        for serial in authority.below.keys() & found.keys():
-            found[serial] = authority.below[serial] or authority.revoked or "good"
-        return found
+                statuses[serial] = authority.revoked or "good"
+        for serial in authority.below.keys() & statuses.keys():
+            statuses[serial] = authority.below[serial] or authority.revoked or "good"
+        return statuses
 
     def _forget(self, authority_id: UUID | None) -> None:
         with self._lock:
@@ -253,13 +254,13 @@ def _read_authority(session: Session, authority_id: UUID, sealer: Sealer, now: d
 
 
 def _read_signer(session: Session, authority_id: UUID, sealer: Sealer, now: datetime) -> OcspSigner | None:
-    """The one that ends last, of those that are in force."""
+    """Return the valid signer that ends last."""
     row = OcspSignerRow
     query = select(row).where(
         row.authority_id == authority_id, row.certificate_der.is_not(None), row.not_before <= now, row.not_after > now
     )
-    found = session.scalar(query.order_by(row.not_after.desc()).limit(1))
-    if found is None or found.certificate_der is None:
+    signer = session.scalar(query.order_by(row.not_after.desc()).limit(1))
+    if signer is None or signer.certificate_der is None:
         return None
-    key = load_key(sealer.open(found.key_sealed, signer_context(found.id)))
-    return OcspSigner(x509.load_der_x509_certificate(found.certificate_der), key)
+    key = load_key(sealer.open(signer.key_sealed, signer_context(signer.id)))
+    return OcspSigner(x509.load_der_x509_certificate(signer.certificate_der), key)

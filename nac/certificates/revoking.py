@@ -1,6 +1,6 @@
-"""Revoking much at once: all certificates of a device, of a user, of an authority. One transaction, in batches.
+"""Revocation of many certificates: of a device, a user or an authority. One transaction, in batches.
 
-Those of a device or user are suspended and reinstated in the same way.
+Suspends and reinstates certificates of a device or user likewise.
 """
 
 from collections.abc import Sequence
@@ -27,23 +27,23 @@ from nac.users.service import require_by_name
 from pki.serials import serial_bytes
 
 BATCH = 1_000
-# RFC 5280 5.3.1: cACompromise is for authorities alone.
+# RFC 5280 5.3.1: cACompromise is only for authorities.
 AuthorityReason = RevocationReason | Literal["cACompromise"]
 AUTHORITY_REASONS: tuple[AuthorityReason, ...] = (*REVOCATION_REASONS, "cACompromise")
 
 
 @dataclass(slots=True)
 class Revocation:
-    """What was done."""
+    """Counts of a bulk change."""
 
     authorities: int = 0
     certificates: int = 0
-    # Live sessions that are asked to end.
+    # Live sessions that NASes are requested to end.
     disconnects: int = 0
 
 
 class _Change(NamedTuple):
-    """What becomes of certificates of one status or another, and since when (None: of the past)."""
+    """A status change: from statuses, to status, reason, and time (None for a reinstatement)."""
 
     verb: str
     before: tuple[str, ...]
@@ -55,7 +55,7 @@ class _Change(NamedTuple):
 def issued_to(
     session: Session, *, tenant_id: TenantId, mac: str | None = None, user_name: str | None = None
 ) -> ColumnElement[bool]:
-    """Which certificates were issued to the endpoint, or else to the user. Raises NotFound."""
+    """Return the condition for certificates of the endpoint or, without `mac`, of the user. Raises NotFound."""
     if mac is not None:
         return Certificate.endpoint_id == require_by_mac(session, tenant_id=tenant_id, mac=mac).id
     return Certificate.user_id == require_by_name(session, tenant_id=tenant_id, name=user_name or "").id
@@ -70,30 +70,30 @@ def revoke_all(
     now: datetime,
     reason: str = "unspecified",
 ) -> Revocation:
-    """For good; `which` comes from `issued_to`."""
+    """Revoke certificates permanently; `which` comes from `issued_to`."""
     return _revoke_where(session, actor, tenant_id, which, now, _checked(reason))
 
 
 def suspend_all(
     session: Session, *, actor: str, tenant_id: TenantId, which: ColumnElement[bool], now: datetime
 ) -> Revocation:
-    """Until `reinstate_all`; `which` comes from `issued_to`."""
+    """Suspend certificates until `reinstate_all`; `which` comes from `issued_to`."""
     return _change_where(session, actor, tenant_id, which, _Change("suspend", ("valid",), "suspended", HOLD, now))
 
 
 def reinstate_all(session: Session, *, actor: str, tenant_id: TenantId, which: ColumnElement[bool]) -> Revocation:
-    """Whichever are suspended, also those that were suspended one by one; what is revoked stays revoked."""
+    """Reinstate all suspended certificates, however they were suspended. Revoked ones stay revoked."""
     return _change_where(session, actor, tenant_id, which, _Change("reinstate", ("suspended",), "valid", "", None))
 
 
 def revoke_authority(
     session: Session, *, actor: str, tenant_id: TenantId, which: str, now: datetime, reason: str = "unspecified"
 ) -> Revocation:
-    """For good: the authority, those below it, and all that they issued. An external one is trusted no more."""
+    """Revoke the authority, those below it and all their certificates permanently; stop trusting an external one."""
     tenant = repository.lock_tenant(session, tenant_id)
     authority = require_authority(session, tenant_id=tenant_id, which=which)
     if authority.status == "revoked":
-        raise CertificateStatusConflict(f"Authority {authority.name} is revoked already.", place="authority")
+        raise CertificateStatusConflict(f"Authority {authority.name} is already revoked.", place="authority")
     checked = _checked(reason, AUTHORITY_REASONS)
     rows = _with_those_below(authority, repository.list_authorities(session, tenant_id))
     for row in rows:
@@ -106,7 +106,7 @@ def revoke_authority(
             tenant_id=tenant_id,
             after={"id": str(row.id), "subject": row.subject, "reason": checked},
         )
-    # So that radiusd forgets them, too; they are refused at once.
+    # radiusd forgets them later; policies reject them at once.
     tenant.trust_generation += 1
     status_changed(session, *(row for row in rows if row.kind != "external"), *_crossed(session, rows, now, checked))
     ids = [row.id for row in rows]
@@ -118,30 +118,32 @@ def revoke_authority(
 def _crossed(
     session: Session, rows: Sequence[CertificateAuthority], now: datetime, reason: str
 ) -> list[AuthorityIntent]:
-    """Their cross-certificates are worth no more either: who trusts the root before would find his way by them."""
-    found = []
+    """Revoke the cross-certificates, too; with them, devices that trust the old root would still accept the chain."""
+    intents_ = []
     for row in rows:
         if row.cross_der is not None:
             serial = serial_bytes(x509.load_der_x509_certificate(row.cross_der).serial_number)
             intent = repository.cross_intent(session, row.tenant_id, serial)
             intent.revoked_at, intent.revocation_reason = now, reason
-            found.append(intent)
-    return found
+            intents_.append(intent)
+    return intents_
 
 
 def _checked(reason: str, known: Sequence[str] = REVOCATION_REASONS) -> str:
     if reason not in known:
-        raise InvalidInput(f"{reason!r} is no reason.", place="reason", remedy=f"Use {', '.join(known)}.")
+        raise InvalidInput(f"Unknown reason {reason!r}.", place="reason", remedy=f"Use {', '.join(known)}.")
     return reason
 
 
 def _with_those_below(
     authority: CertificateAuthority, rows: Sequence[CertificateAuthority]
 ) -> list[CertificateAuthority]:
-    found = [authority]
-    for above in found:
-        found += [row for row in rows if row.issuer_id == above.id and row not in found and row.status != "revoked"]
-    return found
+    authorities = [authority]
+    for above in authorities:
+        authorities += [
+            row for row in rows if row.issuer_id == above.id and row not in authorities and row.status != "revoked"
+        ]
+    return authorities
 
 
 def _revoke_where(
@@ -155,7 +157,7 @@ def _change_where(
     session: Session, actor: str, tenant_id: TenantId, which: ColumnElement[bool], change: _Change
 ) -> Revocation:
     if change.since is not None:
-        # Who signs now is waited for; what was not signed yet will not be.
+        # Waits for running signatures and abandons the rest.
         intents.abandon(session, actor=actor, tenant_id=tenant_id, which=which, now=change.since)
     done = Revocation()
     authorities: dict[UUID, UUID] = {}

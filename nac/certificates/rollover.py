@@ -1,6 +1,6 @@
-"""Rollover: new authorities take over signing, the old ones retire. What a retired one issued is admitted to its end.
+"""Rollover: new authorities sign, the old ones retire. Certificates of retired authorities stay valid.
 
-In two steps: `plan_rollover` records what will be signed, `carry_out` commits that, and signs it.
+In two steps: `plan_rollover` records the signatures to make, `carry_out` commits the plan and signs.
 """
 
 from dataclasses import dataclass
@@ -44,13 +44,13 @@ _GAIN_LEAST = timedelta(days=1)
 class RolloverPlan:
     tenant_id: TenantId
     issuing: AuthorityReservation
-    # None where the root stays.
+    # None if the root stays.
     root: AuthorityReservation | None
-    # Of the new root by the old one; None where that cannot sign.
+    # Certificate of the new root by the old one; None if the old one cannot sign.
     cross: CrossReservation | None
-    # The issuing authority that signed when this was planned, if any.
+    # The issuing authority at the time of planning, if any.
     succeeds: UUID | None
-    # When the cell shows the server certificate below a new root; None: at once.
+    # When the cell starts to present the server certificate of the new root; None: now.
     server_from: datetime | None = None
 
 
@@ -59,7 +59,7 @@ class Rollover:
     root: CertificateAuthority
     issuing: CertificateAuthority
     retired: tuple[CertificateAuthority, ...]
-    # Issued below a new root, so that devices that trust it alone accept the cell, and where none was valid any more.
+    # Issued for a new root, so that devices that trust only the new one accept the cell, or if no valid one was left.
     server: Certificate | None
 
 
@@ -71,9 +71,10 @@ def plan_rollover(
     of_root: bool = False,
     server_from: datetime | None = None,
 ) -> RolloverPlan:
-    """Reserve a new issuing authority, with `of_root` below a new root. Raises AuthorityKeyAway for the root's key.
+    """Reserve a new issuing authority, with `of_root` below a new root. Raises AuthorityKeyAway if the root's key is
+    missing.
 
-    A new root that the old one cannot certify needs `server_from`, the day by which devices have been given it.
+    If the old root cannot certify the new one, `server_from` is required: the day by which devices have the new root.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     root = _last_root(session, tenant_id) if of_root else _require_root(session, tenant_id)
@@ -89,14 +90,14 @@ def plan_rollover(
         )
 
     if root is not None and not of_root:
-        # Before a key is made for nothing.
+        # Fail before a key is created.
         signing.authority_key(root)
     elif root is not None and server_from is None and root.status == "active" and root.key_sealed is None:
         raise AuthorityKeyAway(
-            f"The key of {root.name} is not here, so devices that trust it alone would refuse the cell from now on.",
+            f"The key of {root.name} is not stored here. Devices that trust only this root would reject the cell.",
             place="authority",
-            remedy="Bring it back: ./admit ca import-root-key. If it is lost, say present_from (--present-from), the"
-            " day by which every device has the new root: until then the cell shows the server certificate of now.",
+            remedy="Import it with ./admit ca import-root-key. If it is lost, set present_from (--present-from) to the"
+            " day by which every device has the new root. Until then the cell presents the current server certificate.",
         )
     present = repository.active_issuing(session, tenant_id)
     issuing, new_root = reserve("issuing"), reserve("root") if of_root else None
@@ -108,17 +109,17 @@ def plan_rollover(
 
 
 def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Signing, now: datetime) -> Rollover:
-    """Sign what was planned, and retire the authorities that signed so far.
+    """Sign the plan and retire the previous authorities.
 
-    A new root is certified by the old one where that one's key is here, and a server certificate is issued below it:
-    the cell then shows a chain that ends at either root. Devices that trust only the old one must be given the new one
-    before the old one ends. Raises CertificateStatusConflict where somebody else was quicker.
+    The old root certifies a new one if its key is stored here. Then the cell's chain ends at either root. Devices
+    that trust only the old root must get the new one before the old one ends. Raises CertificateStatusConflict if
+    another process was faster.
     """
     commit_intent(session)
     repository.lock_tenant(session, plan.tenant_id)
     present = repository.active_issuing(session, plan.tenant_id)
     if (present.id if present else None) != plan.succeeds:
-        raise CertificateStatusConflict("The issuing authority has a successor already.", place="authority")
+        raise CertificateStatusConflict("The issuing authority already has a successor.", place="authority")
     retiring = [
         authority
         for authority in repository.own_authorities(session, plan.tenant_id, status="active")
@@ -130,13 +131,13 @@ def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Sign
         old_root = _last_root(session, plan.tenant_id)
         root = sign_root(session, plan.root, actor=actor, now=now)
         if plan.cross is not None and old_root is not None and _can_sign(old_root, now):
-            given: dict[str, Any] = {"tenant_id": plan.tenant_id, "signing": signing, "now": now}
-            cross_sign(session, plan.cross, actor=actor, new=root, old=old_root, **given)
+            arguments: dict[str, Any] = {"tenant_id": plan.tenant_id, "signing": signing, "now": now}
+            cross_sign(session, plan.cross, actor=actor, new=root, old=old_root, **arguments)
     issuing = sign_issuing(session, plan.issuing, actor=actor, root=root, signing=signing, now=now)
     for authority in retiring:
         _retire(session, actor, authority)
     server = None
-    # None is left where the authority before was revoked.
+    # No server certificate is left if the previous authority was revoked.
     if plan.root is not None or repository.newest_server(session, plan.tenant_id, SERVER_PROFILE) is None:
         server = _succeed_server(session, actor, plan, signing, now)
     return Rollover(root, issuing, tuple(retiring), server)
@@ -147,7 +148,7 @@ def _can_sign(root: CertificateAuthority, now: datetime) -> bool:
 
 
 def _last_root(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
-    """The active one, else the newest of those before; None where a tenant's first one was never finished."""
+    """Return the active root or the newest former one; None if the first one was never finished."""
     roots = (row for row in repository.list_authorities(session, tenant_id) if row.kind == "root")
     return repository.newest_root(session, tenant_id) or next(roots, None)
 
@@ -156,7 +157,7 @@ def _require_root(session: Session, tenant_id: TenantId) -> CertificateAuthority
     root = repository.newest_root(session, tenant_id)
     if root is None:
         raise Conflict(
-            "The tenant has no active root.", place="authority", remedy="A new one: ./admit ca rollover --root"
+            "The tenant has no active root.", place="authority", remedy="Create one with ./admit ca rollover --root."
         )
     return root
 
@@ -176,7 +177,7 @@ def _retire(session: Session, actor: str, authority: CertificateAuthority) -> No
 
 
 def _succeed_server(session: Session, actor: str, plan: RolloverPlan, signing: Signing, now: datetime) -> Certificate:
-    """Under the names that devices expect."""
+    """Issue the server certificate, with the names that devices expect."""
     return issue_server(
         session,
         actor=actor,
@@ -189,9 +190,9 @@ def _succeed_server(session: Session, actor: str, plan: RolloverPlan, signing: S
 
 
 def is_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:
-    """Whether the issuing authority ends so soon that certificates of clients are cut short by it.
+    """Whether the issuing authority ends so soon that it would shorten client certificates.
 
-    Not where a successor would end as soon, with the root.
+    False if a successor would end as soon, with the root.
     """
     issuing = repository.active_issuing(session, tenant_id)
     root = repository.newest_root(session, tenant_id)

@@ -1,7 +1,7 @@
-"""Names of a tenant's RADIUS servers, which no other certificate may have.
+"""Names of a tenant's RADIUS servers, which are reserved.
 
-Devices know their server by its name below the tenant's root. Not all look at what a certificate is for, so whoever has
-another certificate of that name could be the server to them.
+Devices recognise their server by its name below the tenant's root. Not all check the usage of the certificate, so any
+other certificate with that name could imitate the server.
 """
 
 import unicodedata
@@ -16,18 +16,18 @@ SERVER_PROFILE = "eap-server"
 
 
 def require_no_server_name(servers: Iterable[bytes], *, common_name: str | None, sans: Iterable[San]) -> None:
-    """`servers` are the certificates of the tenant's RADIUS servers, of which devices believe the names.
+    """Check that no name belongs to the RADIUS servers whose certificates are `servers`.
 
-    Raises CertificateRefused, for names below a server's name as well: some devices compare the end of a name.
+    Raises CertificateRefused also for names below a server name: some devices compare only the end of a name.
     """
-    asked = [item.value for item in sans if item.kind == "dns"]
+    names = [item.value for item in sans if item.kind == "dns"]
     if common_name is not None:
-        asked.append(common_name)
+        names.append(common_name)
     taken = {_plain(item.value) for der in servers for item in read_sans(x509.load_der_x509_certificate(der))}
-    for name in asked:
+    for name in names:
         if any(_is_taken(_plain(name), server) for server in taken):
             raise CertificateRefused(
-                f"{name!r} is a name of the tenant's RADIUS servers, or below one.",
+                f"{name!r} is reserved for the tenant's RADIUS servers.",
                 place="name",
                 remedy="Choose another name.",
             )

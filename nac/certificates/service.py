@@ -1,4 +1,4 @@
-"""Certificates of a tenant: made with its authorities, issued, found, listed, revoked, suspended, reinstated."""
+"""Service for a tenant's certificates: find, list, revoke, suspend and reinstate."""
 
 import re
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ __all__ = [
     "with_chain",
 ]
 
-# RFC 5280 5.3.1, without those that only authorities have and the two that come and go with a suspension.
+# RFC 5280 5.3.1, without reasons for authorities and without the two for suspensions.
 RevocationReason = Literal[
     "unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"
 ]
@@ -73,55 +73,55 @@ def revoke(
     now: datetime,
     reason: RevocationReason = "unspecified",
 ) -> Certificate:
-    """For good, and what renewed it with it: whoever had the key may have renewed it first.
+    """Revoke a certificate permanently, with all its renewals: an attacker with the key may have renewed it.
 
-    Not where it is `superseded`: then it is the renewal that stays. Of one that is revoked already the first reason and
-    time stand.
+    With `superseded` the renewals stay. A revoked certificate keeps its first reason and time.
     """
     if reason not in REVOCATION_REASONS:
-        raise InvalidInput(f"{reason!r} is no reason.", place="reason", remedy=f"Use {', '.join(REVOCATION_REASONS)}.")
-    found = [_require_signed(session, tenant_id, serial)]
-    # Its row is locked, and so is each that follows: a renewal under way has either ended, or will find it revoked, or
-    # its own intent abandoned.
-    for row in found:
+        raise InvalidInput(
+            f"Unknown reason {reason!r}.", place="reason", remedy=f"Use {', '.join(REVOCATION_REASONS)}."
+        )
+    chain = [_require_signed(session, tenant_id, serial)]
+    # Each row is locked. So a running renewal has either ended, or will see the revocation or its abandoned intent.
+    for row in chain:
         if row.status != "revoked":
             _change(session, actor, row, "revoke", "revoked", reason=reason, since=now)
         if reason != "superseded":
             renewing = Certificate.renews_id == row.id
             intents.abandon(session, actor=actor, tenant_id=tenant_id, which=renewing, now=now)
-            found += repository.list_renewals(session, row, lock=True)
-    return found[0]
+            chain += repository.list_renewals(session, row, lock=True)
+    return chain[0]
 
 
 def suspend(session: Session, *, actor: str, tenant_id: TenantId, serial: str, now: datetime) -> Certificate:
-    """Until `reinstate`."""
+    """Suspend a certificate until `reinstate`."""
     row = _require_signed(session, tenant_id, serial)
     if row.status == "suspended":
         return row
     if row.status == "revoked":
-        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is revoked for good.", place="serial")
+        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is permanently revoked.", place="serial")
     return _change(session, actor, row, "suspend", "suspended", reason=HOLD, since=now)
 
 
 def reinstate(session: Session, *, actor: str, tenant_id: TenantId, serial: str) -> Certificate:
-    """Ends a suspension; a revocation never ends (RFC 5280 5.3.1)."""
+    """End a suspension. Revocations are permanent (RFC 5280 5.3.1)."""
     row = _require_signed(session, tenant_id, serial)
     if row.status == "valid":
         return row
     if row.status == "revoked":
         raise CertificateStatusConflict(
-            f"Certificate {row.serial.hex()} is revoked for good.", place="serial", remedy="Issue a new one."
+            f"Certificate {row.serial.hex()} is permanently revoked.", place="serial", remedy="Issue a new one."
         )
     return _change(session, actor, row, "reinstate", "valid", reason="", since=None)
 
 
 def require_by_serial(session: Session, *, tenant_id: TenantId, serial: str, lock: bool = False) -> Certificate:
-    """By the serial number's hex digits, colons allowed as other tools print them."""
+    """Find a certificate by serial number in hexadecimal; colons are allowed."""
     return _require(session, tenant_id, serial, lock=lock)
 
 
 def renewals_of(session: Session, certificate: Certificate) -> Sequence[Certificate]:
-    """What was given to whoever showed this one."""
+    """Return the renewals of a certificate."""
     return repository.list_renewals(session, certificate)
 
 
@@ -134,7 +134,7 @@ def list_certificates(
     name: str = "",
     span: Span | None = None,
 ) -> Sequence[Certificate]:
-    """`name` is the beginning of the common name."""
+    """List certificates. `name` is a prefix of the common name."""
     return repository.search(
         session,
         tenant_id,
@@ -157,7 +157,7 @@ def search_certificates(
     which: ColumnElement[bool] | None = None,
     span: Span,
 ) -> Sought[Certificate]:
-    """As `list_certificates`, for as long as one answer may take (nac.db.seeking). `which` comes from
+    """Search like `list_certificates`, within the time of one response (nac.db.seeking). `which` comes from
     `revoking.issued_to`."""
     return repository.search(session, tenant_id, status=status, profile=profile, name=name, which=which, span=span)
 
@@ -165,7 +165,7 @@ def search_certificates(
 def parse_serial(text: str) -> bytes:
     digits = text.strip().lower().replace(":", "").lstrip("0")
     if not _SERIAL_HEX.fullmatch(digits):
-        raise InvalidInput(f"{text!r} is no serial number.", place="serial", remedy="Use its hex digits.")
+        raise InvalidInput(f"Invalid serial number {text!r}.", place="serial", remedy="Use hexadecimal digits.")
     return bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0"))
 
 
@@ -173,7 +173,7 @@ def _require(session: Session, tenant_id: TenantId, serial: str, *, lock: bool) 
     row = repository.get_by_serial(session, tenant_id, parse_serial(serial), lock=lock)
     if row is None:
         raise CertificateNotFound(
-            f"There is no certificate {serial}.", place="serial", remedy="They are listed by: ./admit cert list"
+            f"Certificate {serial} does not exist.", place="serial", remedy="List certificates: ./admit cert list"
         )
     return row
 
@@ -181,7 +181,7 @@ def _require(session: Session, tenant_id: TenantId, serial: str, *, lock: bool) 
 def _require_signed(session: Session, tenant_id: TenantId, serial: str) -> Certificate:
     row = _require(session, tenant_id, serial, lock=True)
     if row.status in ("intended", "abandoned"):
-        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} was never handed out.", place="serial")
+        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} was never issued.", place="serial")
     return row
 
 

@@ -1,7 +1,7 @@
-"""What a process needs to sign certificates; the only way to an authority's private key.
+"""Access to the private keys of authorities, for signing.
 
-A key is in one of two stores: sealed in the authority's row (under the master key, which is a file), or in a PKCS#11
-token, where the row seals its address (RFC 7512) in place of the key.
+A key is either sealed in the authority's row with the master key (a file), or in a PKCS#11 token; then the row seals
+its URI (RFC 7512).
 """
 
 import stat
@@ -29,23 +29,23 @@ _URI = b"pkcs11:"
 class AuthorityKey(NamedTuple):
     key: PrivateKey
     store: KeyStoreName
-    # What the authority's row keeps, to find the key again.
+    # Stored in the authority's row, to find the key again.
     sealed: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Signing:
-    # Opens authorities' private keys, and seals those that are made.
+    # Opens and seals private keys of authorities.
     sealer: Sealer
-    # Where anybody is told a certificate's status and finds its authority; every certificate names it.
+    # Public URL for certificate status and authorities; part of every certificate.
     public_url: str
-    # Keys of new authorities are made here unless their tenant says otherwise; those of both stores can be used.
+    # Store for keys of new authorities, unless the tenant overrides it. Keys in both stores can be used.
     key_store: KeyStoreName = "sealed"
     token: Pkcs11Token | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """Raises KeyFileRefused, or KeyStoreRefused for the file of the token's PIN."""
+        """Create it from the settings. Raises KeyFileRefused, or KeyStoreRefused for the PIN file."""
         token = None
         if settings.pkcs11_module is not None and settings.pkcs11_pin_file is not None:
             token = _token(settings.pkcs11_module, settings.pkcs11_token, settings.pkcs11_pin_file)
@@ -53,7 +53,7 @@ class Signing:
         return cls(sealer, settings.public_url, settings.authority_key_store, token)
 
     def new_authority_key(self, kind: KeyKind, *, authority_id: UUID, store: KeyStoreChoice = "") -> AuthorityKey:
-        """A new key for the authority that will have this id. `store` "" leaves its place to the platform."""
+        """Create a key for the authority that will have this id. An empty `store` uses the platform's default."""
         chosen = store or self.key_store
         if chosen == "sealed":
             key = generate_key(kind)
@@ -64,16 +64,16 @@ class Signing:
         return AuthorityKey(key, chosen, self.sealer.seal(address, _context(authority_id)))
 
     def seal_authority_key(self, key: PrivateKey, *, authority_id: UUID) -> bytes:
-        """For the authority's row."""
+        """Seal a key for the authority's row."""
         return self.sealer.seal(key_pem(key), _context(authority_id))
 
     def authority_key(self, authority: CertificateAuthority) -> PrivateKey:
-        """Raises AuthorityKeyAway where the key is not kept here, KeyStoreRefused or KeyStoreUnavailable."""
+        """Open the key. Raises AuthorityKeyAway if it is not stored here, KeyStoreRefused or KeyStoreUnavailable."""
         if authority.key_sealed is None:
             raise AuthorityKeyAway(
-                f"The key of {authority.name} is not here.",
+                f"The key of {authority.name} is not stored here.",
                 place="authority",
-                remedy="Bring it back: ./admit ca import-root-key",
+                remedy="Import it with ./admit ca import-root-key.",
             )
         opened = self.sealer.open(authority.key_sealed, _context(authority.id))
         with refusals():
@@ -82,7 +82,7 @@ class Signing:
     def _require_token(self) -> Pkcs11Token:
         if self.token is None:
             raise KeyStoreRefused(
-                "No PKCS#11 token is configured, but the key of an authority is in one.",
+                "The key of an authority is in a PKCS#11 token, but no token is configured.",
                 place="key store",
                 remedy="Set ADMIT_PKCS11_MODULE, ADMIT_PKCS11_TOKEN and ADMIT_PKCS11_PIN_FILE.",
             )
@@ -90,7 +90,7 @@ class Signing:
 
 
 def issuer_of(authority: CertificateAuthority, signing: Signing) -> Issuer:
-    """Raises as `Signing.authority_key`."""
+    """Return the authority as an issuer. Raises the same errors as `Signing.authority_key`."""
     return Issuer(x509.load_der_x509_certificate(authority.certificate_der), signing.authority_key(authority))
 
 
@@ -100,20 +100,20 @@ def _token(module: Path, label: str, pin_file: Path) -> Pkcs11Token:
         lines = pin_file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as exc:
         raise KeyStoreRefused(
-            "The file of the token's PIN cannot be read.", place=str(pin_file), remedy="ADMIT_PKCS11_PIN_FILE names it."
+            "Cannot read the PIN file of the token.", place=str(pin_file), remedy="Check ADMIT_PKCS11_PIN_FILE."
         ) from exc
     if mode & stat.S_IRWXO:
         raise KeyStoreRefused(
-            f"Anybody may reach the token's PIN (mode {mode:04o}).", place=str(pin_file), remedy=f"chmod 600 {pin_file}"
+            f"All users can read the PIN file (mode {mode:04o}).", place=str(pin_file), remedy=f"chmod 600 {pin_file}"
         )
     if not lines or not lines[0]:
-        raise KeyStoreRefused("The first line must be the token's PIN.", place=str(pin_file))
+        raise KeyStoreRefused("The first line must be the PIN of the token.", place=str(pin_file))
     return _token_with(module, label, lines[0])
 
 
 @lru_cache
 def _token_with(module: Path, label: str, pin: str) -> Pkcs11Token:
-    """One for the process: a token counts sessions, and wrong PINs."""
+    """Return the token, one per process, because tokens count sessions and wrong PINs."""
     return Pkcs11Token(module, label, pin)
 
 

@@ -1,4 +1,4 @@
-"""What follows from a change of status: the one place that those who change one must call."""
+"""Effects of a status change. Every change of a status must call `status_changed`."""
 
 from datetime import datetime
 
@@ -8,15 +8,15 @@ from sqlalchemy.orm import Session
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, RevocationWork
 from pki.revocation import REVOCATION_REASONS, Revocation
 
-# PostgreSQL tells it to who keeps answers about status, after the commit; the payload is an authority's id.
+# PostgreSQL notifies processes that cache statuses, after the commit; the payload is an authority's id.
 CHANNEL = "certificate_status"
 
 
 def status_changed(session: Session, *rows: Certificate | CertificateAuthority | AuthorityIntent) -> None:
-    """To be called in the transaction that changed the status of `rows`, in the tenant's scope: of any number at once.
+    """Publish the status changes of `rows`. Call it in the same transaction, in the tenant's scope.
 
-    An AuthorityIntent stands for a cross-certificate. After the commit nobody is given an older OCSP answer, and the
-    worker makes the authorities' lists anew.
+    An AuthorityIntent stands for a cross-certificate. After the commit, OCSP responses are current, and the worker
+    signs new lists.
     """
     lists = {
         issuer: row.tenant_id
@@ -25,12 +25,12 @@ def status_changed(session: Session, *rows: Certificate | CertificateAuthority |
     }
     session.add_all(RevocationWork(tenant_id=tenant_id, authority_id=issuer) for issuer, tenant_id in lists.items())
     session.flush()
-    # Nothing that a revoked authority issued is good.
+    # A revoked authority invalidates everything it issued.
     concerned = lists.keys() | {row.id for row in rows if isinstance(row, CertificateAuthority)}
     for authority_id in sorted(concerned):
         session.execute(select(func.pg_notify(CHANNEL, str(authority_id))))
 
 
 def revocation(at: datetime, reason: str) -> Revocation:
-    """As lists and answers name it; a reason that they do not know stays unsaid."""
+    """Return a revocation entry; unknown reasons become `unspecified`."""
     return Revocation(at, reason if reason in REVOCATION_REASONS else "unspecified")

@@ -1,4 +1,4 @@
-"""When people are told of what ends."""
+"""Times of expiry warnings."""
 
-# Days before the end.
+# Days before the expiry.
 WINDOWS = (60, 30, 14, 7, 1)

@@ -1,4 +1,4 @@
-"""What is asked of NASes about live sessions (RFC 5176): a row for each, before the cell's agent sends anything."""
+"""The queue of requests to NASes about live sessions (RFC 5176), one row each. The cell's agent sends them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,37 +14,34 @@ from nac.ids import TenantId
 from nac.models import CoaRequest
 from nac.models.coa_request import CoaKind, CoaState
 
-# Of one tenant, of what people ask for. What follows from a revocation or a block is always taken: each live session is
-# asked about once at a time.
+# Manual requests per tenant. Requests after a revocation or block are always accepted: at most one per live session.
 MOST_WAITING = 20_000
 WAITING: tuple[CoaState, ...] = ("queued", "sending")
-# Reasons, beside those of certificates.
+# Reasons besides those of certificates.
 BLOCKED, REQUESTED, REDECIDED = "endpoint-blocked", "requested", "redecided"
 
-# What follows from a revocation or a block waits for a day: a controller with 20,000 sessions takes half an hour.
+# Requests after a revocation or block expire after a day: a controller with 20,000 sessions takes half an hour.
 _INSERT = """
 INSERT INTO coa_requests (
     tenant_id, session_row, session_id, nas_id, nas_address, nas_key, nas_port, mac, identity, framed_ip,
     priority, kind, reason, asked_by, after_xact, expires_at, attributes, certificate_serial, redecision_id
 )
 SELECT s.tenant_id, s.id, s.session_id, s.nas_id, s.nas_address, s.nas_key, s.nas_port, s.mac, s.identity, s.framed_ip,
-    -- NASes in turn: who has many sessions at one does not hold up the others.
+    -- Interleave NASes, so that many sessions at one do not delay the others.
     :priority + row_number() OVER (PARTITION BY s.nas_key ORDER BY s.id) - 1, {asked}
 ORDER BY s.id
--- Each reason has a request of its own: it is taken back, or comes to nothing, without the others. Asked again for the
--- same reason, it is the later one's.
+-- One request per reason, so that each can be withdrawn separately. A repeated request replaces the waiting one.
 ON CONFLICT (tenant_id, session_row, kind, reason) WHERE state = 'queued' AND kind <> 'change' DO UPDATE SET
     asked_by = excluded.asked_by, after_xact = coalesce(excluded.after_xact, coa_requests.after_xact),
     expires_at = excluded.expires_at, due_at = least(coa_requests.due_at, now()),
     certificate_serial = excluded.certificate_serial, redecision_id = excluded.redecision_id
 RETURNING id
 """
-# What follows from re-decisions comes behind all else.
+# Requests of re-decisions come after all others.
 REDECIDED_PRIORITY = 1_000_000
 
 
-# The certificate that admitted a device is the one it showed when it was last let in. No session is older than the
-# oldest that is live, and its authentication came less than a day before its Start.
+# The certificate of the device's last admission. It cannot be more than a day older than the oldest live session.
 _SHOWN = """
     WITH shown AS MATERIALIZED (
         SELECT DISTINCT a.mac FROM auth_log a
@@ -98,7 +95,7 @@ _OF_SESSIONS = text(
 
 _WITHDRAW_OUTDATED = text(
     """
-UPDATE coa_requests c SET state = 'withdrawn', ended_at = now(), detail = 'It is decided otherwise by now.'
+UPDATE coa_requests c SET state = 'withdrawn', ended_at = now(), detail = 'The decision has changed.'
 FROM unnest(CAST(:rows AS bigint[]), CAST(:kinds AS text[])) AS wanted (session_row, kind)
 WHERE c.tenant_id = :tenant AND c.session_row = wanted.session_row AND c.state = 'queued'
     AND c.redecision_id IS NOT NULL AND c.kind <> wanted.kind
@@ -109,19 +106,19 @@ WHERE c.tenant_id = :tenant AND c.session_row = wanted.session_row AND c.state =
 def queue_disconnects(
     session: Session, *, tenant_id: TenantId, serials: Sequence[bytes], reason: str, asked_by: str = ""
 ) -> int:
-    """Ask for the end of the live sessions that certificates of these serial numbers opened; returns how many.
+    """Queue Disconnects for live sessions opened with these certificates. Returns their number.
 
-    `reason` is a code of nac.reasons. A device whose accounting has not begun is not found: it is refused when it comes
-    again. Sent once the cell knows what this transaction changes.
+    `reason` is a code of nac.reasons. Devices without an accounting Start are not found; Admit rejects them at the
+    next login. Sent once the cell has applied this transaction.
     """
-    told = {"tenant": tenant_id, "serials": [serial.hex() for serial in serials]}
-    return len(_insert(session, _OF_CERTIFICATES, told | {"reason": reason, "asked_by": asked_by}))
+    parameters = {"tenant": tenant_id, "serials": [serial.hex() for serial in serials]}
+    return len(_insert(session, _OF_CERTIFICATES, parameters | {"reason": reason, "asked_by": asked_by}))
 
 
 def queue_blocks(session: Session, *, tenant_id: TenantId, macs: Sequence[str], asked_by: str) -> int:
-    """As `queue_disconnects`, of the live sessions of these devices (12 hex digits), which are blocked."""
-    told = {"tenant": tenant_id, "macs": list(macs), "reason": BLOCKED, "asked_by": asked_by}
-    return len(_insert(session, _OF_DEVICES, told))
+    """Queue Disconnects for the live sessions of blocked devices (12 hexadecimal digits)."""
+    parameters = {"tenant": tenant_id, "macs": list(macs), "reason": BLOCKED, "asked_by": asked_by}
+    return len(_insert(session, _OF_DEVICES, parameters))
 
 
 def queue_for_sessions(
@@ -136,14 +133,14 @@ def queue_for_sessions(
     redecision: int | None = None,
     after: str | None = None,
 ) -> Sequence[int]:
-    """Ask this about those of the sessions `rows` that are live, at once; returns the ids of the requests.
+    """Queue a request for the live ones among the sessions `rows`, to send at once. Returns the request ids.
 
-    One that waits already is that of `reason` anew; changes are asked for one after the other.
+    A waiting request with the same `reason` is renewed; changes are queued one after the other.
 
-    `redecision` is what it follows from, where it follows from one (nac.redecisions); `after` a transaction that the
-    cell must know first.
+    `redecision` is the re-decision that causes it, if any (nac.redecisions); `after` is a transaction that the cell
+    must apply first.
 
-    Raises Conflict where too much waits.
+    Raises Conflict if the queue is full.
     """
     waiting = session.scalar(
         select(func.count()).where(
@@ -154,20 +151,20 @@ def queue_for_sessions(
     )
     if (waiting or 0) + len(rows) > MOST_WAITING:
         raise Conflict(
-            f"{waiting} requests to NASes wait already.", remedy="See ./admit coa list; each is tried or expires soon."
+            f"Too many requests to NASes are waiting: {waiting}.", remedy="Try again later. See ./admit coa list."
         )
-    told = {"tenant": tenant_id, "rows": list(rows), "kind": kind, "reason": reason, "asked_by": asked_by}
-    told |= {"attributes": [dict(each) for each in attributes], "redecision": redecision, "after": after}
-    told["priority"] = 0 if redecision is None else REDECIDED_PRIORITY
-    return _insert(session, _OF_SESSIONS, told)
+    parameters = {"tenant": tenant_id, "rows": list(rows), "kind": kind, "reason": reason, "asked_by": asked_by}
+    parameters |= {"attributes": [dict(each) for each in attributes], "redecision": redecision, "after": after}
+    parameters["priority"] = 0 if redecision is None else REDECIDED_PRIORITY
+    return _insert(session, _OF_SESSIONS, parameters)
 
 
-def _insert(session: Session, statement: TextClause, told: Mapping[str, Any]) -> Sequence[int]:
-    return session.scalars(statement, {"priority": 0} | dict(told)).all()
+def _insert(session: Session, statement: TextClause, parameters: Mapping[str, Any]) -> Sequence[int]:
+    return session.scalars(statement, {"priority": 0} | dict(parameters)).all()
 
 
 def withdraw_redecision(session: Session, *, tenant_id: TenantId, redecision: int, detail: str) -> int:
-    """What it asked and was not answered yet is not sent any more; returns how many."""
+    """Withdraw unanswered requests of a re-decision. Returns their number."""
     result = session.execute(
         update(CoaRequest)
         .where(
@@ -182,23 +179,23 @@ def withdraw_redecision(session: Session, *, tenant_id: TenantId, redecision: in
 
 
 def withdraw_outdated(session: Session, *, tenant_id: TenantId, wanted: Mapping[int, str]) -> None:
-    """What re-decisions queued about these sessions (`sessions.id`) is not sent where another kind is wanted now.
+    """Withdraw queued requests of re-decisions for these sessions (`sessions.id`) that are not of the wanted kind.
 
-    "" wants none. What people asked for, and what follows from a block or a revocation, stays.
+    "" wants none. Manual requests and those after a block or revocation stay.
     """
-    told = {"tenant": tenant_id, "rows": list(wanted), "kinds": list(wanted.values())}
+    parameters = {"tenant": tenant_id, "rows": list(wanted), "kinds": list(wanted.values())}
     if wanted:
-        session.execute(_WITHDRAW_OUTDATED, told)
+        session.execute(_WITHDRAW_OUTDATED, parameters)
 
 
 def withdraw(session: Session, *, tenant_id: TenantId, serials: Sequence[bytes]) -> None:
-    """The certificates are good again: what was not answered yet is not sent any more."""
-    shown = cast([serial.hex() for serial in serials], ARRAY(Text))
-    _withdraw(session, tenant_id, CoaRequest.certificate_serial == any_(shown))
+    """Withdraw unanswered requests, because the certificates are valid again."""
+    recorded = cast([serial.hex() for serial in serials], ARRAY(Text))
+    _withdraw(session, tenant_id, CoaRequest.certificate_serial == any_(recorded))
 
 
 def withdraw_blocks(session: Session, *, tenant_id: TenantId, macs: Sequence[str]) -> None:
-    """These devices (12 hex digits) are blocked no more: what was asked for that and not answered yet is not sent."""
+    """Withdraw unanswered requests for devices (12 hexadecimal digits) that are no longer blocked."""
     _withdraw(session, tenant_id, (CoaRequest.mac == any_(cast(macs, ARRAY(MACADDR)))) & (CoaRequest.reason == BLOCKED))
 
 
@@ -206,5 +203,5 @@ def _withdraw(session: Session, tenant_id: TenantId, which: ColumnElement[bool])
     session.execute(
         update(CoaRequest)
         .where(CoaRequest.tenant_id == tenant_id, CoaRequest.state.in_(WAITING), which)
-        .values(state="withdrawn", ended_at=utc_now(), detail="What it followed from was taken back.")
+        .values(state="withdrawn", ended_at=utc_now(), detail="The block or revocation was undone.")
     )

@@ -12,7 +12,7 @@ from nac.models import CoaRequest
 from nac.sessions import repository as sessions
 
 ORDERS = Orders({"id": (CoaRequest.id,)}, default="-id")
-# Of these an index finds the few that there are, in no order of pages.
+# An index finds the few rows, but not in page order.
 _OF_FEW = {"session_row", "redecision_id"}
 
 
@@ -27,7 +27,7 @@ def search(
     span: Span,
     in_full: bool = False,
 ) -> Sought[CoaRequest]:
-    """`equal`: values by column; `nas_said` what a NAS that is not registered says of itself."""
+    """Search requests. `equal` has values by column; `nas_said` is the identifier of an unregistered NAS."""
 
     def told_apart(each: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 -- requests, or an alias of them
         conditions = [getattr(each, name) == value for name, value in equal.items() if name != "nas_id"]

@@ -1,6 +1,6 @@
-"""Asking a NAS about live sessions (RFC 5176): end one, have its device authenticate again, bounce its port, change it.
+"""Service for requests to NASes about live sessions (RFC 5176): disconnect, reauthenticate, bounce, change.
 
-The answer is the NAS's: it comes later, and stands in the request's row.
+The result comes later, in the request's row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,16 +25,16 @@ from nac.nases import service as nases
 from nac.sessions import service as sessions
 from nac.validation import require_mac
 
-# Of one call. Who wants more narrows it down, and asks again.
+# Per call. Narrow the filter for more.
 MOST_SESSIONS = 1_000
 
 
 class CoaRequestNotFound(NotFound):
-    """There is no such request to a NAS."""
+    """The request to a NAS does not exist."""
 
 
 class NoLiveSession(Conflict):
-    """No live session fits."""
+    """No live session matches."""
 
 
 def ask(
@@ -49,16 +49,19 @@ def ask(
     nas: str = "",
     attributes: Sequence[Mapping[str, Any]] = (),
 ) -> Sequence[CoaRequest]:
-    """Ask this about each live session that fits: `row` its id, `mac` in any notation, `nas` as it is registered.
+    """Queue a request for each matching live session: `row` its id, `mac` in any notation, `nas` a registered name.
 
-    `attributes` of a change: mappings of attribute, value and perhaps tag. Returns the requests, those that waited
-    already included. Raises InvalidInput where nothing is given or an attribute is none of the cell's dictionaries,
-    NoLiveSession, and Conflict where too much waits or more than MOST_SESSIONS sessions fit.
+    `attributes` of a change: mappings of attribute, value and optionally tag. Returns the requests, including those
+    that waited already.
+
+    Raises InvalidInput without a filter, or for an attribute that the cell's dictionaries do not know. Raises
+    NoLiveSession if no session matches. Raises Conflict if the queue is full or more than MOST_SESSIONS sessions
+    match.
     """
     if row is None and not (mac or user or nas):
-        raise InvalidInput("Nothing says which session.", place="session", remedy="Give its id, a MAC, user or NAS.")
+        raise InvalidInput("A session is required.", place="session", remedy="Set its id, a MAC, a user or a NAS.")
     if (kind == "change") != bool(attributes):
-        raise InvalidInput("A change has attributes, and nothing else has.", place="attributes")
+        raise InvalidInput("Only a change has attributes, and needs at least one.", place="attributes")
     _require_sendable(session, tenant_id, attributes)
     rows = _rows(session, tenant_id, row=row, mac=mac, user=user, nas=nas)
     ids = queueing.queue_for_sessions(
@@ -70,26 +73,26 @@ def ask(
         asked_by=actor,
         attributes=attributes,
     )
-    asked = repository.list_by_ids(session, tenant_id, ids)
-    after = {"kind": kind, "requests": [request.id for request in asked]}
-    given = {"session": row, "mac": mac, "user": user, "nas": nas}
-    target = ", ".join(f"{name} {value}" for name, value in given.items() if value)
+    requests = repository.list_by_ids(session, tenant_id, ids)
+    after = {"kind": kind, "requests": [request.id for request in requests]}
+    filters = {"session": row, "mac": mac, "user": user, "nas": nas}
+    target = ", ".join(f"{name} {value}" for name, value in filters.items() if value)
     audit.append(session, actor=actor, action=f"session.{kind}", target=target, tenant_id=tenant_id, after=after)
-    return asked
+    return requests
 
 
 def _rows(session: Session, tenant_id: TenantId, *, row: int | None, mac: str, user: str, nas: str) -> Sequence[int]:
     if row is not None:
-        # That there is none is told apart from that it has ended.
+        # Distinguishes an unknown session from an ended one.
         sessions.get_session(session, tenant_id=tenant_id, row=row)
     found = sessions.list_sessions(
         session, tenant_id=tenant_id, row=row, mac=mac, user=user, nas=nas, limit=MOST_SESSIONS + 1
     )
     rows = [shown.row.id for shown in found]
     if not rows:
-        raise NoLiveSession("No live session fits.", place="session", remedy="They are listed by: ./admit session list")
+        raise NoLiveSession("No live session matches.", place="session", remedy="List sessions: ./admit session list")
     if len(rows) > MOST_SESSIONS:
-        raise Conflict(f"More than {MOST_SESSIONS} sessions fit.", place="session", remedy="Narrow it down.")
+        raise Conflict(f"More than {MOST_SESSIONS} sessions match.", place="session", remedy="Narrow the filter.")
     return rows
 
 
@@ -98,7 +101,7 @@ def _require_sendable(session: Session, tenant_id: TenantId, attributes: Sequenc
         return
     content = cells.load_dictionary(session, tenant_id=tenant_id)
     if content is None:
-        raise Conflict("The cell has not told which attributes it knows.", remedy="Ask again when it is up.")
+        raise Conflict("The cell has not uploaded its attribute dictionaries.", remedy="Try again when the cell is up.")
     dictionary = from_json(content)
     mistakes = Mistakes()
     for index, each in enumerate(attributes):
@@ -111,7 +114,7 @@ def _require_sendable(session: Session, tenant_id: TenantId, attributes: Sequenc
 
 
 class Wanted(TypedDict, total=False):
-    """What is given must all fit."""
+    """Filters, all of which must match."""
 
     states: Sequence[str]
     # Id of a session.
@@ -119,24 +122,24 @@ class Wanted(TypedDict, total=False):
     # In any notation.
     mac: str
     user: str
-    # As it is registered or, where it is not, says of itself.
+    # Registered name, or identifier of an unregistered NAS.
     nas: str
     reason: str
-    # What it follows from.
+    # Re-decision that caused it.
     redecision: int | None
 
 
 def list_requests(
     session: Session, *, tenant_id: TenantId, span: Span | None = None, **wanted: Unpack[Wanted]
 ) -> Sequence[CoaRequest]:
-    """The newest first, unless `span` says otherwise. Raises InvalidInput, and NasNotFound of one that there is not."""
+    """List requests, newest first unless `span` differs. Raises InvalidInput, or NasNotFound for an unknown NAS."""
     return _search(session, tenant_id, span or ORDERS.first(), in_full=True, **wanted).rows
 
 
 def search_requests(
     session: Session, *, tenant_id: TenantId, span: Span, **wanted: Unpack[Wanted]
 ) -> Sought[CoaRequest]:
-    """As `list_requests`, for as long as one answer may take (nac.db.seeking)."""
+    """Search like `list_requests`, within the time of one response (nac.db.seeking)."""
     return _search(session, tenant_id, span, in_full=False, **wanted)
 
 
@@ -145,14 +148,14 @@ def _search(
 ) -> Sought[CoaRequest]:
     states, mac, nas = wanted.get("states", ()), wanted.get("mac", ""), wanted.get("nas", "")
     if unknown := [state for state in states if state not in COA_STATES]:
-        raise InvalidInput(f"{unknown[0]!r} is no state.", place="state", remedy=f"Use {', '.join(COA_STATES)}.")
-    given: dict[str, Any] = {
+        raise InvalidInput(f"Unknown state {unknown[0]!r}.", place="state", remedy=f"Use {', '.join(COA_STATES)}.")
+    columns: dict[str, Any] = {
         "session_row": wanted.get("row"),
         "mac": mac and require_mac(mac),
         "reason": wanted.get("reason"),
         "redecision_id": wanted.get("redecision"),
     }
-    equal = {name: value for name, value in given.items() if value not in (None, "")}
+    equal = {name: value for name, value in columns.items() if value not in (None, "")}
 
     def page(said: str = "") -> Sought[CoaRequest]:
         user = wanted.get("user", "")
@@ -173,20 +176,20 @@ def _search(
 
 
 def require(session: Session, *, tenant_id: TenantId, request_id: int) -> CoaRequest:
-    """Raises CoaRequestNotFound."""
-    found = repository.list_by_ids(session, tenant_id, [request_id])
-    if not found:
+    """Find a request. Raises CoaRequestNotFound."""
+    requests = repository.list_by_ids(session, tenant_id, [request_id])
+    if not requests:
         raise _not_found(request_id)
-    return found[0]
+    return requests[0]
 
 
 def retry(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
-    """Ask the same anew; returns the new request. Raises CoaRequestNotFound, NoLiveSession where its session has ended,
-    and Conflict where it waits still, or was done."""
+    """Queue the same request again and return it. Raises CoaRequestNotFound, NoLiveSession if its session has ended,
+    and Conflict if it still waits or succeeded."""
     request = require(session, tenant_id=tenant_id, request_id=request_id)
     if request.state in (*WAITING, "acknowledged"):
-        raise Conflict(f"Request {request_id} is {request.state}: there is nothing to ask again.", place="request")
-    asked = ask(
+        raise Conflict(f"Request {request_id} cannot be retried. Its state is {request.state}.", place="request")
+    requests = ask(
         session,
         actor=actor,
         tenant_id=tenant_id,
@@ -194,16 +197,16 @@ def retry(session: Session, *, actor: str, tenant_id: TenantId, request_id: int)
         row=request.session_row,
         attributes=request.attributes,
     )
-    return asked[0]
+    return requests[0]
 
 
 def withdraw(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
-    """No further packet of it is sent. Raises CoaRequestNotFound, and Conflict where it has ended."""
+    """Withdraw a request: no further packet is sent. Raises CoaRequestNotFound, or Conflict if it has ended."""
     request = repository.lock(session, tenant_id, request_id)
     if request is None:
         raise _not_found(request_id)
     if request.state not in WAITING:
-        raise Conflict(f"Request {request_id} is {request.state} already.", place="request")
+        raise Conflict(f"Request {request_id} has ended. Its state is {request.state}.", place="request")
     before, request.state = request.state, "withdrawn"
     request.ended_at, request.detail = utc_now(), f"Withdrawn by {actor}."
     session.flush()
@@ -221,5 +224,5 @@ def withdraw(session: Session, *, actor: str, tenant_id: TenantId, request_id: i
 
 def _not_found(request_id: int) -> CoaRequestNotFound:
     return CoaRequestNotFound(
-        f"There is no request {request_id}.", place="request", remedy="They are listed by: ./admit coa list"
+        f"Unknown request {request_id}.", place="request", remedy="List requests: ./admit coa list"
     )

@@ -1,8 +1,7 @@
-"""Requests as the auth log recorded them, in bulk: what a replay runs another policy over.
+"""Recorded requests in bulk, for replays.
 
-PostgreSQL takes the attributes that are asked for out of each row, and requests that differ in nothing else come as
-the same bytes: whoever reads them remembers what it made of those bytes, and decodes JSON a few thousand times for
-millions of rows.
+PostgreSQL extracts only the needed attributes, so equal requests are equal bytes. Readers cache results by these
+bytes and decode JSON a few thousand times for millions of rows.
 """
 
 import re
@@ -25,9 +24,9 @@ from nac.self_tests.ticket import NAS_IDENTIFIER as SELF_TEST_NAS
 Scalar = str | int | bool
 Attributes = Mapping[str, tuple[Scalar, ...]]
 
-# Of a row that no policy decided: it has no version. Every request that one decided holds its method.
+# Always recorded if a policy decided.
 _ALWAYS = "method"
-# 1,000,000 requests take about 25.
+# 1,000,000 requests take about 25 s.
 MAX_SECONDS = 900
 _TIMEOUT = "SELECT set_config('statement_timeout', %s, true)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,7 +38,7 @@ COPY (
         CASE WHEN verdict <> '' THEN verdict WHEN permitted THEN 'permit' ELSE 'deny' END,
         rule_id, rule_name, vlan, monitored, suppressed, CASE WHEN policy_version > 0 THEN to_jsonb(ARRAY[{values}]) END
     FROM (
-        -- Taken apart once: each -> on the text as it is stored would read all of it again.
+        -- Parse once: each -> on the stored text would parse all of it again.
         SELECT *, request::jsonb AS asked FROM auth_log
         WHERE tenant_id = {tenant} AND at >= {since} AND at < {until} AND site_id = ANY ({sites})
             AND nas_identifier <> {self_test}
@@ -52,39 +51,39 @@ _decode = msgspec.json.Decoder(list[tuple[Scalar, ...] | None]).decode
 
 
 class Row(NamedTuple):
-    # Epoch microseconds, and id in the log, in digits.
+    # Epoch microseconds and log id, in digits.
     at: bytes
     number: bytes
-    # MAC address or, where there is none, identity; only to tell one from another.
+    # MAC address or, without one, identity; only to distinguish devices.
     device: bytes
-    # Everything else, for `RecordedRequests.read`: equal bytes are equal requests.
+    # Input of `RecordedRequests.read`; equal bytes are equal requests.
     rest: bytes
 
 
 class Recorded(NamedTuple):
-    """What became of a request."""
+    """The recorded decision about a request."""
 
     site_id: str
-    # Why no policy decided, "" where one did.
+    # Reason if no policy decided, otherwise "".
     refused: str
     verdict: str
     rule_id: str
     rule_name: str
     vlan: str
-    # "rule" or "site" where that was in monitor mode: admitted whatever the verdict.
+    # "rule" or "site" in monitor mode: admitted whatever the verdict.
     monitored: str
-    # Rejects like it that were not recorded one by one.
+    # Equal rejects that were not recorded individually.
     suppressed: int
 
 
 def count_up_to(session: Session, *, tenant_id: TenantId, since: datetime, most: int) -> int:
-    """Of all sites; `most` where there are as many or more."""
+    """Count decisions at all sites, up to `most`."""
     some = select(AuthLog.id).where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since).limit(most).subquery()
     return session.scalars(select(func.count()).select_from(some)).one()
 
 
 class RecordedRequests:
-    """Of one tenant at some of its sites, from `since` to before `until` (aware); in no order."""
+    """Requests of a tenant at some sites, from `since` to before `until` (aware), in no order."""
 
     def __init__(
         self, *, tenant_id: TenantId, since: datetime, until: datetime, site_ids: Iterable[UUID], names: Iterable[str]
@@ -98,15 +97,15 @@ class RecordedRequests:
             sites=sql.Literal(list(site_ids)),
             self_test=sql.Literal(SELF_TEST_NAS),
         )
-        # Sites, verdicts and rules are few, requests are many.
+        # Few combinations of site, verdict and rule, many requests.
         self._recorded = lru_cache(maxsize=10_000)(_recorded)
 
     def rows(self, session: Session) -> Iterator[Row]:
-        """As they come from the server: never more than a few in memory."""
+        """Stream the rows, with few in memory."""
         cursor = driver_connection(session).cursor()
         before = cursor.execute("SHOW statement_timeout").fetchone()
         assert before is not None
-        # One statement for all of them, which lasts as long as whoever reads takes.
+        # One statement that lasts as long as the reader.
         cursor.execute(_TIMEOUT, (f"{MAX_SECONDS}s",))
         with cursor.copy(self._query) as copy:
             for line in copy:
@@ -114,7 +113,7 @@ class RecordedRequests:
         cursor.execute(_TIMEOUT, before)
 
     def read(self, rest: bytes) -> tuple[Recorded, Attributes | None]:
-        """With those attributes that were asked for and the request had; None where this version cannot read them."""
+        """Decode a row and the requested attributes it has; None if this version cannot read them."""
         head, values = rest.rsplit(b"\t", 1)
         return self._recorded(head), self._attributes(values)
 
@@ -122,7 +121,7 @@ class RecordedRequests:
         if values == _NO_VALUES:
             return None
         try:
-            # JSON holds nothing that COPY escapes but the backslash.
+            # In JSON, COPY escapes only the backslash.
             read = _decode(values.replace(b"\\\\", b"\\"))
         except msgspec.ValidationError:
             return None
@@ -138,7 +137,7 @@ def _recorded(head: bytes) -> Recorded:
 
 _REFERENCE = re.compile(r"([0-9]{1,16})-([0-9]{1,18})")
 _NO_VALUES = b"\\N\n"
-# COPY's escapes of what may stand in a column of text.
+# COPY's escapes in text columns.
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
@@ -152,16 +151,16 @@ def _without_escapes(part: str) -> str:
 
 
 def moment_of(at: int) -> datetime:
-    """Of epoch microseconds; exact, where a float would not be."""
+    """Convert epoch microseconds exactly, without float."""
     return _EPOCH + timedelta(microseconds=at)
 
 
 def microseconds_of(moment: datetime) -> int:
-    """The other way round."""
+    """Convert to epoch microseconds."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def key_of_reference(reference: str) -> tuple[datetime, int] | None:
-    """Of a row of a log that people name by its microseconds and id; None where nothing is named so."""
+    """Parse the public id of a log row (microseconds and id); None if it is invalid."""
     parts = _REFERENCE.fullmatch(reference)
     return (moment_of(int(parts[1])), int(parts[2])) if parts else None

@@ -13,28 +13,28 @@ from nac.log_search import LogStretch, restrict_to_stretch
 from nac.mac import normalise_mac
 from nac.models import AuthLog, Certificate, Nas, Site
 
-# Devices choose what the log holds.
+# Devices control the content of the log.
 _OCTETS = re.compile(r"(?:[0-9a-f]{2})+")
 _SERIAL = func.encode(Certificate.serial, "hex")
-# All other rows have a verdict of permit that was carried out, and one of ADMITTED_BY as reason.
+# All other rows have an enforced permit, with a reason of ADMITTED_BY.
 _NOT_ADMITTED = or_(~AuthLog.permitted, AuthLog.verdict.in_(("quarantine", "deny")), AuthLog.monitored != "")
 _ADMITTED_BY = frozenset({"rule-permitted", "fallback-permitted"})
 Query = TypeVar("Query", bound=Select[*tuple[Any, ...]])
-# Certificates of one common name whose serial numbers are looked for.
+# Maximum serial numbers to search for a common name.
 _MOST_SERIALS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """ "" and None leave a part out; what is given must all fit."""
+    """Filters, all of which must match; "" and None mean any."""
 
-    # 12 lower-case hex digits.
+    # 12 lower-case hexadecimal digits.
     mac: str = ""
-    # User-Name or EAP identity, common name or serial number (hex) of the certificate; upper or lower case. What is a
-    # MAC address finds the device as well.
+    # User-Name, EAP identity, common name or serial number (hexadecimal) of the certificate, case-insensitive. A MAC
+    # address matches the device, too.
     user: str = ""
     reason: str = ""
-    # eap-tls, mab ...
+    # Such as eap-tls or mab.
     method: str = ""
     # Name of the registered NAS, NAS-Identifier or address.
     nas: str = ""
@@ -43,19 +43,19 @@ class Filter:
     # Decided in monitor mode.
     monitored: bool = False
     since: datetime | None = None
-    # permit, quarantine or deny, as policy had it.
+    # permit, quarantine or deny, by policy.
     verdict: str = ""
 
     @property
     def reads_rows(self) -> bool:
-        """Whether no index finds what it asks for: rows are read from the newest on until enough of them fit."""
+        """Whether no index fits: rows are read from the newest until enough match."""
         return bool(self.nas or self.site_id or self.reason or self.method or self.verdict) and not (
             self.mac or self.user or self.finds_refusals
         )
 
     @property
     def finds_refusals(self) -> bool:
-        """Whether it asks for nobody who was simply admitted."""
+        """Whether the filter excludes all ordinary admissions."""
         return (
             self.rejects
             or self.monitored
@@ -65,7 +65,7 @@ class Filter:
 
 
 def _with_places(query: Query) -> Query:
-    """Of NAS and site."""
+    """Add the names of NAS and site."""
     return query.outerjoin(Nas, (Nas.tenant_id == AuthLog.tenant_id) & (Nas.id == AuthLog.nas_id)).outerjoin(
         Site, (Site.tenant_id == AuthLog.tenant_id) & (Site.id == AuthLog.site_id)
     )
@@ -93,7 +93,7 @@ _LISTED = _with_places(
         AuthLog.suppressed,
         AuthLog.verdict,
         AuthLog.monitored,
-        # Two of the three parts of reading a row would be making objects of this, most of which no list shows.
+        # As text: creating objects would take two thirds of the time, and lists rarely need it.
         cast(AuthLog.request, Text).label("request"),
         Nas.name.label("nas_name"),
         Site.slug.label("site_slug"),
@@ -104,10 +104,10 @@ _LISTED = _with_places(
 def list_page(
     session: Session, tenant_id: TenantId, wanted: Filter, *, before: tuple[datetime, int] | None, limit: int
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
-    """Newest first, with the NAS's name and the site's slug as they are now."""
+    """List newest first, with the current names of NAS and site."""
     query = _fitting(session, _NAMED, tenant_id, wanted).order_by(AuthLog.at.desc(), AuthLog.id.desc()).limit(limit)
     if before is not None:
-        # The bound on `at` alone is what leaves out partitions.
+        # The condition on `at` alone excludes partitions.
         query = query.where(AuthLog.at <= before[0], tuple_(AuthLog.at, AuthLog.id) < before)
     return session.execute(query).all()
 
@@ -115,8 +115,7 @@ def list_page(
 def list_stretch(
     session: Session, tenant_id: TenantId, wanted: Filter, stretch: LogStretch, limit: int
 ) -> Sequence[Row[*tuple[Any, ...]]]:
-    """Of a stretch of the log, in the order of that: the columns that lists show, `request` as text, `nas_name` and
-    `site_slug`."""
+    """List a stretch in its order, with the columns for lists: `request` as text, `nas_name` and `site_slug`."""
     query = restrict_to_stretch(_fitting(session, _LISTED, tenant_id, wanted), AuthLog, stretch).limit(limit)
     return session.connection().execute(query).all()
 
@@ -153,15 +152,15 @@ def _fitting(session: Session, query: Query, tenant_id: TenantId, wanted: Filter
 def list_keys(
     session: Session, tenant_id: TenantId, keys: Collection[tuple[datetime, int]]
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
-    """As `list_page`, the rows of these keys."""
+    """Return the rows of these keys, like `list_page`."""
     moments = [at for at, _ in keys]
-    # The bounds on `at` alone are what leave out partitions.
+    # The conditions on `at` alone exclude partitions.
     within = AuthLog.at.between(min(moments), max(moments)), tuple_(AuthLog.at, AuthLog.id).in_(keys)
     return session.execute(_NAMED.where(AuthLog.tenant_id == tenant_id, *within)).all()
 
 
 def _is_of(session: Session, tenant_id: TenantId, name: str) -> ColumnElement[bool]:
-    # A certificate that is refused for its status leaves its serial number alone in the log.
+    # For a certificate rejected by status, the log has only the serial number.
     issued = select(_SERIAL).where(Certificate.tenant_id == tenant_id, Certificate.common_name_key == func.lower(name))
     serials = [name.replace(":", ""), *session.scalars(issued.limit(_MOST_SERIALS))]
     is_of = or_(
@@ -174,20 +173,20 @@ def _is_of(session: Session, tenant_id: TenantId, name: str) -> ColumnElement[bo
 
 
 def _verdict() -> ColumnElement[str]:
-    """Rows of before there were verdicts have none."""
+    """Return the verdict expression; old rows have none stored."""
     return case((AuthLog.verdict != "", AuthLog.verdict), (AuthLog.permitted, "permit"), else_="deny")
 
 
 def moment_of_row(session: Session, tenant_id: TenantId, number: int) -> datetime | None:
-    """When the `number`-th newest row was written; None where there are not so many. Reads the index alone."""
+    """Return the time of the `number`-th newest row, or None. Uses only the index."""
     query = select(AuthLog.at).where(AuthLog.tenant_id == tenant_id).order_by(AuthLog.at.desc(), AuthLog.id.desc())
     return session.scalar(query.offset(number - 1).limit(1))
 
 
 def certificate_names(session: Session, tenant_id: TenantId, serials: Collection[str]) -> Mapping[str, str]:
-    """Common names of certificates that the tenant issued, by serial number in hex."""
-    wanted = [bytes.fromhex(serial) for serial in serials if _OCTETS.fullmatch(serial)]
+    """Return common names of the tenant's certificates by serial number (hexadecimal)."""
+    numbers = [bytes.fromhex(serial) for serial in serials if _OCTETS.fullmatch(serial)]
     query = select(_SERIAL, Certificate.common_name).where(
-        Certificate.tenant_id == tenant_id, Certificate.serial.in_(wanted)
+        Certificate.tenant_id == tenant_id, Certificate.serial.in_(numbers)
     )
     return dict(session.execute(query).all())

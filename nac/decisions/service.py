@@ -1,4 +1,4 @@
-"""Decisions of a tenant's cell as the auth log keeps them, in words that a help desk can act on."""
+"""Service for the auth log: decisions with explanations for a help desk."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -25,19 +25,19 @@ SEARCHED_ROWS = 100_000
 
 
 class DecisionNotFound(NotFound):
-    """There is no such decision in the log."""
+    """The decision does not exist in the log."""
 
 
-# A list has the columns that it shows alone, and `request` as text.
+# Lists load only the columns they display, with `request` as text.
 Log = AuthLog | Row[*tuple[Any, ...]]
 
 
 class _Said(msgspec.Struct):
-    """Of what a decision was made by, what lists show."""
+    """The parts of a request that lists display."""
 
     users: list[Any] = msgspec.field(name="radius.User-Name", default_factory=list)
     common_names: list[Any] = msgspec.field(name="certificate.common_name", default_factory=list)
-    # With a certificate its name, also where that has no common name.
+    # With a certificate its name, even without a common name.
     identities: list[Any] = msgspec.field(name="identity", default_factory=list)
 
 
@@ -47,28 +47,28 @@ _SAID: Final = msgspec.json.Decoder(_Said)
 @dataclass(frozen=True, slots=True)
 class LoggedDecision:
     log: Log
-    # The NAS's name or, where it is not registered, what it calls itself or its address.
+    # Name of the NAS, or identifier or address of an unregistered one.
     nas: str
-    # "" where it belonged to none, or to one that is gone.
+    # Slug; "" if it has no site or the site was deleted.
     site: str
-    # Common or alternative name; "" where none was shown, or neither log nor issued certificates know it.
+    # Common or alternative name; "" if there was no certificate or its name is unknown.
     certificate: str
-    # What a device called itself outside the tunnel in which it said who it is.
+    # Identity outside the tunnel.
     outer_user: str
 
     @property
     def key(self) -> tuple[datetime, int]:
-        """To page on with."""
+        """Return the key to continue after this decision."""
         return self.log.at, self.log.id
 
     @property
     def reference(self) -> str:
-        """For people and programs to name it by."""
+        """Return the public id of the decision."""
         return reference_of(self.log)
 
     @property
     def verdict(self) -> str:
-        """permit, quarantine or deny as policy has it; in monitor mode not what was done."""
+        """Return permit, quarantine or deny by policy; in monitor mode it was not enforced."""
         return self.log.verdict or ("permit" if self.log.permitted else "deny")
 
     @property
@@ -95,10 +95,10 @@ def list_decisions(
     before: tuple[datetime, int] | None = None,
     limit: int = 100,
 ) -> Sequence[LoggedDecision]:
-    """Newest first; page on with the last one's key as `before`.
+    """List decisions, newest first. Continue with the last key as `before`.
 
-    `mac` in any notation, `site` a slug, the others as `repository.Filter`. Without `since`, what no index finds is
-    looked for in the newest SEARCHED_ROWS alone (`searched_since`).
+    `mac` in any notation, `site` a slug, the others like `repository.Filter`. Without `since`, filters without an
+    index search only the newest SEARCHED_ROWS (`searched_since`).
     """
     wanted = _wanted(
         session, tenant_id, mac=mac, user=user, reason=reason, nas=nas, site=site, rejects=rejects, monitored=monitored
@@ -121,7 +121,7 @@ class _More(TypedDict, total=False):
 
 
 class Given(_More, total=False):
-    """As `list_decisions` takes them."""
+    """Filters of `list_decisions`."""
 
     mac: str
     site: str
@@ -137,8 +137,8 @@ def search_decisions(
     oldest_first: bool = False,
     **given: Unpack[Given],
 ) -> LogSearchResult[LoggedDecision]:
-    """As `list_decisions`, from `before` as far as `until` (nac.log_search), for as long as one answer may take: fewer
-    than `limit` need not be all that there are."""
+    """Search like `list_decisions`, from `before` to `until` (nac.log_search), within the time of one response. A
+    short page may have more after it."""
     wanted = _wanted(session, tenant_id, **given)
     found = search_log(
         session,
@@ -170,23 +170,23 @@ def _wanted(
 def find_decisions(
     session: Session, *, tenant_id: TenantId, keys: Collection[tuple[datetime, int]]
 ) -> Mapping[tuple[datetime, int], LoggedDecision]:
-    """Those of these keys that are in the log."""
+    """Return those of these keys that are in the log."""
     found = _named(session, tenant_id, repository.list_keys(session, tenant_id, keys)) if keys else ()
     return {logged.key: logged for logged in found}
 
 
 def require_decision(session: Session, *, tenant_id: TenantId, reference: str) -> LoggedDecision:
-    """That of this `LoggedDecision.reference`. Raises DecisionNotFound."""
+    """Find a decision by `LoggedDecision.reference`. Raises DecisionNotFound."""
     key = key_of_reference(reference)
     keys = [key] if key else []
-    found = find_decisions(session, tenant_id=tenant_id, keys=keys)
-    if not found:
+    decisions = find_decisions(session, tenant_id=tenant_id, keys=keys)
+    if not decisions:
         raise DecisionNotFound(
-            f"There is no decision {reference!r} in the log.",
+            f"Unknown decision {reference!r}.",
             place="decision",
-            remedy="Ids are told by: ./admit decisions --json",
+            remedy="List decisions with ids: ./admit decisions --json",
         )
-    return found[keys[0]]
+    return decisions[keys[0]]
 
 
 def _named(
@@ -198,8 +198,10 @@ def _named(
 def _logged(
     session: Session, tenant_id: TenantId, found: Sequence[tuple[Log, str | None, str | None]]
 ) -> list[LoggedDecision]:
-    said = [_said(log.request) for log, _, _ in found]
-    names = _certificate_names(session, tenant_id, [(log, each) for (log, _, _), each in zip(found, said, strict=True)])
+    parsed = [_said(log.request) for log, _, _ in found]
+    names = _certificate_names(
+        session, tenant_id, [(log, each) for (log, _, _), each in zip(found, parsed, strict=True)]
+    )
     return [
         LoggedDecision(
             log,
@@ -208,12 +210,12 @@ def _logged(
             names.get(log.certificate_serial, ""),
             "".join(str(name) for name in each.users[:1] if name != log.identity),
         )
-        for (log, nas_name, slug), each in zip(found, said, strict=True)
+        for (log, nas_name, slug), each in zip(found, parsed, strict=True)
     ]
 
 
 def _said(request: dict[str, Any] | str) -> _Said:
-    """Devices choose what is in there: what one reader takes for no JSON, the other may."""
+    """Parse the stored request. Devices control its content, and JSON parsers may disagree about it."""
     if isinstance(request, str):
         try:
             return _SAID.decode(request)
@@ -224,17 +226,17 @@ def _said(request: dict[str, Any] | str) -> _Said:
 
 
 def searched_since(session: Session, *, tenant_id: TenantId, **given: Unpack[Given]) -> datetime | None:
-    """How far back `list_decisions` looks that is given these and no `since`; None: at all there is."""
+    """Return how far back `list_decisions` searches with these filters and no `since`; None for everything."""
     reads_rows = _wanted(session, tenant_id, **given).reads_rows
     return repository.moment_of_row(session, tenant_id, SEARCHED_ROWS) if reads_rows else None
 
 
 def _certificate_names(session: Session, tenant_id: TenantId, logs: Sequence[tuple[Log, _Said]]) -> Mapping[str, str]:
-    """By serial number: what the certificate itself said, else what it was issued with."""
-    shown = {
+    """Return names by serial number: from the request, otherwise from the issued certificate."""
+    known = {
         log.certificate_serial: str(names[0])
         for log, said in logs
         if log.certificate_serial and (names := said.common_names or (log.method == "eap-tls" and said.identities))
     }
-    unnamed = {log.certificate_serial for log, _ in logs if log.certificate_serial} - shown.keys()
-    return shown if not unnamed else {**shown, **repository.certificate_names(session, tenant_id, unnamed)}
+    unnamed = {log.certificate_serial for log, _ in logs if log.certificate_serial} - known.keys()
+    return known if not unnamed else {**known, **repository.certificate_names(session, tenant_id, unnamed)}

@@ -1,6 +1,6 @@
-"""The policy engine: pure, on frozen values, with nothing but the standard library.
+"""The policy engine: pure functions on frozen values, standard library only.
 
-`compile_policy(document) -> Policy` once, `decide(policy, request) -> Decision` for each request.
+Call `compile_policy(document) -> Policy` once, and `decide(policy, request) -> Decision` per request.
 """
 
 from nac.engine.assertions import Expectation, PolicyTest, read_moment

@@ -1,4 +1,4 @@
-"""A policy's own tests: requests that its author thought of, and what the policy must answer to each."""
+"""Policy tests: requests in a policy and their expected results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _MAX_TEXT = 253
 _KEYS = ("name", "request", "at", "site", "expect")
 _EXPECTED = ("verdict", "rule", "reason", "vlan", "monitored", "reply")
 _REPLY_KEYS = ("attribute", "operator", "value", "tag")
-# A test must not pass today and fail tomorrow: without a time of its own it happens at noon of a Monday, UTC.
+# Without a time, a test runs on a Monday at noon UTC, so that its result never changes.
 WITHOUT_TIME = int(datetime(2024, 1, 1, 12, tzinfo=UTC).timestamp())
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9998, 1, 1, tzinfo=UTC)
@@ -25,17 +25,17 @@ _LATEST = datetime(9998, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What of the decision is asked for; None is not asked."""
+    """Expected parts of the decision; None is not checked."""
 
     verdict: Verdict | None = None
-    # "" where no rule may decide.
+    # "" if no rule may decide.
     rule: str | None = None
     reason: str | None = None
-    # "" where there must be none.
+    # "" if there must be no VLAN.
     vlan: str | None = None
-    # Whether it is only told, in monitor mode.
+    # Whether the verdict is only logged, in monitor mode.
     monitored: bool | None = None
-    # Each of them must be sent, with whatever operator where its own is ""; others may be.
+    # Attributes that the reply must contain; an operator of "" matches any.
     reply: tuple[ReplyAttribute, ...] = ()
 
 
@@ -44,32 +44,33 @@ class PolicyTest:
     place: str
     name: str
     request: Request
-    # Slug of the site whose time zone and fallback apply; "" for none: UTC, and the policy's own fallback.
+    # Slug of the site for time zone and fallback; "" for UTC and the policy's own fallback.
     site: str
     expect: Expectation
 
 
 def read_moment(text: object) -> int:
-    """Epoch seconds of a time such as "2026-01-05T09:00:00Z" (RFC 3339). Raises ValueError with a sentence."""
+    """Return the epoch seconds of a time such as "2026-01-05T09:00:00Z" (RFC 3339). Raises ValueError with a
+    sentence."""
     try:
         moment = datetime.fromisoformat(text if isinstance(text, str) else "")
     except ValueError:
         raise ValueError('must be a time such as "2026-01-05T09:00:00Z" (RFC 3339)') from None
     if moment.tzinfo is None:
-        raise ValueError('must say its offset from UTC, such as "Z" or "+01:00" at the end')
+        raise ValueError('must have a UTC offset, such as "Z" or "+01:00" at the end')
     if not _EARLIEST <= moment < _LATEST:
         raise ValueError("must be between 1970 and 9997")
     return int(moment.timestamp())
 
 
 def parse_tests(document: Mapping[str, object], report: Report) -> tuple[PolicyTest, ...]:
-    """The tests of a policy's document; `report` gets the mistakes of those that are none."""
+    """Return the tests of a policy document; add mistakes to `report`."""
     entries = document.get("tests", [])
     if not isinstance(entries, list):
         report.add("tests", "must be a list")
         return ()
     if len(entries) > MAX_TESTS:
-        report.add("tests", f"{len(entries)} tests; a policy has at most {MAX_TESTS}")
+        report.add("tests", f"too many tests: {len(entries)}; the limit is {MAX_TESTS}")
         return ()
     parser = _TestParser(report, _rule_ids(document))
     parsed = [parser.parse(entry, at_index("tests", index)) for index, entry in enumerate(entries)]
@@ -77,7 +78,7 @@ def parse_tests(document: Mapping[str, object], report: Report) -> tuple[PolicyT
 
 
 def _rule_ids(document: Mapping[str, object]) -> frozenset[str]:
-    """As they are written: a rule with a mistake of its own is there all the same."""
+    """Return the ids of all rules, including invalid ones."""
     sections = [document.get(name) for name in ("pinned_denies", "rules")]
     rules = [rule for section in sections if isinstance(section, list) for rule in section if isinstance(rule, dict)]
     return frozenset(rule["id"] for rule in rules if isinstance(rule.get("id"), str))
@@ -114,7 +115,7 @@ class _TestParser:
             self._report.add(place, f"must be text of 1 to {_MAX_NAME} characters")
             return ""
         if value in self._names:
-            self._report.add(place, f"the name {value!r} is taken already by {self._names[value]}")
+            self._report.add(place, f"the name {value!r} is already used by {self._names[value]}")
         self._names.setdefault(value, place.removesuffix(".name"))
         return value
 
@@ -147,7 +148,7 @@ class _TestParser:
         texts = {key: self._text(document, key, place) for key in ("rule", "reason", "vlan")}
         rule = texts["rule"]
         if rule and rule not in self._rules:
-            report.add(at_key(place, "rule"), f'there is no rule {rule!r}; "" is for no rule')
+            report.add(at_key(place, "rule"), f'unknown rule {rule!r}; use "" for no rule')
         monitored = document.get("monitored")
         if "monitored" in document and not isinstance(monitored, bool):
             report.add(at_key(place, "monitored"), "must be true or false, without quotes")
@@ -165,7 +166,7 @@ class _TestParser:
 
     def _reply(self, document: object, place: str) -> tuple[ReplyAttribute, ...]:
         if not isinstance(document, list):
-            self._report.add(place, "must be a list of attributes, as a rule's reply is")
+            self._report.add(place, "must be a list of attributes, like a rule's reply")
             return ()
         parsed = [self._reply_item(entry, at_index(place, index)) for index, entry in enumerate(document)]
         return tuple(item for item in parsed if item is not None)
@@ -178,7 +179,7 @@ class _TestParser:
         name, value, tag = document.get("attribute"), document.get("value"), document.get("tag")
         operator = document.get("operator", "")
         if not isinstance(name, str) or not name or not isinstance(value, str) or not value:
-            self._report.add(place, "needs attribute and value, both text in quotes")
+            self._report.add(place, "must have attribute and value, both text in quotes")
             return None
         if "operator" in document and operator not in (":=", "+="):
             self._report.add(at_key(place, "operator"), 'must be ":=" or "+="')
@@ -191,4 +192,4 @@ class _TestParser:
     def _refuse_other_keys(self, document: dict[str, object], allowed: tuple[str, ...], place: str, what: str) -> None:
         for key in document:
             if key not in allowed:
-                self._report.add(at_key(place, key), f"unknown key; {what} has: {', '.join(allowed)}")
+                self._report.add(at_key(place, key), f"unknown key; keys of {what}: {', '.join(allowed)}")

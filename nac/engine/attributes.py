@@ -1,9 +1,8 @@
-"""The attributes that conditions may read: name, kind, whether a request may carry several values.
+"""The attributes for conditions: name, kind, and whether a request can have several values.
 
-How values compare follows from the nature of the attribute. Names that are case-insensitive by nature (`folded`: MAC
-addresses, IP addresses, DNS names, mail addresses and UPNs, user names, hex serials) compare case-folded; all else
-compares exactly. MAC and IP addresses of a condition are brought into the form requests carry, so that a policy may
-write them as people do.
+`folded` attributes compare case-insensitively: MAC and IP addresses, DNS names, mail addresses, UPNs, user names and
+hexadecimal serials. All others compare exactly. MAC and IP addresses in conditions are normalised, so a policy can
+use any notation.
 """
 
 import ipaddress
@@ -14,7 +13,7 @@ from typing import Literal
 
 from nac.vendors import vendor_name
 
-# open: text, a whole number or a truth value, compared as what the condition compares it with.
+# open: text, a whole number or a boolean, depending on the condition.
 Kind = Literal["text", "boolean", "mac", "address", "number", "open", "time"]
 
 NAS_VENDOR = "nas.vendor"
@@ -28,17 +27,17 @@ class Attribute:
     name: str
     kind: Kind
     meaning: str
-    # A request may carry several values; a comparison holds if it holds for any of them.
+    # A request can have several values; a comparison matches if any of them does.
     many: bool = False
     folded: bool = False
-    # The only values there are; () where any text may occur.
+    # All possible values; () for free text.
     choices: tuple[str, ...] = ()
-    # What the engine works it out from; "" where the request says it.
+    # The attribute from which the engine derives it; "" if the request has it.
     derived_from: str = ""
 
 
-# X.520's names of subject and issuer parts, as OpenSSL shortens them; True where upper and lower case mean the same by
-# nature (DNS labels, mail addresses).
+# X.520 names of subject and issuer parts, abbreviated like OpenSSL; True if case-insensitive (DNS labels, mail
+# addresses).
 NAME_PARTS = {
     "CN": ("common name", False),
     "O": ("organisation", False),
@@ -86,14 +85,14 @@ CATALOGUE = _catalogue(
     Attribute(
         "identity",
         "text",
-        "User-Name or EAP identity; with a certificate its common name, else its first alternative name",
+        "User-Name or EAP identity; for a certificate its common name or first alternative name",
     ),
-    Attribute("identity.user", "text", "The identity up to its last @", derived_from="identity"),
-    Attribute("identity.realm", "text", "The identity behind its last @", folded=True, derived_from="identity"),
+    Attribute("identity.user", "text", "Part of the identity before the last @", derived_from="identity"),
+    Attribute("identity.realm", "text", "Part of the identity after the last @", folded=True, derived_from="identity"),
     Attribute("ssid", "text", "Wireless network name"),
     Attribute("site.name", "text", "Site of the NAS"),
     Attribute("nas.name", "text", "Name of the registered NAS"),
-    Attribute("nas.identifier", "text", "NAS-Identifier as sent"),
+    Attribute("nas.identifier", "text", "NAS-Identifier of the request"),
     Attribute("nas.address", "address", "Address of the NAS", folded=True),
     Attribute(NAS_VENDOR, "text", "Vendor of the registered NAS, by any of its names", folded=True),
     Attribute("nas.port_type", "text", "NAS-Port-Type by name, such as Ethernet or Wireless-802.11"),
@@ -101,12 +100,12 @@ CATALOGUE = _catalogue(
     Attribute("endpoint.name", "text", "Name of the endpoint"),
     Attribute("endpoint.group", "text", "Groups of the endpoint", many=True),
     Attribute("endpoint.vendor", "text", "Vendor by the device's MAC address (IEEE registry)"),
-    Attribute("endpoint.profile", "text", "What kind of device it is, such as printer or camera"),
-    Attribute("endpoint.profile.confidence", "number", "How sure the profile is, 0 to 100"),
+    Attribute("endpoint.profile", "text", "Kind of device, such as printer or camera"),
+    Attribute("endpoint.profile.confidence", "number", "Confidence of the profile, 0 to 100"),
     Attribute("endpoint.os", "text", "Operating system, such as windows or ios"),
     Attribute("endpoint.first_seen_age", "number", "Days since the device was first seen"),
-    Attribute("user.name", "text", "Name of the user whose password held", folded=True),
-    Attribute("user.source", "text", "Identity source that knows the user; missing for the tenant's own"),
+    Attribute("user.name", "text", "Name of the user who logged in with a password", folded=True),
+    Attribute("user.source", "text", "Identity source of the user; missing for the tenant's own users"),
     Attribute("user.group", "text", "Groups of the user", many=True),
     Attribute("certificate.common_name", "text", "Common name of the client certificate"),
     Attribute("certificate.subject", "text", "Subject in OpenSSL's one-line form"),
@@ -128,22 +127,22 @@ CATALOGUE = _catalogue(
     Attribute("certificate.expires_in_days", "number", "Whole days until the certificate expires"),
     Attribute("tls.version", "text", "TLS version", choices=("1.0", "1.1", "1.2", "1.3")),
     Attribute("tls.resumed", "boolean", "The TLS session was resumed"),
-    Attribute("session.count.endpoint", "number", "Sessions that the device has already"),
-    Attribute("session.count.user", "number", "Sessions that the user has already"),
+    Attribute("session.count.endpoint", "number", "Number of open sessions of the device"),
+    Attribute("session.count.user", "number", "Number of open sessions of the user"),
 )
 
 RADIUS_PREFIX = "radius."
 _OPEN_PREFIXES = {
     "endpoint.attribute.": "Attribute of the endpoint, by its name",
-    "posture.": "What another system said of the device, by its name",
-    "mdm.": "What device management said of the device, by its name",
-    "user.attribute.": "Attribute of the user, as its identity source maps it",
-    RADIUS_PREFIX: "Attribute of the request, as radiusd prints it",
+    "posture.": "Posture value of the device, by its name",
+    "mdm.": "Device management (MDM) value of the device, by its name",
+    "user.attribute.": "Attribute of the user, mapped by the identity source",
+    RADIUS_PREFIX: "RADIUS attribute of the request, as printed by radiusd",
 }
 
 
 def find_attribute(name: str) -> Attribute | None:
-    """The attribute of this name, those under an open prefix ("endpoint.attribute.", "radius.", ...) included."""
+    """Find an attribute by name, including those with an open prefix ("endpoint.attribute.", "radius.", ...)."""
     known = CATALOGUE.get(name)
     if known is not None:
         return known
@@ -154,7 +153,7 @@ def find_attribute(name: str) -> Attribute | None:
 
 
 def open_attributes() -> list[Attribute]:
-    """Those that no catalogue can list, with a placeholder for the name."""
+    """List the open attributes, with a placeholder for the name."""
     return [_open_attribute(prefix, "<name>") for prefix in _OPEN_PREFIXES]
 
 
@@ -164,9 +163,9 @@ def _open_attribute(prefix: str, name: str) -> Attribute:
 
 
 def normalise_text(attribute: Attribute, text: str, *, whole: bool) -> str:
-    """The form in which `text` compares with what requests carry; a part of a value where not `whole`.
+    """Normalise `text` for comparison with requests; it is a part of a value unless `whole`.
 
-    Raises ValueError with a sentence for whoever wrote the condition.
+    Raises ValueError with a sentence for the author of the condition.
     """
     if attribute.kind == "mac":
         digits = text.translate(_SEPARATORS).lower()
@@ -181,5 +180,5 @@ def normalise_text(attribute: Attribute, text: str, *, whole: bool) -> str:
     if attribute.name == NAS_VENDOR and whole:
         return vendor_name(text)
     if attribute.choices and text not in attribute.choices and whole:
-        raise ValueError(f"{text!r} never occurs; there are only: {', '.join(attribute.choices)}")
+        raise ValueError(f"unknown value {text!r}; use one of: {', '.join(attribute.choices)}")
     return text.casefold() if attribute.folded else text

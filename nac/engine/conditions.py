@@ -1,13 +1,12 @@
-"""Conditions: all, any, not over comparisons of one attribute with a value, and references to named conditions.
+"""Conditions: all, any and not over comparisons, and references to named conditions.
 
 Semantics:
-* A comparison with a missing attribute is false; so `{"not": {...}}` of it is true. `exists` tells the two apart.
-* An attribute with several values matches if any of them does. "None of them" is `not`.
-* "Not equal" is `{"not": {"operator": "equals", ...}}`: no operator holds and fails at once.
-* `{"all": []}` always matches; `{"any": []}` never does and is refused as unreachable.
-* Text compares exactly, or case-folded where the attribute is case-insensitive by nature (see `attributes`) or the
-  comparison says "ignore_case".
-* `{"condition": name}` means what the condition of that name means; limits hold as if it stood there.
+* A comparison with a missing attribute is false, so `{"not": {...}}` of it is true. `exists` tests for presence.
+* An attribute with several values matches if any of them does. Use `not` for "none of them".
+* "Not equal" is `{"not": {"operator": "equals", ...}}`. There are no negative operators.
+* `{"all": []}` always matches; `{"any": []}` never does and is rejected as unreachable.
+* Text compares exactly, or case-insensitively if the attribute is (see `attributes`) or with "ignore_case".
+* `{"condition": name}` is replaced by the named condition, also for limits.
 """
 
 import re
@@ -28,7 +27,7 @@ MAX_PATTERNS = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _KINDS = ("all", "any", "not", "attribute", "condition")
 
-# JSON, as a document has it.
+# A JSON value.
 Value = object
 
 
@@ -44,7 +43,7 @@ class Comparison:
     match: Match = field(compare=False, repr=False)
 
     def seen(self, attributes: Attributes) -> tuple[Scalar, ...]:
-        """The values it looked at, for people; () where the attribute is missing."""
+        """Return the compared values for display; () if the attribute is missing."""
         values = tuple(attributes.get(self.attribute.name, MISSING))
         if self.attribute.kind == "time":
             return tuple(windows.shown(value) for value in values if isinstance(value, int))
@@ -64,7 +63,7 @@ Condition = Comparison | Group
 
 
 def names_read(condition: Condition) -> Iterator[str]:
-    """Names of the attributes that it compares; one may come several times."""
+    """Yield the names of compared attributes, possibly repeated."""
     if isinstance(condition, Comparison):
         yield condition.attribute.name
         return
@@ -73,7 +72,7 @@ def names_read(condition: Condition) -> Iterator[str]:
 
 
 class _Extent(NamedTuple):
-    """Of a condition with every reference put in: how many it is made of, and how deep they are nested."""
+    """Size and depth of a condition with all references expanded."""
 
     size: int
     depth: int
@@ -85,16 +84,16 @@ class _Definition(NamedTuple):
 
 
 class ConditionParser:
-    """Parses the conditions of one document and counts them against its limits."""
+    """Parses the conditions of one document and checks its limits."""
 
     def __init__(self, report: Report, definitions: object = None) -> None:
-        """`definitions`: the document's named conditions; mistakes in them are reported here, used or not."""
+        """`definitions` are the named conditions of the document; mistakes in unused ones are reported, too."""
         self._report = report
         self._suggestions = Suggestions()
-        # As written, everywhere.
+        # Conditions as written.
         self._written = 0
         self._patterns = 0
-        # With references put in: of the rules, or of the definition that is being read.
+        # Conditions with references expanded: of the rules, or of the current definition.
         self._count = 0
         self._deepest = 0
         self.attributes_read: list[tuple[str, Attribute]] = []
@@ -104,20 +103,20 @@ class ConditionParser:
 
     def _define(self, definitions: object) -> None:
         if not isinstance(definitions, dict):
-            self._report.add("conditions", "must be an object of names and conditions")
+            self._report.add("conditions", "must be an object with names as keys and conditions as values")
             return
         if len(definitions) > MAX_NAMED:
-            self._report.add("conditions", f"{len(definitions)} names; a policy has at most {MAX_NAMED}")
+            self._report.add("conditions", f"too many named conditions: {len(definitions)}; the limit is {MAX_NAMED}")
             return
         self._named = dict.fromkeys(definitions)
         for name in definitions:
             if not _NAME.match(name):
                 place = at_key("conditions", name)
-                self._report.add(place, "a name has 1 to 64 letters, digits, dots, dashes or underscores")
+                self._report.add(place, "the name must have 1 to 64 letters, digits, dots, dashes or underscores")
         order, circles = reading_order(definitions)
         for circle in circles:
             place = at_key("conditions", circle[0])
-            self._report.add(place, f"refers to itself: {' -> '.join(circle)}; take one of these references out")
+            self._report.add(place, f"refers to itself: {' -> '.join(circle)}; remove one of these references")
         for name in order:
             self._count = self._deepest = 0
             parsed = self.parse(definitions[name], at_key("conditions", name))
@@ -126,7 +125,7 @@ class ConditionParser:
         self._count = self._deepest = 0
 
     def parse(self, document: object, place: str, depth: int = 1) -> Condition | None:
-        """The condition, or None after reporting why there is none."""
+        """Return the condition, or None after reporting a mistake."""
         self._written += 1
         if self._written == MAX_CONDITIONS + 1:
             self._report.add(place, f"more than {MAX_CONDITIONS} conditions; use one_of, or groups")
@@ -151,7 +150,7 @@ class ConditionParser:
         return self._junction(kind, document[kind], below, depth)
 
     def _fits(self, extent: _Extent, place: str, depth: int) -> bool:
-        """Counts what stands at `place`; False after reporting that it is too much."""
+        """Count the condition at `place`. Returns False after reporting an exceeded limit."""
         deepest = depth + extent.depth - 1
         if deepest > MAX_DEPTH:
             self._report.add(place, f"nested deeper than {MAX_DEPTH} conditions; flatten it")
@@ -159,17 +158,17 @@ class ConditionParser:
         before = self._count
         self._count += extent.size
         if before <= MAX_CONDITIONS < self._count:
-            self._report.add(place, f"more than {MAX_CONDITIONS} conditions with the named ones put in; use fewer")
+            self._report.add(place, f"more than {MAX_CONDITIONS} conditions with named ones expanded; use fewer")
         self._deepest = max(self._deepest, deepest)
         return self._count <= MAX_CONDITIONS
 
     def _reference(self, name: object, place: str, depth: int) -> Condition | None:
         if not isinstance(name, str) or name not in self._named:
             near = self._suggestions.nearest(name, self._named)
-            self._report.add(place, f'there is no condition {shown(name)} under "conditions"{near}')
+            self._report.add(place, f'unknown condition {shown(name)}; define it under "conditions"{near}')
             return None
         found = self._named[name]
-        # What is wrong with the definition is reported there.
+        # Mistakes in the definition are reported there.
         if found is None or not self._fits(found.extent, place, depth + 1):
             return None
         return found.condition
@@ -220,7 +219,7 @@ class ConditionParser:
     ) -> Compiled:
         if operator == "exists":
             if document.get("value", True) is not True:
-                raise ValueError('exists takes no value; for "is missing" write {"not": {...}} around it')
+                raise ValueError('exists has no value; for "is missing" put it in {"not": {...}}')
             return Compiled(None, matchers.exists(attribute.name))
         if "value" not in document:
             raise ValueError(f"{operator} needs a value")
@@ -231,34 +230,34 @@ class ConditionParser:
         return compile_value(attribute, operator, document["value"], ignore_case=ignore_case)
 
     def _ignore_case(self, attribute: Attribute, operator: str, document: dict[str, object], place: str) -> bool:
-        asked = document.get("ignore_case", False)
-        if not isinstance(asked, bool):
+        ignore_case = document.get("ignore_case", False)
+        if not isinstance(ignore_case, bool):
             self._report.add(place, "must be true or false, without quotes")
             return False
-        if asked and not takes_ignore_case(attribute, operator):
-            self._report.add(place, f"{operator} on {attribute.name} knows no upper and lower case; leave it out")
+        if ignore_case and not takes_ignore_case(attribute, operator):
+            self._report.add(place, f"not supported for {operator} on {attribute.name}; remove it")
             return False
-        return asked
+        return ignore_case
 
     def _attribute(self, name: object, place: str) -> Attribute | None:
         attribute = find_attribute(name) if isinstance(name, str) else None
         if attribute is None:
             near = self._suggestions.nearest(name, CATALOGUE)
-            remedy = near or "; `policy attributes` lists those there are"
+            remedy = near or "; list attributes with `policy attributes`"
             self._report.add(place, f"unknown attribute {shown(name)}{remedy}")
         return attribute
 
     def _unknown_operator(self, operator: object) -> str:
         if operator in ("not_equals", "not_one_of", "not_exists"):
-            return f'there is no {operator}; write {{"not": {{...}}}} around the positive condition'
+            return f'unknown operator {operator}; put the positive condition in {{"not": {{...}}}}'
         near = self._suggestions.nearest(operator, dict.fromkeys(OPERATORS))
-        remedy = near or f"; there are: {', '.join(OPERATORS)}"
+        remedy = near or f"; use one of: {', '.join(OPERATORS)}"
         return f"unknown operator {shown(operator)}{remedy}"
 
     def _refuse_other_keys(self, document: dict[str, object], allowed: tuple[str, ...], place: str) -> None:
         for key in document:
             if key not in allowed:
-                self._report.add(at_key(place, key), f"unknown key; a condition of this kind has: {', '.join(allowed)}")
+                self._report.add(at_key(place, key), f"unknown key; keys of this condition: {', '.join(allowed)}")
 
 
 def _quoted(word: str) -> str:

@@ -1,4 +1,4 @@
-"""The decision: a pure function of a policy and a request. No I/O, no clock, default deny."""
+"""Decisions: a pure function of policy and request. No I/O, no clock, deny by default."""
 
 from dataclasses import replace
 
@@ -7,14 +7,14 @@ from nac.engine.decision import ComparisonTrace, Decision, Request, RuleTrace
 from nac.engine.matchers import MISSING, Attributes
 from nac.engine.policy import Policy
 
-# A request that breaks its own type (a number where a tuple belongs): no verdict over it can be trusted.
+# For a request of invalid types (a number instead of a tuple), for which no verdict is reliable.
 _MALFORMED = Decision()
 
 
 def decide(policy: Policy, request: Request, *, trace: bool = False) -> Decision:
-    """Pinned denies, rules, fallback, deny: the first that matches. Never raises.
+    """Apply pinned denies, rules and fallback; the first match wins. Never raises.
 
-    With `trace`, the decision lists every rule tried and the comparisons that settled it.
+    With `trace`, the decision contains every rule tried and the deciding comparisons.
     """
     attributes = request.attributes
     try:
@@ -40,7 +40,7 @@ def _decide_with_trace(policy: Policy, attributes: Attributes) -> Decision:
 
 
 def _because(condition: Condition, attributes: Attributes, held: bool) -> list[ComparisonTrace]:
-    """The comparisons on account of which `condition` held or failed."""
+    """Return the comparisons that decided whether `condition` matched."""
     if isinstance(condition, Comparison):
         name = condition.attribute.name
         seen = condition.seen(attributes)
@@ -49,6 +49,6 @@ def _because(condition: Condition, attributes: Attributes, held: bool) -> list[C
         return _because(condition.children[0], attributes, not held)
     if held == (condition.how == "all"):
         return [because for child in condition.children for because in _because(child, attributes, held)]
-    # One child is enough: the first that failed of "all", the first that held of "any".
+    # One child decides: the first mismatch of "all", the first match of "any".
     child = next(child for child in condition.children if child.match(attributes) == held)
     return _because(child, attributes, held)

@@ -1,4 +1,4 @@
-"""What goes into a decision and what comes out of it."""
+"""Input and output of a decision."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -8,15 +8,15 @@ from nac.engine.matchers import Attributes, Scalar
 from nac.engine.outcome import Verdict
 from nac.vendors import AttributeTemplate, PoolAssignment, ReplyPair
 
-# What is in monitor mode, "" where nothing is.
+# What is in monitor mode; "" for nothing.
 Monitored = Literal["", "rule", "site"]
 
 
 class Request(NamedTuple):
-    """What is known of a device that asks to join.
+    """The attributes of an access request.
 
-    Every value is a tuple, of one element where the attribute has one value. MAC and IP addresses come in normal form
-    (`nac.mac.normalise_mac`, `str(ipaddress.ip_address(...))`). Untrusted input goes through `read_request`.
+    Every value is a tuple, with one element for single values. MAC and IP addresses are normalised
+    (`nac.mac.normalise_mac`, `str(ipaddress.ip_address(...))`). Use `read_request` for untrusted input.
     """
 
     attributes: Attributes
@@ -30,7 +30,7 @@ class ComparisonTrace:
     attribute: str
     operator: str
     value: Value
-    # The values the request carried; () where the attribute is missing.
+    # Values of the request; () if the attribute is missing.
     seen: tuple[Scalar, ...]
     matched: bool
 
@@ -41,15 +41,15 @@ class RuleTrace:
     rule_name: str
     pinned: bool
     matched: bool
-    # The comparisons that settled it: those that failed where it did not match, those that held where it did.
+    # The deciding comparisons: the failed ones if the rule did not match, the others if it did.
     because: tuple[ComparisonTrace, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The zero value denies; a decision that nobody made is an internal error.
+    """The result for a request. The default value denies, with an internal error.
 
-    In monitor mode `verdict`, `reason` and the rule are what would decide; `vlan` and `reply` are what is given.
+    In monitor mode `verdict`, `reason` and the rule are what would apply; `vlan` and `reply` are what is sent.
     """
 
     verdict: Verdict = "deny"
@@ -57,17 +57,17 @@ class Decision:
     rule_id: str = ""
     rule_name: str = ""
     vlan: str = ""
-    # (attribute, operator, value) as rlm_python3 takes them, in the form of the NAS's vendor.
+    # (attribute, operator, value) for rlm_python3, in the form of the NAS's vendor.
     reply: tuple[ReplyPair, ...] = ()
     trace: tuple[RuleTrace, ...] = ()
-    # What the reason does not tell.
+    # Further explanation of the reason.
     detail: str = ""
     monitored: Monitored = ""
-    # Further attributes of the reply, to be completed with the passphrase of the endpoint.
+    # Reply attributes to complete with the passphrase of the endpoint.
     passphrase: tuple[AttributeTemplate, ...] = ()
-    # Without a passphrase the verdict is a deny (`no-passphrase`).
+    # Deny if there is no passphrase (`no-passphrase`).
     needs_passphrase: bool = False
-    # Of which the cell gives addresses; which ones only it knows.
+    # Pools from which the cell assigns addresses.
     pools: tuple[PoolAssignment, ...] = ()
 
     @property

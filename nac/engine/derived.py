@@ -1,6 +1,6 @@
-"""What the engine works out itself from a request: the time on the site's clock, parts of the identity.
+"""Attributes that the engine derives from a request: the site's local time and parts of the identity.
 
-Only for policies that ask for it; the others get the request's attributes as they are.
+Computed only for policies that use them.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -10,7 +10,7 @@ from nac.engine.attributes import CATALOGUE
 from nac.engine.matchers import MISSING, Attributes, Scalar
 from nac.engine.windows import wall_clock
 
-# The attributes of a request and its time (epoch seconds) -> with those that were asked for.
+# Maps (attributes, epoch seconds) to attributes with the derived ones.
 Completion = Callable[[Attributes, int], Attributes]
 TIME = "time"
 
@@ -21,7 +21,7 @@ def _user(identity: str) -> str:
 
 
 def _realm(identity: str) -> str:
-    # RFC 7542 2.2: the realm stands behind the last @.
+    # RFC 7542 2.2: the realm is the part after the last @.
     return identity.rpartition("@")[2] if "@" in identity else ""
 
 
@@ -29,13 +29,13 @@ _PARTS: Mapping[str, Callable[[str], str]] = {"identity.user": _user, "identity.
 
 
 def sources(names: Collection[str]) -> frozenset[str]:
-    """The attributes that a request must carry so that `names` can be worked out."""
+    """Return the attributes from which `names` are derived."""
     derived = {attribute.derived_from for name in names if (attribute := CATALOGUE.get(name)) is not None}
     return frozenset(derived & CATALOGUE.keys())
 
 
 def completion(names: Collection[str], zone: tzinfo) -> Completion | None:
-    """For a policy that reads `names` at a site in `zone`; None where it asks for nothing of this kind."""
+    """Return the completion for a policy that uses `names` at a site in `zone`; None if nothing is derived."""
     parts = [(name, CATALOGUE[name].derived_from, part) for name, part in _PARTS.items() if name in names]
     clock = wall_clock(zone) if TIME in names else None
     if not parts and clock is None:
@@ -57,5 +57,5 @@ def _on(clock: Callable[[int], int], at: int) -> tuple[Scalar, ...]:
     try:
         return (clock(at),)
     except (OverflowError, ValueError, OSError):
-        # Beyond what a calendar has: no window holds.
+        # Out of the calendar's range: no window matches.
         return ()

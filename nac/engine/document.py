@@ -1,16 +1,16 @@
-"""Reading what was written: JSON text to a document, and what no document may contain, whatever its meaning."""
+"""Reading of JSON documents, and limits that apply to any document."""
 
 import json
 
 from nac.engine.mistakes import Mistake, PolicyErrors, Report, at_index, at_key
 
 MAX_DOCUMENT_BYTES = 256 * 1024
-# 10 nested conditions are 20 containers; beyond this depth the document is hostile, not merely wrong.
+# 10 nested conditions are 20 containers; deeper documents are hostile.
 _MAX_CONTAINERS = 64
 
 
 def read_policy_text(text: str | bytes) -> object:
-    """The document of a JSON text. Raises PolicyErrors, also for keys that occur twice, of which the last would win."""
+    """Parse a JSON text. Raises PolicyErrors, also for repeated keys, of which JSON would use the last."""
     if len(text) > MAX_DOCUMENT_BYTES:
         raise PolicyErrors([_too_large(len(text))])
     repeated: list[str] = []
@@ -31,17 +31,17 @@ def read_policy_text(text: str | bytes) -> object:
     except json.JSONDecodeError as exc:
         raise PolicyErrors([Mistake(f"line {exc.lineno}, column {exc.colno}", f"is not JSON: {exc.msg}")]) from exc
     except ValueError as exc:
-        # A number of more digits than Python reads (4,300): all that is left of what json.loads raises.
-        raise PolicyErrors([Mistake("", "holds a number of thousands of digits")]) from exc
+        # A number with more digits than Python reads (4,300), the only other error of json.loads.
+        raise PolicyErrors([Mistake("", "contains a number with thousands of digits")]) from exc
     if repeated:
         raise PolicyErrors(Mistake("", f"the key {key[:64]!r} occurs twice in one object") for key in repeated)
     return document
 
 
 def check_storable(document: object) -> tuple[Mistake, ...]:
-    """What is not JSON, cannot be stored, or is too large; () where the document can be read further."""
+    """Return mistakes in types, size and characters; () if the document can be read further."""
     report = Report()
-    # Places are made only where something is wrong: making them takes longer than looking.
+    # Computing places is slower than checking, so it is done only after a mistake.
     if not _is_plain(document):
         _walk(document, report)
     if not report:
@@ -52,7 +52,7 @@ def check_storable(document: object) -> tuple[Mistake, ...]:
 
 
 def _is_plain(document: object) -> bool:
-    """Whether `_walk` would certainly find nothing."""
+    """Whether `_walk` would certainly report nothing."""
     level, budget = [document], MAX_DOCUMENT_BYTES
     for _ in range(_MAX_CONTAINERS):
         budget -= len(level)
@@ -92,7 +92,7 @@ def _walk(document: object, report: Report) -> None:
         if isinstance(value, dict):
             for key, child in value.items():
                 if not isinstance(key, str):
-                    report.add(place, f"the key {key!r} is not text")
+                    report.add(place, f"key {key!r} is not text")
                     continue
                 check_text(key, place, report)
                 stack.append((child, at_key(place, key), depth + 1))
@@ -106,17 +106,17 @@ def _walk(document: object, report: Report) -> None:
 
 def _too_large(size: int) -> Mistake:
     limit = MAX_DOCUMENT_BYTES // 1024
-    return Mistake("", f"{size} bytes; a policy has at most {limit} kB. Use groups instead of lists")
+    return Mistake("", f"too large: {size} bytes; the limit is {limit} kB. Use groups instead of lists")
 
 
 def check_text(text: str, place: str, report: Report) -> bool:
-    """PostgreSQL's jsonb takes no NUL, no UTF-8 holds a lone surrogate, and radiusd ends a value at NUL."""
+    """Check characters: PostgreSQL's jsonb and radiusd accept no NUL, and UTF-8 has no lone surrogates."""
     if "\0" in text:
-        report.add(place, "holds a NUL character")
+        report.add(place, "contains a NUL character")
         return False
     try:
         text.encode()
     except UnicodeEncodeError:
-        report.add(place, "holds half of a surrogate pair, which is no character")
+        report.add(place, "contains half of a surrogate pair")
         return False
     return True

@@ -1,28 +1,28 @@
-"""Whether a name lies in a DNS domain: label by label, so that "evilcorp.example" is not in "corp.example"."""
+"""Matching of DNS domains by label: "evilcorp.example" is not in "corp.example"."""
 
 import re
 from collections.abc import Callable
 
 _MAX_NAME = 253
-# RFC 1035 2.3.4 for the length. An underscore is no host name's, but stands in names of services.
+# Length by RFC 1035 2.3.4. Underscores occur in service names.
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)\Z")
 
 
 def parse_domain(text: str) -> str:
-    """In lower case, international labels as xn--... (RFC 3490), without a dot at the end.
+    """Return the domain in lower case, as xn--... labels (RFC 3490), without a final dot.
 
     Raises ValueError with a sentence.
     """
     if text.startswith((".", "*.")):
-        raise ValueError(f"{text!r}: write the domain alone, {text.lstrip('*.')!r}; names below it are meant as well")
+        raise ValueError(f"{text!r}: write only the domain, {text.lstrip('*.')!r}; it includes names below it")
     name = _in_ascii(text.removesuffix(".").casefold())
     if name is None or len(name) > _MAX_NAME or not all(map(_LABEL.match, name.split("."))):
-        raise ValueError(f"{text!r} is no DNS domain, such as corp.example")
+        raise ValueError(f"{text!r} is not a DNS domain such as corp.example")
     return name
 
 
 def is_in(domains: frozenset[str]) -> Callable[[str], bool]:
-    """A test of a name as text; of a mail address, UPN or NAI what stands behind its last @."""
+    """Return a test of a name; for a mail address, UPN or NAI it tests the part after the last @."""
     suffixes = tuple("." + domain for domain in sorted(domains))
 
     def test(text: str) -> bool:
@@ -35,7 +35,7 @@ def is_in(domains: frozenset[str]) -> Callable[[str], bool]:
 
 
 def covered_by(domains: frozenset[str]) -> Callable[[str], bool]:
-    """A test whether a domain is one of these or lies in one."""
+    """Return a test whether a domain is one of `domains` or below one."""
 
     def test(domain: str) -> bool:
         labels = domain.split(".")

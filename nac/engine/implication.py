@@ -1,7 +1,7 @@
-"""What one comparison says about another of the same attribute: that it holds too, or that it cannot.
+"""Implication and exclusion between comparisons of the same attribute.
 
-Sound, not complete: True is certain for every request whose values keep to the attribute's nature (one value where it
-has one, IP addresses in normal form); False says nothing.
+Sound, not complete: True holds for every valid request (single values where required, normalised IP addresses); False
+means unknown.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from nac.engine.conditions import Comparison
 from nac.engine.operators import Numbers, Wanted
 from nac.engine.windows import Window
 
-# Those for which upper and lower case is settled by themselves.
+# Operators that ignore "ignore_case".
 _FOLDED_BY_NATURE = ("in_domain", "in_network", "exists", "within")
 _WHOLE = ("equals", "one_of")
 _PARTIAL = ("starts_with", "ends_with", "contains")
-# Of the members of one list, a test whether all that lies in another member lies in one of them.
+# For members of one list: whether everything in one member lies in another.
 _COVERED_BY: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
     "in_domain": domains.covered_by,
     "in_network": networks.covered_by,
@@ -24,10 +24,10 @@ _COVERED_BY: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
 
 
 class Term(NamedTuple):
-    """A comparison as seen here. `shape` is equal for comparisons of one attribute that mean the same."""
+    """A comparison in canonical form. Equal `shape` means equal meaning."""
 
     comparison: Comparison
-    # How it compares: the operator, or what operators have in common; whether it folds; with what.
+    # Operator (or its common form), case folding, value.
     shape: tuple[str, bool, Wanted]
 
 
@@ -48,7 +48,7 @@ def term_of(comparison: Comparison) -> Term:
 
 
 def implies(one: Term, other: Term) -> bool:
-    """Whether `other` holds wherever `one` does; both are of the same attribute."""
+    """Whether `other` matches whenever `one` does; both compare the same attribute."""
     how, folded, wanted = one.shape
     other_how, other_folded, other_wanted = other.shape
     if other_how == "exists" or one.shape == other.shape:
@@ -64,7 +64,7 @@ def implies(one: Term, other: Term) -> bool:
             return wanted.within(other_wanted)
         case str(), str() if how in _PARTIAL and other_how in (how, "contains"):
             if folded and not other_folded:
-                # It was made of more than one text.
+                # It combines several texts.
                 return False
             return _part_test(other_how, _fold(wanted, other_folded), other_wanted)
         case frozenset(), frozenset() if how == other_how:
@@ -73,7 +73,7 @@ def implies(one: Term, other: Term) -> bool:
 
 
 def excludes(one: Term, other: Term) -> bool:
-    """Whether never both hold; they are of the same attribute, which has one value."""
+    """Whether the two never match together; both compare the same single-valued attribute."""
     how, folded, wanted = one.shape
     other_how, other_folded, other_wanted = other.shape
     if "exists" in (how, other_how):
@@ -101,13 +101,13 @@ def excludes(one: Term, other: Term) -> bool:
 
 
 def _stands_for_its_values(texts: Term, other: Term) -> bool:
-    """Whether `other` says of each text that `texts` takes what it says of the one that stands in the condition."""
+    """Whether `other` treats each text that matches `texts` like the text in the condition."""
     how, other_folded, _ = other.shape
     if not texts.comparison.folded or how in ("exists", "in_domain"):
         return True
     if texts.comparison.attribute.kind in ("address", "mac"):
         return other_folded or how == "in_network"
-    # RE2 folds single characters, where a value may fold to several.
+    # RE2 folds single characters, but folding may produce several.
     return other_folded and how != "matches"
 
 
@@ -153,7 +153,7 @@ def _number_test(numbers: Wanted) -> Callable[[int], bool]:
 
 
 def intersection(one: Numbers, other: Numbers) -> Numbers:
-    """What lies in both; of none, one whose end lies before its beginning."""
+    """Return the intersection; if it is empty, its end is before its start."""
     leasts = [bound for bound in (one.least, other.least) if bound is not None]
     mosts = [bound for bound in (one.most, other.most) if bound is not None]
     return Numbers(max(leasts, default=None), min(mosts, default=None))

@@ -1,15 +1,15 @@
-"""What is wrong with a document and where: every mistake is collected, so that one answer names them all."""
+"""Mistakes in documents, with their places. All mistakes of a document are reported together."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-# Enough for a person to work on; a hostile document must not make an answer of megabytes.
+# Enough for a person; bounds the response to a hostile document.
 MAX_REPORTED = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """`place` is a path into the document such as "rules[3].when.any[0].value", "" for the document itself."""
+    """`place` is a path such as "rules[3].when.any[0].value", or "" for the document itself."""
 
     place: str
     message: str
@@ -19,7 +19,7 @@ class Mistake:
 
 
 def mistakes_told(what: str, mistakes: Sequence[Mistake]) -> dict[str, object]:
-    """As members of a problem (RFC 9457), for programs."""
+    """Return the members of a problem document (RFC 9457)."""
     count = f"{len(mistakes)} mistakes" if len(mistakes) > 1 else "a mistake"
     rows = [{"place": mistake.place, "detail": mistake.message} for mistake in mistakes]
     return {"detail": f"{what} has {count}.", "mistakes": rows}
@@ -34,11 +34,11 @@ class DocumentErrors(Exception):
 
 
 class PolicyErrors(DocumentErrors):
-    """The policy has mistakes; nothing of it was stored or used."""
+    """The policy has mistakes. It was not stored or used."""
 
 
 class RequestErrors(DocumentErrors):
-    """The request to decide on has mistakes."""
+    """The simulated request has mistakes."""
 
 
 class Report:

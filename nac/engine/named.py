@@ -1,22 +1,22 @@
-"""Named conditions: in which order to read them so that each comes after those it refers to, and circles among them."""
+"""Reading order of named conditions, and detection of reference cycles."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 
 MAX_NAMED = 500
-# A document may misspell thousands of names; each look for a near one costs milliseconds.
+# Finding a similar name costs milliseconds, and a document may have thousands of mistakes.
 _MAX_SUGGESTIONS = 20
 
 
 class Suggestions:
-    """The nearest known name for one that is not known, for the first few that are asked."""
+    """Suggests similar names for the first few unknown ones."""
 
     def __init__(self) -> None:
         self._left = _MAX_SUGGESTIONS
 
     def nearest(self, name: object, known: Mapping[str, object]) -> str:
-        """Half a sentence, "" where nothing is near."""
+        """Return a suggestion to append to a message, or ""."""
         if not isinstance(name, str) or len(name) > 128 or not self._left:
             return ""
         self._left -= 1
@@ -25,7 +25,7 @@ class Suggestions:
 
 
 def reading_order(definitions: Mapping[str, object]) -> tuple[list[str], list[list[str]]]:
-    """(names of those in no circle, referred ones first; each circle as its names, the first once more at the end)."""
+    """Return (names outside cycles, dependencies first; each cycle as names, with the first repeated at the end)."""
     graph = {
         name: [other for other in referred_names(definition) if other in definitions]
         for name, definition in definitions.items()
@@ -37,7 +37,7 @@ def reading_order(definitions: Mapping[str, object]) -> tuple[list[str], list[li
         try:
             sorter.prepare()
         except CycleError as error:
-            # From the one referred to to the one that refers; told the other way round, from the first in the document.
+            # TopologicalSorter reports references backwards; reverse, and start with the first in the document.
             circle = list(reversed(error.args[1]))[:-1]
             start = min(range(len(circle)), key=lambda index: places[circle[index]])
             circle = circle[start:] + circle[:start]
@@ -50,7 +50,7 @@ def reading_order(definitions: Mapping[str, object]) -> tuple[list[str], list[li
 
 
 def referred_names(condition: object) -> list[str]:
-    """Names that it refers to, in order, once each; () of anything that is no condition."""
+    """Return the names that it refers to, in order, without duplicates; [] for an invalid condition."""
     found: dict[str, None] = {}
     stack = [condition]
     while stack:

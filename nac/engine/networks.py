@@ -1,4 +1,4 @@
-"""Whether an address lies in one of some IPv4 or IPv6 networks (RFC 4632, RFC 4291 2.3)."""
+"""Matching of addresses in IPv4 and IPv6 networks (RFC 4632, RFC 4291 2.3)."""
 
 import ipaddress
 import socket
@@ -10,7 +10,7 @@ _BITS = {4: 32, 6: 128}
 
 
 class Network(NamedTuple):
-    """4 or 6, length of the prefix, and the prefix itself as a number."""
+    """Version (4 or 6), prefix length, and prefix as a number."""
 
     version: int
     length: int
@@ -18,21 +18,21 @@ class Network(NamedTuple):
 
 
 def parse_network(text: str) -> Network:
-    """Of "192.0.2.0/24", "2001:db8::/32" or one address. Raises ValueError with a sentence."""
+    """Parse "192.0.2.0/24", "2001:db8::/32" or an address. Raises ValueError with a sentence."""
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
-        raise ValueError(f"{text!r} is no network; write it as 192.0.2.0/24 or 2001:db8::/32") from None
+        raise ValueError(f"{text!r} is not a network; write it as 192.0.2.0/24 or 2001:db8::/32") from None
     if "/" in text and ipaddress.ip_interface(text).ip != network.network_address:
-        raise ValueError(f"{text!r} names a host in a network; the network is {network}")
+        raise ValueError(f"{text!r} has host bits; the network is {network}")
     length = network.prefixlen
     return Network(network.version, length, int(network.network_address) >> (_BITS[network.version] - length))
 
 
 def read_address(text: str) -> Network | None:
-    """The address, or the prefix as Framed-IPv6-Prefix has one, of a request; None where it is neither.
+    """Parse an address or prefix (such as Framed-IPv6-Prefix) of a request; None if it is neither.
 
-    An IPv4 address that is mapped into IPv6 (RFC 4291 2.5.5.2) is the IPv4 address.
+    An IPv4-mapped IPv6 address (RFC 4291 2.5.5.2) is the IPv4 address.
     """
     host, slash, length_text = text.partition("/")
     try:
@@ -53,7 +53,7 @@ def read_address(text: str) -> Network | None:
 
 
 def covered_by(networks: Iterable[Network]) -> Callable[[Network], bool]:
-    """A test whether a network lies in one of these: one look-up for each length of prefix, however many there are."""
+    """Return a test whether a network lies in one of `networks`: one look-up per prefix length."""
     by_length: dict[tuple[int, int], set[int]] = {}
     for network in networks:
         by_length.setdefault((network.version, network.length), set()).add(network.prefix)
@@ -70,7 +70,7 @@ def covered_by(networks: Iterable[Network]) -> Callable[[Network], bool]:
 
 
 def is_in(networks: Iterable[Network]) -> Callable[[str], bool]:
-    """A test of an address as text."""
+    """Return a test for addresses as text."""
     is_covered = covered_by(networks)
 
     def test(text: str) -> bool:

@@ -1,6 +1,6 @@
-"""The operators: which apply to which kind of attribute, what values they take, and the closure of each.
+"""Operators: their attribute kinds, values and matchers.
 
-Every one is false where the attribute is missing, and holds for an attribute with several values if it does for one.
+Every operator is false for a missing attribute. With several values, one match is enough.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _WHOLE = ("equals", "one_of")
 PARTIAL = ("starts_with", "ends_with", "contains")
 NUMERIC = ("greater_than", "less_than", "at_least", "at_most", "between")
 OPERATORS = (*_WHOLE, *PARTIAL, "in_domain", "in_network", "matches", "exists", *NUMERIC, "within")
-# Those that take "ignore_case".
+# Operators that support "ignore_case".
 FOLDABLE = (*_WHOLE, *PARTIAL, "matches")
 
 _OF_KIND: dict[Kind, tuple[str, ...]] = {
@@ -29,7 +29,7 @@ _OF_KIND: dict[Kind, tuple[str, ...]] = {
     "boolean": ("equals", "exists"),
     "number": (*_WHOLE, "exists", *NUMERIC),
     "open": (*_WHOLE, *PARTIAL, "in_domain", "in_network", "matches", "exists", *NUMERIC),
-    # It is never missing.
+    # Never missing.
     "time": ("within",),
 }
 _WHAT: dict[Kind, str] = {
@@ -44,7 +44,7 @@ _WHAT: dict[Kind, str] = {
 
 
 class Numbers(NamedTuple):
-    """A range, both ends included; None where it has no end."""
+    """A range, inclusive; None means unbounded."""
 
     least: int | None
     most: int | None
@@ -59,28 +59,28 @@ class Numbers(NamedTuple):
         return lambda number: least <= number <= most
 
 
-# Texts, numbers, a range of them, networks, domains, a window of time, a part or pattern, a truth value, or nothing.
+# Texts, numbers, a range, networks, domains, a time window, a substring or pattern, a boolean, or nothing.
 Wanted = frozenset[str] | frozenset[int] | frozenset[Network] | Numbers | Window | str | bool | None
 
 
 class Compiled(NamedTuple):
-    """The value in comparable form, equal for those that mean the same, and the closure."""
+    """The value in comparable form (equal if it means the same) and the matcher."""
 
     wanted: Wanted
     match: Match
 
 
 def operators_of(attribute: Attribute) -> tuple[str, ...]:
-    """Those that apply to it."""
+    """Return the operators that apply to the attribute."""
     return _OF_KIND[attribute.kind]
 
 
 def require_operator(attribute: Attribute, operator: str) -> None:
-    """Raises ValueError with a sentence unless it applies."""
+    """Raise ValueError with a sentence unless the operator applies."""
     applicable = _OF_KIND[attribute.kind]
     if operator not in applicable:
         raise ValueError(
-            f"{attribute.name} is {_WHAT[attribute.kind]}: {operator} does not apply; use {', '.join(applicable)}"
+            f"{operator} does not apply to {attribute.name} ({_WHAT[attribute.kind]}); use {', '.join(applicable)}"
         )
 
 
@@ -89,7 +89,7 @@ def takes_ignore_case(attribute: Attribute, operator: str) -> bool:
 
 
 def compile_value(attribute: Attribute, operator: str, value: object, *, ignore_case: bool) -> Compiled:
-    """Raises ValueError with a sentence on a wrong value."""
+    """Compile a value. Raises ValueError with a sentence if it is wrong."""
     name, folded = attribute.name, attribute.folded or ignore_case
     if attribute.kind == "boolean":
         if not isinstance(value, bool):
@@ -134,11 +134,11 @@ def _compile_whole(attribute: Attribute, operator: str, value: object, *, folded
         members = ["true" if value else "false"]
     elif attribute.kind == "open" and any(map(_is_number, members)):
         raise ValueError("must be texts or whole numbers, not both")
-    wanted = frozenset(_fold(normalise_text(attribute, _text(member), whole=True), folded=folded) for member in members)
+    values = frozenset(_fold(normalise_text(attribute, _text(member), whole=True), folded=folded) for member in members)
     reading = _reading(attribute, folded=folded)
-    if len(wanted) == 1:
-        return Compiled(wanted, matchers.equals(name, next(iter(wanted)), reading))
-    return Compiled(wanted, matchers.one_of(name, wanted, reading))
+    if len(values) == 1:
+        return Compiled(values, matchers.equals(name, next(iter(values)), reading))
+    return Compiled(values, matchers.one_of(name, values, reading))
 
 
 def _in_range(name: str, numbers: Numbers) -> Compiled:
@@ -151,7 +151,7 @@ def _numbers(operator: str, value: object) -> Numbers:
             raise ValueError("must be a list of two whole numbers: [lowest, highest], both included")
         least, most = map(_number, value)
         if most < least:
-            raise ValueError(f"{most} is less than {least}; write the lower number first")
+            raise ValueError(f"{most} is lower than {least}; write the lower number first")
         return Numbers(least, most)
     bound = _number(value)
     match operator:
@@ -194,10 +194,10 @@ def _number(value: object) -> int:
 
 
 def _members(value: object, read: Callable[[object], _T]) -> list[_T]:
-    """Of one text or of a list of them."""
+    """Read one text or a list of texts."""
     if isinstance(value, list):
         if not value:
-            raise ValueError("must be a text or a list with at least one")
+            raise ValueError("must be text, or a list with at least one text")
         return [read(member) for member in value]
     return [read(value)]
 
@@ -206,12 +206,12 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"must be text in quotes, not {shown(value)}")
     if not value:
-        raise ValueError("must not be empty; to ask whether the attribute is there, use exists")
+        raise ValueError("must not be empty; to test for presence use exists")
     return value
 
 
 def shown(value: object) -> str:
-    """For a sentence: a value of whatever length, within bounds."""
-    # As JSON has it.
+    """Format a value for a message, truncated."""
+    # JSON spelling.
     text = {"None": "null", "True": "true", "False": "false"}.get(repr(value)) or repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."

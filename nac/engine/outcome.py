@@ -1,4 +1,4 @@
-"""What a rule or a fallback says: a verdict and, unless it denies, results."""
+"""Outcomes of rules and fallbacks: a verdict and, except for deny, results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from nac.vendors import Results
 Verdict = Literal["permit", "deny", "quarantine"]
 
 MAX_PROFILES = 200
-# The profile with which a quarantine admits that names none.
+# Default profile of a quarantine without one.
 QUARANTINE = "quarantine"
 _KEYS = ("verdict", "profile", *RESULT_KEYS)
 _MAX_NAME = 64
@@ -21,14 +21,14 @@ _NOTHING = Results()
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The zero value denies."""
+    """The default value denies."""
 
     verdict: Verdict = "deny"
     results: Results = _NOTHING
 
 
 class OutcomeParser:
-    """Reads the outcomes of one document, and the profiles that they share."""
+    """Parses the outcomes of one document and its profiles."""
 
     def __init__(self, report: Report, replies: ReplyDictionary | None) -> None:
         self._report = report
@@ -36,17 +36,17 @@ class OutcomeParser:
         self._profiles: dict[str, Given] = {}
 
     def read_profiles(self, document: object) -> None:
-        """The key `profiles` of a policy."""
+        """Parse the key `profiles` of a policy."""
         if not isinstance(document, dict):
-            self._report.add("profiles", "must be an object: the name of each profile and its results")
+            self._report.add("profiles", "must be an object with names as keys and results as values")
             return
         if len(document) > MAX_PROFILES:
-            self._report.add("profiles", f"{len(document)} profiles; a policy has at most {MAX_PROFILES}")
+            self._report.add("profiles", f"too many profiles: {len(document)}; the limit is {MAX_PROFILES}")
         for name, results in document.items():
             place = at_key("profiles", name)
             if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > _MAX_NAME:
-                self._report.add(place, f"a profile's name has 1 to {_MAX_NAME} printable characters")
-            # Known all the same, so that rules that name it are not reported as well.
+                self._report.add(place, f"the name must have 1 to {_MAX_NAME} printable characters")
+            # Registered anyway, so that rules that use it are not reported, too.
             self._profiles[name] = self._profile(results, place)
 
     def _profile(self, document: object, place: str) -> Given:
@@ -55,15 +55,15 @@ class OutcomeParser:
             return {}
         for key in document:
             if key not in RESULT_KEYS:
-                self._report.add(at_key(place, key), f"unknown key; a profile has: {', '.join(RESULT_KEYS)}")
-        given = parse_results(document, place, self._report)
-        self._check.check(Results(**given), place)
-        return given
+                self._report.add(at_key(place, key), f"unknown key; keys of a profile: {', '.join(RESULT_KEYS)}")
+        results = parse_results(document, place, self._report)
+        self._check.check(Results(**results), place)
+        return results
 
     def parse(self, document: object, place: str, *, of_site: bool = False) -> Outcome:
-        """The outcome; a deny where `document` has mistakes, which are in the report then.
+        """Return the outcome; a deny if `document` has mistakes, which are in the report.
 
-        `of_site`: a site's own fallback, which holds with whatever policy decides there and so names no profile.
+        `of_site`: a site's own fallback. It applies with any policy, so it has no profile.
         """
         report = self._report
         if not isinstance(document, dict):
@@ -71,7 +71,7 @@ class OutcomeParser:
             return Outcome()
         for key in document:
             if key not in _KEYS:
-                report.add(at_key(place, key), f"unknown key; an outcome has: {', '.join(_KEYS)}")
+                report.add(at_key(place, key), f"unknown key; keys of an outcome: {', '.join(_KEYS)}")
         verdict = document.get("verdict")
         if verdict not in ("permit", "deny", "quarantine"):
             report.add(at_key(place, "verdict"), 'must be "permit", "quarantine" or "deny"')
@@ -79,7 +79,7 @@ class OutcomeParser:
         if verdict == "deny":
             for key in _KEYS[1:]:
                 if document.get(key):
-                    report.add(at_key(place, key), "a deny answers nothing but the reject; remove it")
+                    report.add(at_key(place, key), "a deny has no results; remove it")
             return Outcome()
         given = self._named(document, place, verdict, of_site=of_site) | parse_results(document, place, report)
         results = make_results(given, place, report)
@@ -87,20 +87,22 @@ class OutcomeParser:
         return Outcome(verdict, results)
 
     def _named(self, document: Mapping[str, object], place: str, verdict: str, *, of_site: bool) -> Given:
-        """What the profile gives that the outcome names."""
+        """Return the results of the profile of the outcome."""
         name, where = document.get("profile"), at_key(place, "profile")
         if of_site:
             if name is not None:
-                self._report.add(where, "a site's fallback goes with any policy and names no profile; write its keys")
+                self._report.add(
+                    where, "a site's fallback applies with any policy and has no profile; write the results here"
+                )
             elif verdict == "quarantine" and not any(document.get(key) for key in RESULT_KEYS):
-                self._report.add(place, "a quarantine must say how: give it a vlan, an acl or a role")
+                self._report.add(place, "a quarantine must have a vlan, an acl or a role")
             return {}
         if name is None and verdict == "permit":
             return {}
         if name is None:
             name = QUARANTINE
             if name not in self._profiles:
-                why = f'a quarantine admits with the profile "{QUARANTINE}", which is missing; make it or name another'
+                why = f'a quarantine uses the profile "{QUARANTINE}" by default; create it or use another'
                 self._report.add(place, why)
                 return {}
         if not isinstance(name, str) or name not in self._profiles:

@@ -1,35 +1,35 @@
-"""Regular expressions by RE2: time linear in the text whatever the pattern, memory bounded (docs/adr/0007)."""
+"""Regular expressions with RE2: linear time and bounded memory (docs/adr/0007)."""
 
 import re
 from collections.abc import Callable
 
-# Here and not where it is needed: its binding takes the interpreter's lock when it is first loaded, which never ends in
-# a thread of radiusd that has called another instance of the module before.
-import re2  # house: allow engine-imports -- no regular expression of the standard library is safe (docs/adr/0007)
+# Imported here: the first import takes the GIL and deadlocks in a radiusd thread that called another instance of the
+# module before.
+import re2  # house: allow engine-imports -- the standard library's regular expressions are not safe (docs/adr/0007)
 
 MAX_PATTERN = 500
-# Bytes for the compiled form and for what it remembers while it matches; one that needs more is refused.
+# Bytes for the compiled pattern and its cache; larger patterns are rejected.
 _MAX_MEMORY = 256 * 1024
-# An unbounded repetition of nothing but an unbounded repetition, such as (a+)+: it matches what the inner one does, and
-# whoever copies it into a program with another engine waits for ever.
+# Nested unbounded repetition, such as (a+)+. It is equivalent to the inner one, and catastrophic in backtracking
+# engines.
 _REPEATED_TWICE = re.compile(
     r"\((?:\?:|\?P?<\w+>)?(?:\\.|\[(?:\\.|[^\]\\])*\]|[^()\\\[\]|])(?:[*+]|\{\d+,\})\??\)(?:[*+]|\{\d+,\})"
 )
 
 
 def compile_pattern(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]:
-    """A test whether the pattern is found anywhere in a text. Raises ValueError with a sentence."""
+    """Return a test whether the pattern occurs in a text. Raises ValueError with a sentence."""
     if len(pattern) > MAX_PATTERN:
-        raise ValueError(f"{len(pattern)} characters; a pattern has at most {MAX_PATTERN}")
+        raise ValueError(f"too long: {len(pattern)} characters; the limit is {MAX_PATTERN}")
     if twice := _REPEATED_TWICE.search(pattern):
-        raise ValueError(f"{twice[0]} repeats what is a repetition already; once is enough (a+ for (a+)+)")
+        raise ValueError(f"{twice[0]} repeats a repetition; repeat once (a+ instead of (a+)+)")
     options = re2.Options()
     options.max_mem = _MAX_MEMORY
     options.log_errors = False
     options.never_capture = True
     options.case_sensitive = not ignore_case
     try:
-        # As bytes: with text, the library would count characters up to the match, which nobody asks for.
+        # As bytes: with text, the library counts characters up to the match.
         search = re2.compile(pattern.encode(), options).search
     except re2.error as exc:
         raise ValueError(_sentence(exc)) from None
@@ -38,7 +38,7 @@ def compile_pattern(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]
         try:
             return search(text.encode()) is not None
         except UnicodeEncodeError:
-            # Half of a surrogate pair, which no text of a request has.
+            # Half of a surrogate pair; requests do not contain it.
             return False
 
     return test
@@ -46,9 +46,9 @@ def compile_pattern(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]
 
 def _sentence(error: Exception) -> str:
     reason = error.args[0]
-    said = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-    if said.startswith("pattern too large"):
-        return f"takes more than {_MAX_MEMORY // 1024} kB to match; make its repetitions smaller or use one_of"
-    if said.startswith(("invalid perl operator", "invalid escape sequence")):
-        return f"{said}; there is no look-around and no reference to a group (RE2's syntax)"
-    return f"is no regular expression: {said}"
+    text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+    if text.startswith("pattern too large"):
+        return f"needs more than {_MAX_MEMORY // 1024} kB; use smaller repetitions or one_of"
+    if text.startswith(("invalid perl operator", "invalid escape sequence")):
+        return f"{text}; look-around and group references are not supported (RE2 syntax)"
+    return f"not a regular expression: {text}"

@@ -1,7 +1,6 @@
-"""Policies: the written form (JSON) compiled into the form that decides, with every mistake and its place.
+"""Compilation of policies from JSON documents, with every mistake and its place.
 
-The sentence: pinned denies first, then rules in order, first match wins, then the fallback (the site's over the
-policy's), and else deny.
+Order: pinned denies, rules (first match wins), fallback (the site's overrides the policy's), deny.
 """
 
 import re
@@ -42,19 +41,19 @@ _RULE_REASONS = {"permit": "rule-permitted", "quarantine": "rule-quarantined", "
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A pinned deny is a rule whose outcome is a deny."""
+    """A rule. A pinned deny is a rule that denies."""
 
     id: str
     name: str
     when: Condition
     then: Outcome
     pinned: bool = False
-    # Decides nothing: what it would decide is told, and the device is admitted as the fallback admits.
+    # Monitor mode: logs its outcome; the fallback admits the device.
     monitor: bool = False
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names of the attributes that its condition looks at, and of those from which the engine works some out."""
+        """Return the attributes that its condition uses, including sources of derived ones."""
         names = frozenset(names_read(self.when))
         return names | sources(names)
 
@@ -69,29 +68,28 @@ def _no_rule(attributes: Attributes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Pinned denies, then rules, in the order in which they are tried. The zero value denies everything.
+    """Pinned denies and rules in order. The default value denies everything.
 
-    `first` and `decisions` are what `decide` uses. The last decision is the fallback's, to which -1 (no rule matched)
-    points.
+    `decide` uses `first` and `decisions`. The last decision is the fallback's, for index -1 (no match).
     """
 
     rules: tuple[Rule, ...] = ()
     fallback: Outcome = _DENY
     first: FirstMatch = field(default=_no_rule, compare=False, repr=False)
     decisions: Decisions = field(default=Decisions([Ruling(_DENY, "fallback-denied")]), compare=False, repr=False)
-    # What the engine adds to a request's attributes before it compares; None where that is nothing.
+    # Adds derived attributes to a request; None if none are used.
     complete: Completion | None = field(default=None, compare=False, repr=False)
     tests: tuple[PolicyTest, ...] = ()
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names of the attributes that its rules read, and of the one that chooses the form of its replies."""
+        """Return the attributes that its rules use, and the one that selects the reply format."""
         return frozenset({"nas.vendor"}).union(*(rule.reads for rule in self.rules))
 
     def refusals(self, nas: Attributes) -> Iterator[tuple[str, str]]:
-        """What a NAS cannot do of all that it could be answered: the place in the document, and why.
+        """Yield results that a NAS does not support: the place in the document, and the reason.
 
-        `nas` is what is known of it beforehand: `nas.name`, `nas.vendor`, `site.name`. Not of a policy without trace.
+        `nas` has its known attributes: `nas.name`, `nas.vendor`, `site.name`. Not for a policy without trace.
         """
         vendor = find_vendor(next(iter(nas.get("nas.vendor", ())), ""))
         answers = [
@@ -104,7 +102,7 @@ class Policy:
                 yield f"{place}.{refusal.place}", refusal.why
 
     def without_trace(self) -> "Policy":
-        """Decides the same and cannot say why: half the memory."""
+        """Return an equivalent policy without traces, at half the memory."""
         return replace(self, rules=(), fallback=_DENY, tests=())
 
     @classmethod
@@ -128,14 +126,13 @@ def compile_policy(
     monitor: bool = False,
     refuse_unreachable: bool = True,
 ) -> Policy:
-    """The policy of a document as `json.loads` gives it.
+    """Compile a policy document (from `json.loads`).
 
-    `fallback` is the site's own outcome as a document, None to use the policy's. With `replies`, replies in the form of
-    every vendor and `radius.*` conditions are checked against radiusd's dictionaries. `time_zone` is the IANA name of
-    the zone in which the policy tells the time. `monitor`: the site is in monitor mode. `refuse_unreachable` is for
-    those who write: a version in force was checked when it was saved, and must go on to decide even if this engine sees
-    through more than that one did. Raises PolicyErrors with every mistake and its place, and nothing else, whatever the
-    document is.
+    `fallback` is the site's own outcome as a document, None for the policy's. With `replies`, replies for every
+    vendor and `radius.*` conditions are checked against radiusd's dictionaries. `time_zone` is the IANA name for time
+    conditions. `monitor`: the site is in monitor mode. `refuse_unreachable` is for new versions only: a published
+    version must keep working even if this engine detects more. Raises PolicyErrors with every mistake, and nothing
+    else.
     """
     if unreadable := check_storable(document):
         raise PolicyErrors(unreadable)
@@ -145,7 +142,7 @@ def compile_policy(
         raise PolicyErrors(report.mistakes)
     for key in document:
         if key not in _KEYS:
-            report.add(at_key("", key), f"unknown key; a policy has: {', '.join(_KEYS)}")
+            report.add(at_key("", key), f"unknown key; keys of a policy: {', '.join(_KEYS)}")
     zone = _zone(time_zone, report)
     outcomes = OutcomeParser(report, replies)
     outcomes.read_profiles(document.get("profiles", {}))
@@ -168,7 +165,7 @@ def _zone(name: str, report: Report) -> tzinfo:
 
 
 def compile_outcome(document: object, *, place: str = "fallback", replies: ReplyDictionary | None = None) -> Outcome:
-    """The fallback of a site, which stands alone. Raises PolicyErrors."""
+    """Compile a site's own fallback. Raises PolicyErrors."""
     report = Report()
     outcome = _parse_alone(document, place, report, OutcomeParser(report, replies))
     if report:
@@ -199,7 +196,7 @@ class _RuleParser:
         sections = [document.get(name) for name in _SECTIONS]
         count = sum(len(entries) for entries in sections if isinstance(entries, list))
         if count > MAX_RULES:
-            self._report.add("rules", f"{count} rules; a policy has at most {MAX_RULES}, pinned denies included")
+            self._report.add("rules", f"too many rules: {count}; the limit is {MAX_RULES}, including pinned denies")
         placed = [entry for name in _SECTIONS for entry in self._section(document, name)]
         if refuse_unreachable and len(placed) <= MAX_RULES:
             self._report_unreachable([(place, rule) for place, rule in placed if rule is not None])
@@ -211,7 +208,7 @@ class _RuleParser:
         if not isinstance(entries, list):
             self._report.add(name, "must be a list")
             return
-        # No more of them are looked at than there may be: a person mends that first.
+        # Rules above the limit are not read.
         for index, entry in enumerate(islice(entries, MAX_RULES)):
             place = at_index(name, index)
             yield place, self._rule(entry, place, pinned=name == "pinned_denies")
@@ -225,11 +222,11 @@ class _RuleParser:
             return None
         for key in document:
             if key not in keys:
-                report.add(at_key(place, key), f"unknown key; this has: {', '.join(keys)}")
+                report.add(at_key(place, key), f"unknown key; keys here: {', '.join(keys)}")
         missing = [key for key in needed if key not in document]
         if missing:
             report.add(place, f"lacks {', '.join(missing)}")
-        # What is there is read all the same: every mistake in one answer.
+        # Parse what is present, to report all mistakes at once.
         identifier = self._identifier(document["id"], at_key(place, "id")) if "id" in document else ""
         name = document.get("name")
         if "name" in document and (not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME):
@@ -248,7 +245,7 @@ class _RuleParser:
             self._report.add(place, "must be 1 to 64 letters, digits, dots, dashes or underscores")
             return ""
         if value in self._ids:
-            self._report.add(place, f"the id {value!r} is taken already by {self._ids[value]}")
+            self._report.add(place, f"the id {value!r} is already used by {self._ids[value]}")
         self._ids.setdefault(value, place.removesuffix(".id"))
         return value
 
@@ -263,4 +260,4 @@ class _RuleParser:
         for place, attribute in self._conditions.attributes_read:
             name = attribute.name.removeprefix(RADIUS_PREFIX)
             if name != attribute.name and not self._replies.knows(name):
-                self._report.add(place, f"radiusd's dictionaries have no attribute {name!r}")
+                self._report.add(place, f"unknown RADIUS attribute {name!r}")

@@ -1,16 +1,16 @@
-"""What can be said of a condition before there is a request: whether it could hold where some attributes are known."""
+"""Partial evaluation of conditions: whether they can match if only some attributes are known."""
 
 from nac.engine.conditions import Comparison, Condition
 from nac.engine.matchers import Attributes
 
 
 def could_match(condition: Condition, known: Attributes) -> bool:
-    """Whether it holds for some request in which the attributes of `known` have those values."""
+    """Whether it matches some request in which the attributes of `known` have these values."""
     return _outcomes(condition, known)[0]
 
 
 def _outcomes(condition: Condition, known: Attributes) -> tuple[bool, bool]:
-    """Whether it could hold, and whether it could fail; both for what is not known."""
+    """Return whether it can match and whether it can fail; both are true if unknown."""
     if isinstance(condition, Comparison):
         if condition.attribute.name not in known:
             return True, True

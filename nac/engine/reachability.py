@@ -1,6 +1,6 @@
-"""Finds conditions that can never decide anything: always true, never true, or taken already by an earlier rule.
+"""Detection of conditions that always or never match, or that an earlier rule covers.
 
-The test is sound, not complete: what it reports is unreachable; not every rule that is unreachable is found.
+Sound, not complete: every reported rule is unreachable, but not every unreachable rule is reported.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
@@ -14,16 +14,16 @@ from nac.engine.operators import Numbers, shown
 
 ALWAYS = ("constant", True)
 NEVER = ("constant", False)
-# Equal for conditions that are equal up to order, repetition, nesting of the same kind, and the place of "not", which
-# stands before comparisons alone here.
+# Equal for conditions that are equal up to order, repetition, nesting, and the position of "not", which is only before
+# comparisons here.
 Canonical = tuple[str, Hashable]
 _OPPOSITES = {"all": "any", "any": "all"}
-# Looks at two comparisons for one policy, 1 us each; 500 rules as people write them take a third of it.
+# Limit of comparison pairs per policy, 1 us each; 500 realistic rules need a third.
 _MAX_STEPS = 500_000
 
 
 class Finding(NamedTuple):
-    """Number of the rule from 0, whether it can never match (else an earlier one forestalls it), and a sentence."""
+    """Index of the rule, whether it can never match (otherwise an earlier rule covers it), and a message."""
 
     number: int
     never: bool
@@ -32,14 +32,14 @@ class Finding(NamedTuple):
 
 class _Rule(NamedTuple):
     where: str
-    # What must hold, part by part.
+    # Parts that must all match.
     parts: frozenset[Canonical]
     by_attribute: dict[str, list[Canonical]]
     groups: list[Canonical]
 
 
 def find_unreachable(rules: Iterable[tuple[str, Condition]]) -> Iterator[Finding]:
-    """Of (place, condition) in the order in which they are tried."""
+    """Check (place, condition) pairs in order."""
     analysis = _Analysis()
     earlier: list[_Rule] = []
     for number, (place, condition) in enumerate(rules):
@@ -53,22 +53,22 @@ def find_unreachable(rules: Iterable[tuple[str, Condition]]) -> Iterator[Finding
         for before in earlier:
             why_not = analysis.forestalls(before, rule)
             if why_not is not None:
-                told = f"unreachable: {before.where} comes first and matches whatever this matches{why_not}"
-                yield Finding(number, False, told)
+                message = f"unreachable: {before.where} matches the same requests first{why_not}"
+                yield Finding(number, False, message)
                 break
         else:
             earlier.append(rule)
 
 
 class _Analysis:
-    """Of one policy."""
+    """Analysis of one policy."""
 
     def __init__(self) -> None:
         self._terms: dict[Canonical, Term] = {}
         self._steps = _MAX_STEPS
 
     def canonical(self, condition: Condition, why: list[str]) -> Canonical:
-        """`why` is told of contradictions."""
+        """Return the canonical form; append contradictions to `why`."""
         if isinstance(condition, Comparison):
             return self._comparison(condition)
         parts = [self.canonical(child, why) for child in condition.children]
@@ -92,9 +92,9 @@ class _Analysis:
         return _Rule(where, parts, by_attribute, groups)
 
     def forestalls(self, before: _Rule, rule: _Rule) -> str | None:
-        """The reason why `before` matches wherever `rule` does, "" where it needs no word; None where it may not."""
+        """Return why `before` matches whenever `rule` does ("" if obvious), or None if it may not."""
         if not before.parts:
-            return ", for it always matches"
+            return ", because it always matches"
         reasons = []
         for need in before.parts:
             if need in rule.parts:
@@ -106,7 +106,7 @@ class _Analysis:
         return f": {'; '.join(sorted(reasons)[:3])}" if reasons else ""
 
     def _met(self, need: Canonical, rule: _Rule) -> Canonical | None:
-        """The part of `rule` that implies `need`."""
+        """Return the part of `rule` that implies `need`."""
         if need[0] == "comparison":
             alike = rule.by_attribute.get(self._terms[need].comparison.attribute.name, [])
             candidates: Iterable[Canonical] = (*alike, *rule.groups)
@@ -137,7 +137,7 @@ class _Analysis:
         return False
 
     def _excludes(self, one: Canonical, other: Canonical) -> bool:
-        """Whether never both hold."""
+        """Whether the two never match together."""
         self._steps -= 1
         if self._steps < 0:
             return False
@@ -165,7 +165,7 @@ class _Analysis:
         return key
 
     def _consistent(self, key: Canonical, why: list[str]) -> Canonical:
-        """NEVER where two parts of an "all" exclude each other; ranges of one attribute made one."""
+        """Return NEVER if two parts of an "all" exclude each other; merge ranges of one attribute."""
         if key[0] != "all":
             return key
         parts = _members(key)
@@ -193,7 +193,7 @@ class _Analysis:
         return NEVER
 
     def _merge_ranges(self, parts: frozenset[Canonical]) -> frozenset[Canonical]:
-        """At least 5 and at most 9 of an attribute that has one value is between 5 and 9."""
+        """Merge ranges: at least 5 and at most 9 of a single-valued attribute is between 5 and 9."""
         merged: dict[str, tuple[Comparison, Numbers]] = {}
         kept = set(parts)
         for part in parts:

@@ -1,4 +1,4 @@
-"""The names that a policy refers to, so that the service can refuse a policy that names a group nobody made."""
+"""Names that a policy refers to, so that the service can reject unknown groups and pools."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,15 +24,14 @@ class Reference:
     kind: ReferenceKind
     name: str
     place: str
-    # Where a name in other letters is meant as well.
+    # Whether the name is case-insensitive.
     any_case: bool = False
 
 
 def references(document: object) -> tuple[Reference, ...]:
-    """Every name that a condition compares with as a whole (equals, one_of) or that is given out of (pools), in the
-    order of the document.
+    """Return every name that is compared as a whole (equals, one_of) or used as a pool, in document order.
 
-    Works on any document, a wrong one too, so that its mistakes and its dangling names go into one answer.
+    Works on invalid documents, too, so that all mistakes are reported together.
     """
     found: list[Reference] = []
     for value, place in _objects(document):
@@ -42,8 +41,7 @@ def references(document: object) -> tuple[Reference, ...]:
 
 
 def tells_apart(document: object, kind: ReferenceKind, name: str, other: str) -> bool:
-    """Whether a comparison of the document holds for one of two names of this kind alone: one of a part of a name, a
-    pattern, or one that goes by no case."""
+    """Whether a comparison (of a part, a pattern, or ignoring case) matches only one of two names of this kind."""
     attribute = next(attribute for attribute, of in _KINDS.items() if of == kind)
     return any(
         _holds(value, attribute, name) != _holds(value, attribute, other)
@@ -53,7 +51,7 @@ def tells_apart(document: object, kind: ReferenceKind, name: str, other: str) ->
 
 
 def _holds(comparison: dict[str, object], attribute: str, name: str) -> bool:
-    """Of one that is not as it must be: no."""
+    """Whether the comparison matches; False if it is invalid."""
     operator, folded = comparison.get("operator"), comparison.get("ignore_case") is True
     if not isinstance(operator, str) or operator not in operators_of(CATALOGUE[attribute]) or operator == "exists":
         return False
@@ -65,7 +63,7 @@ def _holds(comparison: dict[str, object], attribute: str, name: str) -> bool:
 
 
 def _objects(document: object) -> Iterator[tuple[dict[str, object], str]]:
-    """Each with its place, in the order of the document."""
+    """Yield each object with its place, in document order."""
     stack: list[tuple[object, str]] = [(document, "")]
     while stack:
         value, place = stack.pop()

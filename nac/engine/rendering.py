@@ -1,8 +1,7 @@
-"""Whether results can be sent at all: rendered for every vendor, against the dictionaries of the very radiusd.
+"""Checks whether results can be sent: rendered for every vendor, against radiusd's own dictionaries.
 
-A mistake is what no NAS could be sent: a value that the dictionaries refuse or that does not fit the packet for any
-vendor that takes the key, and what no vendor takes. What some vendors cannot do is no mistake of the document; it is
-a matter of the NASes at the sites (`Policy.refusals`).
+A mistake is a value that the dictionaries reject, that exceeds the packet for any vendor, or that no vendor supports.
+Results that only some vendors lack are checked with the NASes of a site (`Policy.refusals`).
 """
 
 from collections.abc import Iterator
@@ -13,25 +12,25 @@ from nac.engine.results import WRONG
 from nac.vendors import Rendering, ReplyAttribute, Results, Vendor, all_vendors
 from nac.vendors.vendor import MAX_PASSPHRASE_LENGTH
 
-# RFC 2865 3: a packet has at most 4096 octets. The rest is for EAP, keys, State and what radiusd adds itself.
+# RFC 2865 3: a packet has at most 4096 octets. The rest is for EAP, keys, State and attributes of radiusd.
 MAX_REPLY_BYTES = 4096 - 500
 _LONGEST = "x" * MAX_PASSPHRASE_LENGTH
 
 
 class ReplyDictionary(Protocol):
-    """What the dictionaries of the very radiusd say; `nac.dictionary.Dictionary` is one."""
+    """The dictionaries of radiusd; implemented by `nac.dictionary.Dictionary`."""
 
     def check(self, attribute: str, value: str, tag: int | None) -> None:
-        """Raises ValueError with a sentence unless radiusd takes this value in a reply."""
+        """Raise ValueError with a sentence unless radiusd accepts this value in a reply."""
 
     def encoded_bytes(self, attribute: str, value: str, tag: int | None) -> int:
-        """Octets in the packet of a pair that `check` takes."""
+        """Return the encoded length in octets of a valid attribute."""
 
     def knows(self, attribute: str) -> bool:
-        """Whether a request may carry an attribute of this name."""
+        """Whether a request can have this attribute."""
 
 
-# Place within the results, sentence.
+# Place within the results, message.
 _Problem = tuple[str, str]
 
 
@@ -79,10 +78,13 @@ class RenderingCheck:
             octets[key] = octets.get(key, 0) + measured
         if sum(octets.values()) > MAX_REPLY_BYTES and not refused:
             largest = max(octets, key=lambda key: octets[key])
-            yield largest, f"{sum(octets.values())} octets; a reply has room for {MAX_REPLY_BYTES} (RFC 2865 3)"
+            yield (
+                largest,
+                f"too large: {sum(octets.values())} octets; the limit of a reply is {MAX_REPLY_BYTES} (RFC 2865 3)",
+            )
 
     def _measure(self, item: ReplyAttribute) -> int | str:
-        """Octets in the packet, or what is wrong with it."""
+        """Return the encoded length in octets, or a message if it is invalid."""
         if self._replies is None or item is WRONG:
             return 0
         key = item.attribute, item.value, item.tag
@@ -98,7 +100,7 @@ class RenderingCheck:
 
 
 def _alike(results: Results) -> list[list[Vendor]]:
-    """Vendors, together where they take these results in the same form: the RFCs' most often."""
+    """Group the vendors that render these results equally."""
     keys = tuple(results.given())
     acl = results.downloadable_acl
     own = {name for name, _ in acl.by_vendor} if acl is not None else set()

@@ -1,4 +1,4 @@
-"""Requests from outside (simulation, replay, cases): checked and brought into the form that `decide` takes."""
+"""Parsing of requests from outside (simulation, replay, policy tests)."""
 
 from nac.engine.attributes import NAS_VENDOR, RADIUS_PREFIX, Attribute, find_attribute, normalise_text
 from nac.engine.decision import Request
@@ -6,12 +6,12 @@ from nac.engine.document import check_text
 from nac.engine.matchers import Scalar
 from nac.engine.mistakes import Mistake, Report, RequestErrors, at_index
 
-# What the engine works something out from that is no attribute.
+# Sources of derived attributes that are not attributes themselves.
 _SOURCES = {"at": "the time of the request"}
 
 
 def read_request(document: object, *, at: int) -> Request:
-    """A request of `{"attribute": value or [values], ...}`. Raises RequestErrors with every mistake and its place."""
+    """Parse `{"attribute": value or [values], ...}`. Raises RequestErrors with every mistake."""
     report = Report()
     attributes: dict[str, tuple[Scalar, ...]] = {}
     if not isinstance(document, dict):
@@ -20,16 +20,17 @@ def read_request(document: object, *, at: int) -> Request:
         place = str(name)[:128]
         attribute = find_attribute(name) if isinstance(name, str) else None
         if attribute is None:
-            report.add(place, f"unknown attribute; {_remedy(name)}`policy attributes` lists those there are")
+            report.add(place, f"unknown attribute; {_remedy(name)}list attributes with `policy attributes`")
             continue
         if attribute.derived_from:
             report.add(
-                place, f"follows from {_SOURCES.get(attribute.derived_from, attribute.derived_from)}; say that instead"
+                place,
+                f"is derived from {_SOURCES.get(attribute.derived_from, attribute.derived_from)}; set that instead",
             )
             continue
         values = value if isinstance(value, list) else [value]
         if len(values) > 1 and not attribute.many:
-            report.add(place, "has one value only")
+            report.add(place, "can have only one value")
         read = (_value(attribute, each, at_index(place, index), report) for index, each in enumerate(values))
         attributes[name] = tuple(each for each in read if each is not None)
     if report:
@@ -38,9 +39,9 @@ def read_request(document: object, *, at: int) -> Request:
 
 
 def _remedy(name: object) -> str:
-    # Attributes of the packet are named as RADIUS does, and begin with a capital letter.
+    # Names of RADIUS attributes begin with a capital letter.
     known = isinstance(name, str) and name[:1].isupper() and find_attribute(RADIUS_PREFIX + name) is not None
-    return f"{RADIUS_PREFIX}{name} is that of the packet; " if known else ""
+    return f"for the RADIUS attribute use {RADIUS_PREFIX}{name}; " if known else ""
 
 
 def _value(attribute: Attribute, value: object, place: str, report: Report) -> Scalar | None:

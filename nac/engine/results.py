@@ -1,4 +1,4 @@
-"""Reading what a rule, a fallback or a profile answers: each key by itself, with its mistakes."""
+"""Parsing of results of rules, fallbacks and profiles, key by key."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,24 +10,24 @@ from nac.vendors import DEFAULT_VENDOR, NEUTRAL_KEYS, POOL_KEYS, DownloadableAcl
 RESULT_KEYS = (*NEUTRAL_KEYS, *POOL_KEYS, "reply")
 MAX_REPLY_ATTRIBUTES = 100
 MAX_ACL_ENTRIES = 100
-# A minute keeps a port from being asked all the time; RFC 2865 5.27 has 32 bits, which some NASes read as signed.
+# At least a minute, to limit the load; RFC 2865 5.27 has 32 bits, which some NASes read as signed.
 SESSION_SECONDS = (60, 2**31)
 _MAX_VLAN_NAME_BYTES = 32
 _MAX_NAME_BYTES = 128
 _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,126}\Z")
 
-# As nac.validation.require_slug has it.
+# Like nac.validation.require_slug.
 _POOL_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 
-# Stands for an attribute that cannot be read, so that the others keep their numbers.
+# Placeholder for an invalid attribute, so that the others keep their index.
 WRONG = ReplyAttribute("", "+=", "")
 
-# Results by their field, of the keys that a document gives.
+# Results by field, for the keys in the document.
 Given = dict[str, Any]
 
 
 def parse_results(document: Mapping[str, object], place: str, report: Report) -> Given:
-    """The keys of `document` that are results and right; the others are in `report`. null is as if left out."""
+    """Parse the valid results in `document`; report the others. null counts as absent."""
     given: Given = {}
     for key in RESULT_KEYS:
         value = document.get(key)
@@ -39,12 +39,12 @@ def parse_results(document: Mapping[str, object], place: str, report: Report) ->
 
 
 def make_results(given: Given, place: str, report: Report) -> Results:
-    """The results with what several keys say together checked."""
+    """Combine the results and check them together."""
     results = Results(**given)
     if results.reauthenticate and not results.session_timeout:
-        report.add(at_key(place, "reauthenticate"), "needs session_timeout, at whose end it authenticates again")
+        report.add(at_key(place, "reauthenticate"), "requires session_timeout, the time until reauthentication")
     if results.acl and results.downloadable_acl:
-        report.add(at_key(place, "downloadable_acl"), "acl names one already; use one of the two (RFC 4849 2)")
+        report.add(at_key(place, "downloadable_acl"), "acl is set, too; use one of the two (RFC 4849 2)")
     return results
 
 
@@ -54,10 +54,12 @@ def _vlan(value: object, place: str, report: Report) -> str | None:
         return None
     if value.isdigit():
         if not value.isascii() or value.startswith("0") or len(value) > 4 or not 1 <= int(value) <= 4094:
-            report.add(place, "a VLAN id is 1 to 4094 (IEEE 802.1Q), without leading zeros")
+            report.add(place, "must be a VLAN id from 1 to 4094 (IEEE 802.1Q), without leading zeros")
             return None
     elif not _is_name(value, _MAX_VLAN_NAME_BYTES):
-        report.add(place, f"a VLAN name has 1 to {_MAX_VLAN_NAME_BYTES} printable characters (IEEE 802.1Q 12.10.2)")
+        report.add(
+            place, f"a VLAN name must have 1 to {_MAX_VLAN_NAME_BYTES} printable characters (IEEE 802.1Q 12.10.2)"
+        )
         return None
     return value
 
@@ -75,7 +77,7 @@ def _is_name(value: object, most_bytes: int = _MAX_NAME_BYTES) -> bool:
 def _name(value: object, place: str, report: Report) -> object:
     if _is_name(value):
         return value
-    report.add(place, f"must be text of 1 to {_MAX_NAME_BYTES} printable characters: the name that the NAS knows")
+    report.add(place, f"must be a name on the NAS: text of 1 to {_MAX_NAME_BYTES} printable characters")
     return None
 
 
@@ -83,7 +85,7 @@ def _session_timeout(value: object, place: str, report: Report) -> int | None:
     least, most = SESSION_SECONDS
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
-    report.add(place, f"must be seconds, a whole number from {least} to {most}, without quotes")
+    report.add(place, f"must be a whole number of seconds from {least} to {most}, without quotes")
     return None
 
 
@@ -97,14 +99,14 @@ def _reauthenticate(value: object, place: str, report: Report) -> bool | None:
 def _psk(value: object, place: str, report: Report) -> object:
     if value == "endpoint":
         return value
-    report.add(place, 'must be "endpoint": the passphrase that is stored with the endpoint or its group')
+    report.add(place, 'must be "endpoint" (the passphrase of the endpoint or its group)')
     return None
 
 
 def _pool(value: object, place: str, report: Report) -> str | None:
     if isinstance(value, str) and _POOL_NAME.match(value):
         return value
-    report.add(place, "must be the name of a pool: 1 to 63 of a-z, 0-9 and -, not at either end a -")
+    report.add(place, "must be the name of a pool: 1 to 63 of a-z, 0-9 and -, not starting or ending with -")
     return None
 
 
@@ -117,7 +119,7 @@ def _downloadable_acl(value: object, place: str, report: Report) -> Downloadable
         return None
     for key in value:
         if key not in ("name", "entries"):
-            report.add(at_key(place, key), "unknown key; a downloadable ACL has: name, entries")
+            report.add(at_key(place, key), "unknown key; keys of a downloadable ACL: name, entries")
     name = _name(value["name"], at_key(place, "name"), report) if "name" in value else ""
     listed, where = value.get("entries"), at_key(place, "entries")
     if not isinstance(listed, dict):
@@ -137,11 +139,11 @@ def _entries_by_vendor(value: dict[str, object], place: str, report: Report) -> 
     for written, listed in value.items():
         vendor, where = known_vendor(written), at_key(place, written)
         if vendor is None:
-            report.add(where, "is no vendor; `nas vendors` lists them")
+            report.add(where, "unknown vendor; list vendors with `nas vendors`")
         elif vendor.name in found:
-            report.add(where, f"{vendor.name} has entries already")
+            report.add(where, f"{vendor.name} already has entries")
         entries = _entries(listed, where, report)
-        # What was written for this very vendor and will not do there is a slip; under "default" it is for others.
+        # Unsupported entries for a named vendor are a mistake; under "default" they are for other vendors.
         why = vendor.entries_refusal_reason(entries) if vendor and entries and vendor.name != DEFAULT_VENDOR else ""
         if why:
             report.add(where, why)
@@ -154,14 +156,14 @@ def _entries_by_vendor(value: dict[str, object], place: str, report: Report) -> 
 
 def _entries(value: object, place: str, report: Report) -> tuple[str, ...] | None:
     if not isinstance(value, list) or not value:
-        report.add(place, "must be a list of entries, text in the syntax of the NAS, that is not empty")
+        report.add(place, "must be a non-empty list of entries, text in the syntax of the NAS")
         return None
     if len(value) > MAX_ACL_ENTRIES:
-        report.add(place, f"{len(value)} entries; a downloadable ACL has at most {MAX_ACL_ENTRIES}")
+        report.add(place, f"too many entries: {len(value)}; the limit is {MAX_ACL_ENTRIES}")
         return None
     wrong = [index for index, entry in enumerate(value) if not _is_name(entry, 4096)]
     for index in wrong:
-        report.add(at_index(place, index), "must be one line of printable text, without blanks around it")
+        report.add(at_index(place, index), "must be one line of printable text, without spaces around it")
     return None if wrong else tuple(value)
 
 
@@ -183,7 +185,7 @@ def _reply(value: object, place: str, report: Report) -> tuple[ReplyAttribute, .
         name = item.attribute.lower()
         if name in seen and item.operator == ":=":
             # radiusd replaces the first attribute of that name, whatever its tag.
-            report.add(at_key(where, "operator"), f'":=" replaces the {item.attribute} before; "+=" sends both')
+            report.add(at_key(where, "operator"), f'":=" replaces the previous {item.attribute}; "+=" sends both')
         seen.add(name)
     return tuple(found)
 
@@ -194,18 +196,18 @@ def _attribute(document: object, place: str, report: Report) -> ReplyAttribute |
         return None
     for key in document:
         if key not in ("attribute", "operator", "value", "tag"):
-            report.add(at_key(place, key), "unknown key; a reply attribute has: attribute, operator, value, tag")
+            report.add(at_key(place, key), "unknown key; keys of a reply attribute: attribute, operator, value, tag")
     name, operator = document.get("attribute"), document.get("operator", ":=")
     value, tag = document.get("value"), document.get("tag")
     good = True
     if not isinstance(name, str) or not _ATTRIBUTE_NAME.match(name):
-        report.add(at_key(place, "attribute"), "must be the name of a RADIUS attribute; a tag goes into its own key")
+        report.add(at_key(place, "attribute"), "must be the name of a RADIUS attribute; use the key tag for a tag")
         good = False
     if operator not in (":=", "+="):
         report.add(at_key(place, "operator"), 'must be ":=" (set, the default) or "+=" (add one more)')
         good = False
     if not isinstance(value, str) or not value:
-        report.add(at_key(place, "value"), "must be text in quotes, numbers too, and not empty")
+        report.add(at_key(place, "value"), "must be non-empty text in quotes, also for numbers")
         good = False
     if tag is not None and (not isinstance(tag, int) or isinstance(tag, bool) or not 0 <= tag <= 31):
         report.add(at_key(place, "tag"), "must be a number from 0 to 31 (RFC 2868 3)")

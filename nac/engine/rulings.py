@@ -1,4 +1,4 @@
-"""The decisions of a policy: made once for each rule and vendor of NAS, when one is first asked for."""
+"""Decisions of a policy, built on first use per rule and vendor."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,12 +8,12 @@ from nac.engine.decision import Decision, Monitored
 from nac.engine.outcome import Outcome
 from nac.vendors import Vendor, find_vendor
 
-# Spellings of vendors that are remembered; NASes of one cell have a few.
+# Cached vendor spellings; the NASes of a cell have a few.
 _MAX_SPELLINGS = 256
 
 
 class Ruling(NamedTuple):
-    """What a rule, or the fallback, says wherever it is asked."""
+    """The outcome of a rule or fallback."""
 
     outcome: Outcome
     reason: str
@@ -23,7 +23,7 @@ class Ruling(NamedTuple):
 
 
 class Decisions:
-    """One for each ruling; the last is the fallback's, to which -1 (no rule matched) points."""
+    """One decision per ruling. The last is the fallback's, for index -1 (no match)."""
 
     __slots__ = ("_by_spelling", "_made", "_rulings", "_tables")
 
@@ -31,13 +31,13 @@ class Decisions:
         self._rulings = tuple(rulings)
         self._tables: dict[str, _Table] = {}
         self._by_spelling: dict[object, _Table] = {}
-        # Most vendors take a VLAN in the same form: one decision for all of them.
+        # Most vendors have the same reply and share one decision.
         self._made: dict[Decision, Decision] = {}
 
     def of(self, vendor: Sequence[object], index: int) -> Decision:
-        """That of the ruling with this index for a NAS whose `nas.vendor` has these values.
+        """Return the decision of the ruling `index` for a NAS with these values of `nas.vendor`.
 
-        Always the same object for the same vendor and index, for as long as this lives.
+        Always returns the same object for the same vendor and index.
         """
         table = self._by_spelling.get(vendor)
         if table is None:
@@ -56,13 +56,13 @@ class Decisions:
         decision = _decide(ruling, table.vendor)
         if ruling.monitored:
             otherwise = self._rulings[-1]
-            given = _decide(otherwise, table.vendor)
-            if given.verdict == otherwise.outcome.verdict:
-                decision = _monitored(decision, given, ruling.monitored)
+            fallback = _decide(otherwise, table.vendor)
+            if fallback.verdict == otherwise.outcome.verdict:
+                decision = _monitored(decision, fallback, ruling.monitored)
             else:
-                # What the fallback gives cannot be given: a bare permit would be more than it.
-                why = f"fallback: {given.detail}"
-                decision = Decision("deny", given.reason, decision.rule_id, decision.rule_name, detail=why)
+                # The fallback's results are not supported: a permit without them would grant more.
+                why = f"fallback: {fallback.detail}"
+                decision = Decision("deny", fallback.reason, decision.rule_id, decision.rule_name, detail=why)
         decision = table.decisions[index] = self._made.setdefault(decision, decision)
         return decision
 
@@ -78,7 +78,7 @@ def _decide(ruling: Ruling, vendor: Vendor) -> Decision:
         return Decision("deny", reason, rule_id, rule_name)
     rendering = vendor.render(outcome.results)
     if rendering.refusals:
-        # To admit without an ACL or role that the rule gives would be to admit with more than it gives.
+        # A permit without the rule's ACL or role would grant more than the rule.
         why = "; ".join(map(str, rendering.refusals))
         return Decision("deny", "result-not-supported", rule_id, rule_name, detail=why)
     return Decision(
@@ -94,8 +94,13 @@ def _decide(ruling: Ruling, vendor: Vendor) -> Decision:
     )
 
 
-def _monitored(would: Decision, given: Decision, by: Monitored) -> Decision:
-    """The verdict that would be, and what the fallback gives: a bare permit where that denies."""
+def _monitored(would: Decision, fallback: Decision, by: Monitored) -> Decision:
+    """Return the would-be verdict with the fallback's results; without results if the fallback denies."""
     return replace(
-        would, vlan=given.vlan, reply=given.reply, passphrase=given.passphrase, pools=given.pools, monitored=by
+        would,
+        vlan=fallback.vlan,
+        reply=fallback.reply,
+        passphrase=fallback.passphrase,
+        pools=fallback.pools,
+        monitored=by,
     )

@@ -1,8 +1,7 @@
-"""Windows of time: days of the week, times of day and dates, on the clock of a site's wall.
+"""Time windows: weekdays, times of day and dates, in the site's local time.
 
-A wall clock is told as a number: the seconds that a UTC clock would have counted that shows the same date and time. So
-windows follow what people read off the wall through changes of daylight saving time: a time that is skipped does not
-come, one that is repeated comes twice.
+Local time is the number of seconds that a UTC clock with the same date and time would show. So windows follow
+daylight saving time: a skipped time does not occur, a repeated time occurs twice.
 """
 
 import re
@@ -24,8 +23,8 @@ _KEYS = ("days", "from", "to", "dates")
 
 
 class Window(NamedTuple):
-    """`start` and `end` are seconds of a day, `end` not included; where it is not later, the window ends on the next
-    day and belongs to the day on which it begins. `first` and `last` are days since 1970-01-01, both included.
+    """A window. `start` and `end` are seconds of a day, `end` exclusive. If `end` is not later, the window ends on
+    the next day and belongs to the day of its start. `first` and `last` are days since 1970-01-01, inclusive.
     """
 
     # Bit 0 is Monday.
@@ -40,7 +39,7 @@ class Window(NamedTuple):
         return self.end < self.start
 
     def within(self, other: "Window") -> bool:
-        """Whether each moment of this one is one of `other`; False where that is not plain to see."""
+        """Whether `other` includes this window; False if that is not obvious."""
         same_shape = self.over_midnight == other.over_midnight
         return (
             same_shape
@@ -52,7 +51,7 @@ class Window(NamedTuple):
         )
 
     def excludes(self, other: "Window") -> bool:
-        """Whether they have no moment in common; False where that is not plain to see."""
+        """Whether the windows do not overlap; False if that is not obvious."""
         if self.over_midnight or other.over_midnight:
             return False
         return (
@@ -65,10 +64,12 @@ class Window(NamedTuple):
 
 
 def parse_window(value: object) -> Window:
-    """Raises ValueError with a sentence for each mistake."""
+    """Parse a window. Raises ValueError with a sentence for each mistake."""
     if not isinstance(value, dict) or not value:
         raise ValueError('must be an object with at least one of "days", "from", "to", "dates"')
-    wrong = [f"unknown key {str(key)[:64]!r}; a window has: {', '.join(_KEYS)}" for key in value if key not in _KEYS]
+    wrong = [
+        f"unknown key {str(key)[:64]!r}; keys of a window: {', '.join(_KEYS)}" for key in value if key not in _KEYS
+    ]
     days, start, end, first, last = Window()
     try:
         days = _days(value["days"]) if "days" in value else days
@@ -86,14 +87,14 @@ def parse_window(value: object) -> Window:
     except ValueError as error:
         wrong.append(str(error))
     if not wrong and start == end:
-        wrong.append('"from" and "to" are the same time; leave both out for the whole day')
+        wrong.append('"from" and "to" are equal; leave both out for the whole day')
     if wrong:
         raise ValueError("; ".join(wrong))
     return Window(days, start, end, first, last)
 
 
 def is_in(window: Window) -> Callable[[int], bool]:
-    """A test of a wall clock."""
+    """Return a test for local times."""
     days, start, end, first, last = window
     over_midnight = window.over_midnight
 
@@ -112,7 +113,7 @@ def is_in(window: Window) -> Callable[[int], bool]:
 
 
 def wall_clock(zone: tzinfo) -> Callable[[int], int]:
-    """From epoch seconds. Raises OverflowError, ValueError or OSError for a time beyond the year 9999."""
+    """Return the conversion from epoch seconds. It raises OverflowError, ValueError or OSError after the year 9999."""
 
     def wall(at: int) -> int:
         offset = datetime.fromtimestamp(at, zone).utcoffset()
@@ -127,14 +128,14 @@ def shown(wall: int) -> str:
 
 
 def read_time_zone(name: str) -> tzinfo:
-    """The zone of an IANA name. Raises ValueError with a sentence."""
+    """Return the time zone of an IANA name. Raises ValueError with a sentence."""
     if name == "UTC":
         return UTC
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as exc:
-        # A name that is a folder or no name at all has errors of its own (ZoneInfoNotFoundError is a KeyError).
-        raise ValueError(f"{name!r} is no time zone; use an IANA name, such as Europe/Berlin") from exc
+        # Folders and invalid names raise other errors (ZoneInfoNotFoundError is a KeyError).
+        raise ValueError(f"unknown time zone {name!r}; use an IANA name such as Europe/Berlin") from exc
 
 
 def _days(value: object) -> int:
@@ -167,4 +168,4 @@ def _date(value: object) -> int:
             return date.fromisoformat(value).toordinal() - _EPOCH
     except ValueError:
         pass
-    raise ValueError(f'{str(value)[:32]!r} is no date; write it as "2026-12-24"')
+    raise ValueError(f'{str(value)[:32]!r} is not a date; write it as "2026-12-24"')

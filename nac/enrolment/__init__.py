@@ -1,1 +1,1 @@
-"""How devices come by certificates: one-time secrets, what may be asked with them, renewals."""
+"""Enrolment of devices: one-time secrets, permitted names, renewals."""

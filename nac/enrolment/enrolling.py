@@ -1,6 +1,6 @@
-"""From a signing request to a certificate: with a secret that was redeemed, or with the certificate that it renews.
+"""Certificates for signing requests, with a redeemed secret or as a renewal.
 
-An answer may be lost on its way. Who then sends the same request again is given the same certificate, for a while.
+A response may get lost. For a while, the same request gets the same certificate again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,14 +26,14 @@ from pki.names import San, parse_san, read_sans
 from pki.serials import serial_bytes
 from pki.signing_requests import SigningRequest
 
-# So long after a certificate was issued the same request is answered with it again.
+# A repeated request gets the same certificate for this long.
 REPEATED_WITHIN = timedelta(minutes=10)
 
 
 def enrolled_before(
     session: Session, *, secret: EnrolmentSecret, request: SigningRequest, now: datetime
 ) -> IssuedCertificate | None:
-    """What `secret`, which is held, gave out for the request's key lately; for any other key nothing."""
+    """Return the certificate recently issued with the held `secret` for the request's key, or None."""
     digest = public_key_digest(request.public_key)
     row = repository.issued_with_secret(session, secret, public_key_sha256=digest, since=now - REPEATED_WITHIN)
     return _again(session, row, request)
@@ -42,14 +42,14 @@ def enrolled_before(
 def renewed_before(
     session: Session, *, old: Certificate, request: SigningRequest, now: datetime
 ) -> IssuedCertificate | None:
-    """What renewed `old`, which comes from `require_renewable`, with the request's key lately."""
+    """Return the recent renewal of `old` (from `require_renewable`) with the request's key, or None."""
     digest = public_key_digest(request.public_key)
     row = repository.issued_to_renew(session, old, public_key_sha256=digest, since=now - REPEATED_WITHIN)
     return _again(session, row, request)
 
 
 def _again(session: Session, row: Certificate | None, request: SigningRequest) -> IssuedCertificate | None:
-    """Nothing where the request asks for other names: that is another request. Raises AnswerUnderWay."""
+    """Return None if the request has other names. Raises AnswerUnderWay while the certificate is being signed."""
     if row is not None and row.status == "intended":
         raise AnswerUnderWay
     if row is None or request.common_name not in ("", row.common_name):
@@ -67,10 +67,10 @@ def enrol(
     signing: Signing,
     now: datetime,
 ) -> IssuedCertificate:
-    """What the redeemed `secret` is good for; without a request for a key made here, which is returned and not kept.
+    """Issue the certificate of a redeemed secret. Without a request, create the key, return it and do not store it.
 
-    The use of the secret is committed with the intent, before the signature, and comes back where nothing comes of it.
-    Raises NameRefused, DuplicateKey, CertificateRefused.
+    The use of the secret is committed before the signature and returned if the signature fails. Raises NameRefused,
+    DuplicateKey or CertificateRefused.
     """
     common_name, sans = agreed_names(secret, request)
     issued = issue_client(
@@ -99,7 +99,7 @@ def enrol(
 
 
 class Bound(Protocol):
-    """Names that a certificate may be for: an enrolment secret's, say."""
+    """Names that a certificate can have, such as those of an enrolment secret."""
 
     @property
     def common_name(self) -> str | None: ...
@@ -109,9 +109,9 @@ class Bound(Protocol):
 
 
 def agreed_names(secret: Bound, request: SigningRequest | None) -> tuple[str, tuple[San, ...]]:
-    """The names that the certificate gets: those that the secret is bound to, and of the request only if to none.
+    """Return common name and alternative names: those of the secret or, if it has none, those of the request.
 
-    Of a secret that is bound to alternative names only, the common name is one of them.
+    A secret with alternative names only uses one of them as common name.
     """
     bound = tuple(map(parse_san, secret.sans))
     proposed = request.common_name if request else ""
@@ -119,7 +119,7 @@ def agreed_names(secret: Bound, request: SigningRequest | None) -> tuple[str, tu
         sans = request.sans if request else ()
         common_name = proposed or next((item.value for item in sans), "")
         if not common_name:
-            raise NameRefused("The request names nobody.", place="subject", remedy="Put a common name into it.")
+            raise NameRefused("The request has no name.", place="subject", remedy="Add a common name.")
         return common_name, sans
     if secret.common_name is not None:
         common_name, fits = secret.common_name, proposed == secret.common_name
@@ -128,9 +128,9 @@ def agreed_names(secret: Bound, request: SigningRequest | None) -> tuple[str, tu
         common_name, fits = (same or [bound[0].value])[0], bool(same)
     if proposed and not fits:
         raise NameRefused(
-            f"The common name is {proposed!r}, but the secret is for {common_name!r} only.",
+            f"The common name is {proposed!r}, but the secret requires {common_name!r}.",
             place="subject",
-            remedy="Ask with that name, or with none.",
+            remedy="Use that name or leave it out.",
         )
     _require_among(bound, request.sans if request else ())
     return common_name, bound
@@ -140,41 +140,41 @@ def _require_among(bound: Iterable[San], proposed: Iterable[San]) -> None:
     allowed = [str(item).lower() for item in bound]
     if foreign := [str(item) for item in proposed if str(item).lower() not in allowed]:
         raise NameRefused(
-            f"The secret is not for {', '.join(foreign)}.",
+            f"The secret does not permit {', '.join(foreign)}.",
             place="subjectAltName",
-            remedy=f"It is for {', '.join(allowed) or 'no alternative names'}; leave the others out.",
+            remedy=f"It permits {', '.join(allowed) or 'no alternative names'}. Remove the others.",
         )
 
 
 def require_renewable(session: Session, *, tenant_id: TenantId, shown: x509.Certificate, now: datetime) -> Certificate:
-    """The row of the certificate that a peer proved to hold the key of, if it may be renewed.
+    """Return the row of a certificate whose key the peer has, if it can be renewed.
 
-    It is one of this tenant's only if it is, byte for byte, one that was issued here: no name or key identifier of an
-    issuer is believed. Raises RenewalRefused.
+    The certificate must equal an issued one byte for byte; issuer names and key identifiers are not trusted. Raises
+    RenewalRefused.
     """
     certificates.share_tenant(session, tenant_id)
     row = certificates.get_by_serial(session, tenant_id, serial_bytes(shown.serial_number), lock=True)
     if row is None or row.certificate_der != shown.public_bytes(Encoding.DER):
-        raise RenewalRefused("The certificate was not issued here.", place="certificate")
+        raise RenewalRefused("The tenant did not issue this certificate.", place="certificate")
     _require_good(session, row)
     if not row.not_before <= now <= row.not_after:
         raise RenewalRefused(
             "The certificate has expired or is not valid yet.",
             place="certificate",
-            remedy="Enrol anew, with a secret of your administrator.",
+            remedy="Enrol again with a new secret from your administrator.",
         )
     return row
 
 
 def require_held(session: Session, *, tenant_id: TenantId, serial: bytes) -> Certificate:
-    """The row of a certificate that an administrator renews for its holder, also after its end.
+    """Return the row of a certificate that an administrator renews for its holder; it may have expired.
 
-    Raises CertificateNotFound and RenewalRefused.
+    Raises CertificateNotFound or RenewalRefused.
     """
     certificates.share_tenant(session, tenant_id)
     row = certificates.get_by_serial(session, tenant_id, serial, lock=True)
     if row is None:
-        raise CertificateNotFound(f"There is no certificate {serial.hex()}.", place="serial")
+        raise CertificateNotFound(f"Certificate {serial.hex()} does not exist.", place="serial")
     _require_good(session, row)
     return row
 
@@ -186,20 +186,20 @@ def _require_good(session: Session, row: Certificate) -> None:
         raise RenewalRefused("The authority of the certificate is revoked.", place="certificate")
     tenant = session.get(Tenant, tenant_id)
     if tenant is None or tenant.status != "active" or is_barred(session, tenant_id, row.endpoint_id, row.user_id):
-        raise RenewalRefused("Its holder may not have a certificate now.", place="certificate")
+        raise RenewalRefused("The holder of the certificate is blocked or disabled.", place="certificate")
     if row.status != "valid":
         raise RenewalRefused(f"The certificate is {row.status}.", place="certificate")
     if row.profile not in CLIENT_PROFILES:
-        raise RenewalRefused("A certificate of this kind is not renewed by who holds it.", place="certificate")
+        raise RenewalRefused("Holders cannot renew certificates of this profile.", place="certificate")
 
 
 def renew(
     session: Session, *, actor: str, old: Certificate, request: SigningRequest | None, signing: Signing, now: datetime
 ) -> IssuedCertificate:
-    """A certificate with the profile, subject and alternative names of `old` (RFC 7030 4.2.2), which stays as it is.
+    """Renew `old` with the same profile, subject and alternative names (RFC 7030 4.2.2). `old` stays valid.
 
-    `old` comes from `require_renewable` or `require_held`. Without a request the key is made here, returned and not
-    kept; that of a request must be another one unless the tenant's policy lets it stay.
+    `old` comes from `require_renewable` or `require_held`. Without a request, the key is created, returned and not
+    stored. The key of a request must be new unless the tenant permits the old one.
     """
     assert old.certificate_der is not None
     sans = read_sans(x509.load_der_x509_certificate(old.certificate_der))
@@ -234,7 +234,7 @@ def _require_same_holder(session: Session, old: Certificate, request: SigningReq
     tenant = session.get(Tenant, old.tenant_id)
     if public_key_digest(request.public_key) == old.public_key_sha256 and not (tenant and tenant.renewal_keeps_key):
         raise RenewalKeepsKey(
-            "The request holds the key of the certificate that it renews.", place="key", remedy="Make a new key."
+            "The request has the key of the old certificate.", place="key", remedy="Create a new key."
         )
     if request.common_name not in ("", old.common_name):
         raise NameRefused(
@@ -244,7 +244,7 @@ def _require_same_holder(session: Session, old: Certificate, request: SigningReq
         )
     if request.sans and set(request.sans) != set(sans):
         raise NameRefused(
-            "The alternative names are not those of the certificate.",
+            "The alternative names differ from those of the certificate.",
             place="subjectAltName",
             remedy="A renewal keeps its names (RFC 7030 4.2.2).",
         )
@@ -253,7 +253,7 @@ def _require_same_holder(session: Session, old: Certificate, request: SigningReq
 def note_refusal(
     session: Session, *, actor: str, tenant_id: TenantId, shown: x509.Certificate, refused: RenewalRefused
 ) -> None:
-    """Into the audit log, in a transaction of its own: the other one is undone."""
+    """Record the refusal in the audit log, in its own transaction, because the other one is rolled back."""
     audit.append(
         session,
         actor=actor,

@@ -6,15 +6,15 @@ Why = Literal["unknown", "wrong-secret", "wrong-kind", "used", "expired", "revok
 
 
 class InvalidEnrolmentSecret(InvalidInput):
-    """An enrolment secret cannot be made as asked for."""
+    """The enrolment secret cannot be created with these values."""
 
 
 class EnrolmentAddressNotFound(NotFound):
-    """There is no such address."""
+    """The enrolment URL does not exist."""
 
 
 class EnrolmentSecretNotFound(NotFound):
-    """There is no such enrolment secret."""
+    """The enrolment secret does not exist."""
 
 
 class SecretRefused(AdmitError):
@@ -23,44 +23,44 @@ class SecretRefused(AdmitError):
     status = 401
 
     def __init__(self, why: Why) -> None:
-        """`why` is for the audit log: whoever guesses learns nothing from it."""
+        """`why` is only for the audit log, so that guessing reveals nothing."""
         self.why: Why = why
         super().__init__("The secret is not accepted.", remedy="Ask your administrator for a new one.")
 
 
 class SecretNeeded(AdmitError):
-    """A one-time secret is needed."""
+    """A one-time secret is required."""
 
     status = 401
 
     def __init__(self) -> None:
         super().__init__(
-            "A first enrolment shows a one-time secret, by HTTP basic authentication.",
-            remedy="Ask your administrator for one; a renewal goes to simplereenroll.",
+            "A first enrolment needs a one-time secret as HTTP Basic authentication.",
+            remedy="Ask your administrator for one. For a renewal, use simplereenroll.",
         )
 
 
 class TooManyGuesses(AdmitError):
-    """Too many secrets were refused from this address."""
+    """Too many wrong secrets from this address."""
 
     status = 429
 
     def __init__(self, retry_after_seconds: int) -> None:
         self.retry_after_seconds = retry_after_seconds
-        super().__init__("Too many secrets were refused from this address.", remedy="Wait some minutes.")
+        super().__init__("Too many wrong secrets from this address.", remedy="Try again in some minutes.")
 
 
 class AnswerUnderWay(Unavailable):
-    """The same request came before and is being answered."""
+    """The same request is already being processed."""
 
     retry_after_seconds = 1
 
     def __init__(self) -> None:
-        super().__init__("The same request came before and is being answered.", remedy="Send it again in a second.")
+        super().__init__("The same request is already being processed.", remedy="Try again in a second.")
 
 
 class NameRefused(InvalidInput):
-    """The request names somebody whom it may not name."""
+    """The request has a name that is not permitted."""
 
 
 class RenewalRefused(Forbidden):

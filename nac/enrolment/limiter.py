@@ -1,4 +1,4 @@
-"""Who guesses secrets is left without an answer for a while. In memory: a restart forgives, and no more is lost."""
+"""Rate limit for wrong secrets. In memory; a restart resets it."""
 
 import math
 import threading
@@ -16,17 +16,17 @@ _MOST_SOURCES = 10_000
 
 
 class GuessLimiter:
-    """Counts refusals by tenant and source; of very many sources it forgets those that were silent longest."""
+    """Counts wrong secrets by tenant and source. Evicts the least recently active sources."""
 
     def __init__(self, *, most: int = _MOST_GUESSES, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
         self._clock = clock
         self._lock = threading.Lock()
-        # When the window began, and the refusals in it.
+        # Start of the window and number of wrong secrets in it.
         self._counts: OrderedDict[tuple[TenantId, str], tuple[float, int]] = OrderedDict()
 
     def require(self, tenant_id: TenantId, address: str) -> None:
-        """Raise TooManyGuesses where so many were refused that this one is not even looked at."""
+        """Raise TooManyGuesses if the source has reached the limit."""
         with self._lock:
             began, count = self._counts.get((tenant_id, get_source(address)), (0.0, 0))
             left = began + _WINDOW_SECONDS - self._clock()
@@ -34,7 +34,7 @@ class GuessLimiter:
                 raise TooManyGuesses(math.ceil(left))
 
     def note(self, tenant_id: TenantId, address: str) -> None:
-        """A refusal."""
+        """Count a wrong secret."""
         key = (tenant_id, get_source(address))
         now = self._clock()
         with self._lock:

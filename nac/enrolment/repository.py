@@ -22,7 +22,7 @@ ORDERS = Orders(
 
 
 def lock_by_name(session: Session, tenant_id: TenantId, name: str) -> EnrolmentSecret | None:
-    """By public id or by the administrator's name. One at a time redeems it: the next one waits and sees it used."""
+    """Lock a secret by public id or name. Concurrent redemptions wait and then see the use."""
     query = _by_name(tenant_id, name).with_for_update().execution_options(populate_existing=True)
     return session.scalar(query.limit(1))
 
@@ -32,7 +32,7 @@ def get_by_name(session: Session, tenant_id: TenantId, name: str) -> EnrolmentSe
 
 
 def get_by_public_id(session: Session, public_id: str) -> EnrolmentSecret | None:
-    """In EnrolmentScope, which knows no tenant."""
+    """Find a secret in EnrolmentScope, without a tenant."""
     return session.scalar(select(EnrolmentSecret).where(EnrolmentSecret.public_id == public_id))
 
 
@@ -43,7 +43,7 @@ def list_page(session: Session, tenant_id: TenantId, *, span: Span) -> Sequence[
 def issued_with_secret(
     session: Session, secret: EnrolmentSecret, *, public_key_sha256: bytes, since: datetime
 ) -> Certificate | None:
-    """What is good still, or is being signed, of what the secret gave out for this key; locked."""
+    """Return and lock the valid or unfinished certificate that the secret issued for this key."""
     which = Certificate.secret_id == secret.id
     return session.scalar(_issued(secret.tenant_id, public_key_sha256, since, which))
 
@@ -51,7 +51,7 @@ def issued_with_secret(
 def issued_to_renew(
     session: Session, old: Certificate, *, public_key_sha256: bytes, since: datetime
 ) -> Certificate | None:
-    """What is good still, or is being signed, of what renewed `old` with this key; locked."""
+    """Return and lock the valid or unfinished renewal of `old` with this key."""
     which = Certificate.renews_id == old.id
     return session.scalar(_issued(old.tenant_id, public_key_sha256, since, which))
 
@@ -67,7 +67,7 @@ def _issued(
         row.created_at >= since,
         which,
     )
-    # Whoever signs it now is waited for.
+    # Waits for a running signature.
     return query.order_by(row.created_at.desc()).limit(1).with_for_update().execution_options(populate_existing=True)
 
 
@@ -80,7 +80,7 @@ def get_user(session: Session, tenant_id: TenantId, user_id: object) -> User | N
 
 
 def authorities_beyond(session: Session, known: Collection[UUID]) -> Sequence[tuple[UUID, bytes]]:
-    """(id, certificate) of the authorities of all tenants but the known ones; any scope may ask (migration 0010)."""
+    """Return (id, DER) of the authorities of all tenants except known ones, in any scope (migration 0010)."""
     found = func.enrolment_authorities().table_valued(column("id", Uuid), column("certificate_der", LargeBinary))
     query = select(found.c.id, found.c.certificate_der).where(~among(found.c.id, known))
     return [(row.id, row.certificate_der) for row in session.execute(query)]
@@ -89,5 +89,5 @@ def authorities_beyond(session: Session, known: Collection[UUID]) -> Sequence[tu
 def _by_name(tenant_id: TenantId, name: str) -> Select[EnrolmentSecret]:
     secret = EnrolmentSecret
     query = select(secret).where(secret.tenant_id == tenant_id, or_(secret.public_id == name, secret.name == name))
-    # A public id is nobody's to choose; a name that looks like one comes second.
+    # A public id takes precedence over a name that looks like one.
     return query.order_by((secret.public_id == name).desc())

@@ -1,4 +1,4 @@
-"""Enrolment secrets of a tenant: made by an administrator, shown by a device or person, good once or a few times."""
+"""Enrolment secrets of a tenant, created by an administrator and valid for one or a few uses."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ _SPENT: tuple[Why, ...] = ("used", "expired")
 
 @dataclass(frozen=True, slots=True)
 class MadeSecret:
-    """`token` is nowhere else: this is the only time it is seen."""
+    """`token` is not stored: this is the only copy."""
 
     row: EnrolmentSecret
     token: Token = field(repr=False)
@@ -58,14 +58,14 @@ class MadeSecret:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A secret that somebody has shown rightly, and that nobody else redeems meanwhile."""
+    """A correctly presented secret, locked against other redemptions."""
 
     row: EnrolmentSecret
-    # Why nothing new is given out for it; None where something is.
+    # The reason why it issues nothing new; None if it does.
     spent: Why | None
 
     def take(self, now: datetime) -> EnrolmentSecret:
-        """Take one use of it. Raises SecretRefused."""
+        """Take one use. Raises SecretRefused."""
         if self.spent is not None:
             raise SecretRefused(self.spent)
         self.row.uses += 1
@@ -92,11 +92,11 @@ def create_secret(
     any_name: bool = False,
     life: timedelta = USUAL_LIFE,
 ) -> MadeSecret:
-    """A secret with which a certificate of `profile` is given out `uses` times within `life`.
+    """Create a secret that issues a certificate of `profile` `uses` times within `life`.
 
-    With a common name or alternative names (`kind:value`) it is good for these alone; an endpoint or user gives its own
-    where none is said. Without any the asker proposes them: for a secret of one use only with `any_name`, because it is
-    for one device. Raises InvalidEnrolmentSecret or CertificateRefused.
+    A common name or alternative names (`kind:value`) bind the secret to them; an endpoint or user supplies its own
+    names as default. Without names the requester chooses them. For a secret with one use this requires `any_name`,
+    because such a secret is for one device. Raises InvalidEnrolmentSecret or CertificateRefused.
     """
     _require_limits(kind, profile, uses, life)
     holder = find_holder(session, tenant_id=tenant_id, mac=endpoint_mac, user_name=user_name)
@@ -107,9 +107,7 @@ def create_secret(
         if common_name is not None:
             subject_name(common_name)
     if kind == "link" and common_name is None:
-        raise InvalidEnrolmentSecret(
-            "A link needs a name: who opens it proposes none.", place="common_name", remedy="Give one."
-        )
+        raise InvalidEnrolmentSecret("A link needs a name.", place="common_name", remedy="Set the common name.")
     is_bound = common_name is not None or bool(names)
     _require_bound(is_bound=is_bound, uses=uses, any_name=any_name)
     require_no_server_name(certificates.list_servers(session, tenant_id, now), common_name=common_name, sans=names)
@@ -143,48 +141,50 @@ def create_secret(
 def _require_limits(kind: str, profile: str, uses: int, life: timedelta) -> None:
     for value, choices, place in ((kind, KINDS, "kind"), (profile, CLIENT_PROFILES, "profile")):
         if value not in choices:
-            raise InvalidEnrolmentSecret(f"{value!r} is none.", place=place, remedy=f"Use {', '.join(choices)}.")
+            raise InvalidEnrolmentSecret(
+                f"Unknown {place} {value!r}.", place=place, remedy=f"Use {', '.join(choices)}."
+            )
     if not 1 <= uses <= MOST_USES:
-        raise InvalidEnrolmentSecret(f"{uses} uses are not possible.", place="uses", remedy=f"Use 1 to {MOST_USES}.")
+        raise InvalidEnrolmentSecret(f"Invalid number of uses: {uses}.", place="uses", remedy=f"Use 1 to {MOST_USES}.")
     if not timedelta() < life <= LONGEST_LIFE:
         raise InvalidEnrolmentSecret(
-            "It cannot live so long, or not at all.", place="life", remedy=f"Use at most {LONGEST_LIFE.days} days."
+            "Invalid lifetime.", place="life", remedy=f"Use a positive time of at most {LONGEST_LIFE.days} days."
         )
 
 
 def _require_bound(*, is_bound: bool, uses: int, any_name: bool) -> None:
     if is_bound and any_name:
         raise InvalidEnrolmentSecret(
-            "The secret is for a name and for any name.", place="any_name", remedy="Give a name, or allow any name."
+            "The secret has a name and allows any name.", place="any_name", remedy="Set a name, or allow any name."
         )
     if not is_bound and uses == 1 and not any_name:
         raise InvalidEnrolmentSecret(
             "A secret for one use needs the name of its device.",
             place="common_name",
-            remedy="Give a name, an endpoint or a user. To let the device choose its name, allow any name (any_name).",
+            remedy="Set a name, an endpoint or a user. If the device chooses its name, allow any name (any_name).",
         )
 
 
 def _require_free(session: Session, tenant_id: TenantId, name: str) -> None:
     require_slug(name, place="name")
     if repository.get_by_name(session, tenant_id, name):
-        raise AlreadyExists(f"There is an enrolment secret {name!r} already.", place="name")
+        raise AlreadyExists(f"Enrolment secret {name!r} already exists.", place="name")
 
 
 def redeem(
     session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
 ) -> EnrolmentSecret:
-    """Take one use of the secret whose public id or name is `name`; the row stays locked until that use is committed.
+    """Take one use of the secret with public id or name `name`, and lock it until the commit.
 
-    So of two at once one wins. A request that is refused takes nothing, because it takes the transaction with it; what
-    a signature that failed took comes back when the secret is shown again after `intents.STALE_AFTER`. Raises
-    SecretRefused, which belongs into the audit log (`note_refusal`) in a transaction of its own.
+    Of two concurrent requests one wins. A failed request takes no use, because its transaction is rolled back. The
+    use of a failed signature is returned when the secret is used again after `intents.STALE_AFTER`. Raises
+    SecretRefused; record it in the audit log (`note_refusal`) in its own transaction.
     """
     return hold(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=now).take(now)
 
 
 def hold(session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime) -> Held:
-    """The first half of `redeem`: locks the row, and yields also a secret that is spent. Raises SecretRefused else."""
+    """Lock the secret, also a spent one: the first half of `redeem`. Raises SecretRefused if it is wrong."""
     certificates.share_tenant(session, tenant_id)
     row = repository.lock_by_name(session, tenant_id, name) if name.isprintable() and len(name) <= 64 else None
     why = _objection(session, row, kind, secret, now)
@@ -194,19 +194,19 @@ def hold(session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: st
 
 
 def _take_back(session: Session, row: EnrolmentSecret, now: datetime) -> bool:
-    """Uses that were taken for certificates that nobody finished. Who asks the same again finds what is signed now."""
+    """Return the uses of unfinished certificates. Waits for running signatures."""
     of_it, age = Certificate.secret_id == row.id, intents.STALE_AFTER
     actor = f"{row.kind}:{row.public_id}"
     intents.wait(session, tenant_id=row.tenant_id, which=of_it)
-    found = intents.abandon(session, actor=actor, tenant_id=row.tenant_id, which=of_it, now=now, older_than=age)
+    abandoned = intents.abandon(session, actor=actor, tenant_id=row.tenant_id, which=of_it, now=now, older_than=age)
     session.refresh(row)
-    return found > 0
+    return abandoned > 0
 
 
 def look_at(
     session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
 ) -> EnrolmentSecret:
-    """As `redeem`, but takes nothing."""
+    """Check a secret like `redeem`, without taking a use."""
     row = repository.get_by_name(session, tenant_id, name)
     if why := _objection(session, row, kind, secret, now):
         raise SecretRefused(why)
@@ -217,7 +217,7 @@ def look_at(
 def _objection(
     session: Session, row: EnrolmentSecret | None, kind: EnrolmentKind, secret: str, now: datetime
 ) -> Why | None:
-    """Why not; what only the right secret may learn comes after it."""
+    """Return the reason for a refusal, or None. Checks the secret before anything that only its holder may learn."""
     if row is None:
         return "unknown"
     if not Token(row.public_id, secret).is_of(row.secret_sha256):
@@ -231,21 +231,21 @@ def _objection(
         return "tenant-inactive"
     if is_barred(session, row.tenant_id, row.endpoint_id, row.user_id):
         return "holder-barred"
-    # Last, as what comes before holds for a request that is sent again as well.
+    # Checked last: the other reasons also apply to repeated requests.
     if row.uses >= row.most_uses and not _take_back(session, row, now):
         return "used"
     return "expired" if row.expires_at <= now else None
 
 
 def is_barred(session: Session, tenant_id: TenantId, endpoint_id: UUID | None, user_id: UUID | None) -> bool:
-    """Whether the endpoint is blocked or the user disabled: neither is given a certificate."""
+    """Whether the endpoint is blocked or the user disabled: neither gets a certificate."""
     endpoint = repository.get_endpoint(session, tenant_id, endpoint_id) if endpoint_id else None
     user = repository.get_user(session, tenant_id, user_id) if user_id else None
     return bool((endpoint and endpoint.status == "blocked") or (user and user.disabled))
 
 
 def note_refusal(session: Session, *, actor: str, tenant_id: TenantId, name: str, refused: SecretRefused) -> None:
-    """Into the audit log: what was claimed and why it was refused. The secret that was shown is not kept."""
+    """Record the claimed name and the reason in the audit log, without the secret."""
     claimed = "".join(character for character in name if character.isprintable())[:_CLAIM_CHARACTERS]
     audit.append(
         session,
@@ -258,26 +258,26 @@ def note_refusal(session: Session, *, actor: str, tenant_id: TenantId, name: str
 
 
 def require_tenant(session: Session, *, slug: str) -> TenantId:
-    """The active tenant whose address holds `slug`, in PlatformScope. Raises EnrolmentAddressNotFound."""
+    """Return the active tenant with this slug, in PlatformScope. Raises EnrolmentAddressNotFound."""
     tenant = tenants.get_by_slug(session, slug) if slug.isprintable() else None
     if tenant is None or tenant.status != "active":
-        raise EnrolmentAddressNotFound("Nobody is enrolled at this address.")
+        raise EnrolmentAddressNotFound("Unknown enrolment URL.")
     return tenant.id
 
 
 def tenant_of(session: Session, public_id: str) -> TenantId | None:
-    """Whose secret it is; in EnrolmentScope of `public_id`."""
+    """Return the tenant of a secret; in EnrolmentScope of `public_id`."""
     row = repository.get_by_public_id(session, public_id)
     return row.tenant_id if row else None
 
 
 def authorities_beyond(session: Session, known: Collection[UUID]) -> Sequence[tuple[UUID, bytes]]:
-    """(id, DER) of the authorities of all tenants that are not yet `known`, for whoever terminates TLS."""
+    """Return (id, DER) of the authorities of all tenants that are not yet `known`, for TLS termination."""
     return repository.authorities_beyond(session, known)
 
 
 def revoke_secret(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> EnrolmentSecret:
-    """It gives out nothing more; what it gave out stays good. Revoking again changes nothing."""
+    """Revoke the secret. Its certificates stay valid. Idempotent."""
     row = require_secret(session, tenant_id=tenant_id, name=name, lock=True)
     if row.revoked_at is None:
         row.revoked_at = utc_now()
@@ -287,7 +287,7 @@ def revoke_secret(session: Session, *, actor: str, tenant_id: TenantId, name: st
 
 
 def require_secret(session: Session, *, tenant_id: TenantId, name: str, lock: bool = False) -> EnrolmentSecret:
-    """By public id or name. Raises EnrolmentSecretNotFound."""
+    """Find a secret by public id or name. Raises EnrolmentSecretNotFound."""
     row = (repository.lock_by_name if lock else repository.get_by_name)(session, tenant_id, name)
     if row is None:
         raise _not_found(name)
@@ -296,7 +296,7 @@ def require_secret(session: Session, *, tenant_id: TenantId, name: str, lock: bo
 
 def _not_found(name: str) -> EnrolmentSecretNotFound:
     return EnrolmentSecretNotFound(
-        f"There is no enrolment secret {name!r}.", place="name", remedy="They are listed by: ./admit enrol list"
+        f"Unknown enrolment secret {name!r}.", place="name", remedy="List enrolment secrets: ./admit enrol list"
     )
 
 
@@ -313,7 +313,7 @@ def status_of(row: EnrolmentSecret, now: datetime) -> SecretStatus:
 
 
 def describe(row: EnrolmentSecret) -> dict[str, object]:
-    """What may be shown and logged of it."""
+    """Return the fields that may be displayed and logged."""
     return {
         "id": row.public_id,
         "kind": row.kind,

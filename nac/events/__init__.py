@@ -1,5 +1,5 @@
-"""What Admit tells others: one form of JSON for every kind of event, for the live log, syslog and webhooks.
+"""Events: one JSON format for the live log, syslog and webhooks.
 
-Fields carry the names of the Elastic Common Schema; what it has no name for is below `admit`. They are listed in
-docs/reference/events.md. `document.py` generates docs/reference/events.schema.json.
+Field names are those of the Elastic Common Schema; other fields are below `admit`. docs/reference/events.md lists
+them. `document.py` generates docs/reference/events.schema.json.
 """

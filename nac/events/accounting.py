@@ -1,4 +1,4 @@
-"""Accounting records as they came."""
+"""Events of Accounting-Requests."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from nac.events.texts import Tenant, address, count, key, line, moment, prefix, 
 from nac.mac import display_mac
 from nac.models import AccountingLog
 
-# What a record does: action, and the types of the Elastic Common Schema.
+# Action and Elastic Common Schema types by Acct-Status-Type.
 _STATUSES = {
     "Start": ("session-started", "start"),
     "Interim-Update": ("session-reported", "info"),
@@ -23,7 +23,7 @@ _OTHER = ("accounting-received", "info")
 
 
 class Record(NamedTuple):
-    """An Accounting-Request; None or "" where the NAS does not say."""
+    """An Accounting-Request; None or "" for missing values."""
 
     # Epoch microseconds.
     at: int
@@ -32,14 +32,14 @@ class Record(NamedTuple):
     nas_address: str | None
     status_type: str
     session_id: str
-    # 12 hex digits.
+    # 12 hexadecimal digits.
     mac: str | None
     identity: str
     session_seconds: int | None
     input_octets: int | None
     output_octets: int | None
     terminate_cause: str
-    # As radiusd prints them: (name, value), in order.
+    # As printed by radiusd: (name, value), in order.
     attributes: Iterable[tuple[str, str]]
 
 
@@ -66,7 +66,7 @@ def from_log(row: AccountingLog, *, tenant: Tenant) -> Event:
 
 
 def from_record(record: Record, *, number: int, tenant: Tenant) -> Event:
-    """`number` is the id that its row in `accounting_log` is given."""
+    """Return the event; `number` is the id of its row in `accounting_log`."""
     action, kind = _STATUSES.get(record.status_type, _OTHER)
     said: Mapping[str, Any] = dict(record.attributes)
     name = str(said.get("NAS-Identifier", ""))

@@ -1,4 +1,4 @@
-"""What is wrong at a tenant, from when it is told until it no longer is: told by its cell, or found by the worker."""
+"""Events of alarms of a tenant: raised and cleared, by its cell or the worker."""
 
 from datetime import datetime
 from typing import Literal, cast
@@ -16,12 +16,12 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     detail: str
     since: datetime
-    # "" for what the worker finds.
+    # "" for alarms of the worker.
     cell: str = ""
 
 
 def from_note(note: EventNote, *, tenant: Tenant) -> Event:
-    """raised | cleared; of one alarm, `admit.code`, `admit.cell` and `admit.since` are the same both times."""
+    """Return the event (raised or cleared). `admit.code`, `admit.cell` and `admit.since` identify the alarm."""
     alarm = said(note, _Said)
     cleared = note.what == "cleared"
     return Event(

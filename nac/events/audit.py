@@ -1,4 +1,4 @@
-"""Changes that somebody made, as the audit log has them."""
+"""Events of the audit log."""
 
 import json
 from collections.abc import Mapping
@@ -37,12 +37,12 @@ def from_log(row: AuditEntry, *, tenant: Tenant) -> Event:
 
 
 def _members(values: Mapping[str, Any] | None) -> dict[str, str]:
-    found = [item for item in (values or {}).items() if is_recordable(item[0])][:MAX_VALUES]
-    return {text(name): text(json.dumps(_without_credentials(value), ensure_ascii=False)) for name, value in found}
+    members = [item for item in (values or {}).items() if is_recordable(item[0])][:MAX_VALUES]
+    return {text(name): text(json.dumps(_without_credentials(value), ensure_ascii=False)) for name, value in members}
 
 
 def _without_credentials(value: object) -> object:
-    """Nobody writes one into the audit log; should it happen, it goes to no receiver."""
+    """Remove credentials. The audit log should contain none; this is a second safeguard."""
     match value:
         case dict():
             return {name: _without_credentials(each) for name, each in value.items() if is_recordable(name)}

@@ -1,4 +1,4 @@
-"""Decisions about devices that ask to be admitted, as the journal carries them and as `auth_log` keeps them."""
+"""Events of decisions, from journal records and from `auth_log`."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal, cast
@@ -25,14 +25,14 @@ from nac.models import AuthLog
 from nac.packet_values import packet_value
 from nac.reasons import get_reason
 
-# What a row holds at most.
+# Maximum of the column.
 _INT4_MAX = 2**31 - 1
-# The first value of what rules could ask about, "" where it has none.
+# Returns the first value of an attribute, or "".
 _Ask = Callable[[str], str]
 
 
 def from_record(record: AuthRecord, *, number: int, tenant: Tenant) -> Event:
-    """`number` is the id that its row in `auth_log` is given."""
+    """Return the event; `number` is the id of its row in `auth_log`."""
 
     def ask(name: str) -> str:
         return _first(record.facts.get(name) or packet_value(record, name))

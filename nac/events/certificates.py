@@ -1,4 +1,4 @@
-"""Certificates and authorities: issued, ended before their time, ending soon."""
+"""Events of certificates and authorities: issued, revoked, expiring."""
 
 from datetime import datetime
 from typing import cast
@@ -15,7 +15,7 @@ _TYPES = {"issued": "creation", "renewed": "creation", "expiring": "info"}
 
 
 class _Said(msgspec.Struct, frozen=True, kw_only=True):
-    # Hex digits; "" of an authority.
+    # Hexadecimal; "" for an authority.
     serial: str
     name: str
     subject: str

@@ -1,4 +1,4 @@
-"""What became of a request to a NAS about a live session (RFC 5176)."""
+"""Events of finished requests to NASes about live sessions (RFC 5176)."""
 
 from nac.coa_requests.causes import explain
 from nac.events.document import VERSION, Coa, Event, EventPart, SessionPart

@@ -1,6 +1,6 @@
-"""The form of an event. Names of the Elastic Common Schema 8.17 where it has one, the rest is below `admit`.
+"""The event format: Elastic Common Schema 8.17 fields, and others below `admit`.
 
-What is not known is left out. Within a version fields and kinds may be added, and none changes its meaning.
+Unknown values are omitted. Within a version, fields and kinds may be added, but none changes its meaning.
 """
 
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ MAX_MESSAGE = 2_048
 MAX_VALUES = 50
 
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
-# RFC 3339, UTC, always six digits behind the second.
+# RFC 3339, UTC, always with six decimals.
 Moment = Annotated[
     str,
     Meta(
@@ -41,7 +41,7 @@ class Ecs(Part, frozen=True, kw_only=True):
 
 
 class EventPart(Part, frozen=True, kw_only=True):
-    # Unique for ever: whoever gets the same one twice drops the second.
+    # Unique; receivers drop repeated ids.
     id: Text
     kind: Literal["event", "alert", "state"]
     category: tuple[str, ...]
@@ -52,7 +52,7 @@ class EventPart(Part, frozen=True, kw_only=True):
     outcome: Literal["", "success", "failure", "unknown"] = ""
     code: Text = ""
     reason: Text = ""
-    # When it was written down, where that is not when it happened.
+    # Time of recording, if it differs from the time of the event.
     created: Moment | None = None
 
 
@@ -60,7 +60,7 @@ class Organization(Part, frozen=True, kw_only=True):
     """The tenant."""
 
     id: Uuid
-    # Its slug.
+    # Slug.
     name: Text
 
 
@@ -77,7 +77,7 @@ class Client(Part, frozen=True, kw_only=True):
 
 
 class Server(Part, frozen=True, kw_only=True):
-    """The network's side of the device's traffic."""
+    """The network side of the device's traffic."""
 
     bytes: Count | None = None
 
@@ -94,7 +94,7 @@ class Observer(Part, frozen=True, kw_only=True):
     """The NAS."""
 
     type: Literal["nas"]
-    # As it calls itself (NAS-Identifier).
+    # NAS-Identifier.
     name: Text = ""
     ip: tuple[Address, ...] = ()
     ingress: Ingress | None = None
@@ -122,7 +122,7 @@ class Subject(Part, frozen=True, kw_only=True):
 
 
 class X509(Part, frozen=True, kw_only=True):
-    # Hex, upper case.
+    # Hexadecimal, upper case.
     serial_number: Text = ""
     subject: Subject | None = None
     not_before: Moment | None = None
@@ -140,21 +140,21 @@ class Tls(Part, frozen=True, kw_only=True):
 
 
 class Named(Part, frozen=True, kw_only=True):
-    """A thing of the tenant's, by id and by its name at the time."""
+    """An object of the tenant, by id and name at the time."""
 
     id: Uuid | None = None
     name: Text = ""
 
 
 class SessionPart(Part, frozen=True, kw_only=True):
-    # Acct-Session-Id
+    # Acct-Session-Id.
     id: Text = ""
     # Id in `./admit session list`.
     row: Count | None = None
     seconds: Count | None = None
     started: Moment | None = None
     ended: Moment | None = None
-    # Acct-Terminate-Cause
+    # Acct-Terminate-Cause.
     terminate_cause: Text = ""
     flags: Texts = ()
 
@@ -168,17 +168,17 @@ class AdmitPart(Part, frozen=True, kw_only=True, tag_field="kind"):
 class Authentication(AdmitPart, frozen=True, kw_only=True, tag="authentication"):
     method: Text = ""
     verdict: Literal["permit", "quarantine", "deny"]
-    # What was in monitor mode, so that the verdict was not carried out.
+    # What was in monitor mode, so that the verdict was not enforced.
     monitored: Literal["", "rule", "site"] = ""
     detail: Text = ""
     ssid: Text = ""
-    # Rejects of the same cause before this one that were not recorded one by one.
+    # Earlier rejects with the same cause that were not recorded individually.
     suppressed: Count = 0
     module_microseconds: Count = 0
 
 
 class Accounting(AdmitPart, frozen=True, kw_only=True, tag="accounting"):
-    # Acct-Status-Type as it came
+    # Acct-Status-Type of the request.
     status: Text = ""
     session: SessionPart | None = None
     ip6: Address | None = None
@@ -192,7 +192,7 @@ class Session(AdmitPart, frozen=True, kw_only=True, tag="session"):
 
 
 class Coa(AdmitPart, frozen=True, kw_only=True, tag="coa"):
-    """A request to a NAS about a live session (RFC 5176) that has ended."""
+    """A finished request to a NAS about a live session (RFC 5176)."""
 
     # disconnect | reauthenticate | bounce | change
     request: Text
@@ -203,7 +203,7 @@ class Coa(AdmitPart, frozen=True, kw_only=True, tag="coa"):
     detail: Text = ""
     session: SessionPart | None = None
     packets: Count = 0
-    # Of the vendor's recipe, from 1.
+    # Step of the vendor's recipe, from 1.
     step: Count = 1
     answer_code: Count | None = None
     error_cause: Count | None = None
@@ -215,7 +215,7 @@ class Alarm(AdmitPart, frozen=True, kw_only=True, tag="alarm"):
     # As in `./admit status`.
     code: Text
     state: Literal["raised", "cleared"]
-    # Name of the cell that tells it.
+    # Name of the cell that raised it.
     cell: Text = ""
     since: Moment
 
@@ -231,28 +231,28 @@ class Endpoint(AdmitPart, frozen=True, kw_only=True, tag="endpoint"):
 class Certificate(AdmitPart, frozen=True, kw_only=True, tag="certificate"):
     status: CertificateStatus
     profile: Text = ""
-    # A name of RFC 5280 5.3.1
+    # RFC 5280 5.3.1 name.
     revocation_reason: Text = ""
-    # Until it ends, where it is told for that.
+    # Days until expiry, for a warning.
     days: Count | None = None
 
 
 class Audit(AdmitPart, frozen=True, kw_only=True, tag="audit"):
-    """A change that somebody made."""
+    """A change in the audit log."""
 
     # Kind and name, such as cli:alice.
     actor: Text
-    # What it was done to.
+    # Name of the changed object.
     target: Text
-    # Members before and after, each as JSON that may be cut.
+    # Values before and after, each as JSON, possibly truncated.
     before: Annotated[dict[str, Text], Meta(max_length=MAX_VALUES)] = {}
     after: Annotated[dict[str, Text], Meta(max_length=MAX_VALUES)] = {}
 
 
 class Feed(AdmitPart, frozen=True, kw_only=True, tag="feed"):
-    """Of the way of events to a receiver (docs/how-to/feeds.md)."""
+    """State of a feed (docs/how-to/feeds.md)."""
 
-    # Its slug.
+    # Slug.
     feed: Text
 
 
@@ -260,7 +260,7 @@ class Event(Part, frozen=True, kw_only=True, rename={"timestamp": "@timestamp"})
     timestamp: Moment
     ecs: Ecs
     event: EventPart
-    # One line for a person.
+    # One line for people.
     message: Annotated[str, Meta(max_length=MAX_MESSAGE)]
     organization: Organization | None = None
     user: User | None = None
@@ -279,10 +279,10 @@ _decoder = msgspec.json.Decoder(Event)
 
 
 def to_json(event: Event) -> bytes:
-    """One line, UTF-8."""
+    """Encode as one line of UTF-8."""
     return _encoder.encode(event)
 
 
 def from_json(text: bytes) -> Event:
-    """Raises msgspec.ValidationError where `text` is no event of this version."""
+    """Decode an event. Raises msgspec.ValidationError if it is not an event of this version."""
     return _decoder.decode(text)

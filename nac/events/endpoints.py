@@ -1,4 +1,4 @@
-"""What befalls devices that are known: from being seen for the first time to being removed."""
+"""Events of endpoints, from discovery to deletion."""
 
 from datetime import datetime
 from typing import cast
@@ -12,7 +12,7 @@ from nac.events.texts import Tenant, line, moment, optional_moment, text
 from nac.mac import display_mac, normalise_mac
 from nac.models import EventNote
 
-# As the Elastic Common Schema has them: nobody did anything for a device to be discovered.
+# Elastic Common Schema types; a discovery is no user action.
 _TYPES = {"discovered": "info", "created": "creation", "removed": "deletion"}
 
 

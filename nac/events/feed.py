@@ -1,4 +1,4 @@
-"""Events about the way of events itself."""
+"""Events about feeds themselves."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from nac.events.texts import Tenant, moment
 
 
 def tested(feed: str, *, now: datetime, tenant: Tenant) -> Event:
-    """What a person sends to see whether it arrives."""
+    """Return the test event of a feed."""
     return Event(
         timestamp=moment(now),
         ecs=ECS,
@@ -21,7 +21,7 @@ def tested(feed: str, *, now: datetime, tenant: Tenant) -> Event:
             dataset="admit.feed",
             action="feed-tested",
         ),
-        message=f"A test of the feed {feed}.",
+        message=f"Test of the feed {feed}.",
         organization=organization(tenant),
         admit=Feed(version=VERSION, feed=feed),
     )

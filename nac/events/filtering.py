@@ -1,4 +1,4 @@
-"""Which events somebody wants to see."""
+"""Filters for live events."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,19 @@ from nac.events.document import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """ "" and empty leave a part out; what is given must all fit."""
+    """Filters, all of which must match; "" and empty mean any."""
 
-    # As `admit.kind` has them.
+    # Kinds of `admit.kind`.
     kinds: frozenset[str] = frozenset()
-    # Decisions that refused alone.
+    # Only rejects.
     rejects: bool = False
     # permit | quarantine | deny
     verdict: str = ""
-    # As events have it: AA-BB-CC-DD-EE-FF.
+    # As in events: AA-BB-CC-DD-EE-FF.
     mac: str = ""
-    # User name or common name of the certificate; upper or lower case.
+    # User name or common name of the certificate, case-insensitive.
     user: str = ""
-    # Any of: what the NAS calls itself, its address, id of the registered NAS; in lower case.
+    # Any of: NAS-Identifier, address, id of the registered NAS; in lower case.
     nas: frozenset[str] = frozenset()
     # Id of the site.
     site: str = ""

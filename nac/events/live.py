@@ -1,10 +1,10 @@
-"""Events as they are shipped, for whoever listens: a Redis stream of each tenant, written by the agents of its cells.
+"""Live events for listeners: one Redis stream per tenant, written by the agents of its cells.
 
-A listener says that it listens by a key that lapses; an agent looks once a second, and from then on writes what it
-ships. The stream keeps the last entries alone, so a listener that does not read costs nothing more than one that does.
-Each entry says which number its first event has among those of its writer: what is missing is told as left out.
+A listener sets a key with an expiry. Agents check the keys once a second and then write what they ship. Streams keep
+only the latest entries, so slow listeners cost nothing. Each entry has its writer's sequence number, so listeners
+detect lost events.
 
-Names begin with admit:live:<tenant>: so that an ACL of Redis can bind a listener to its tenants.
+Keys begin with admit:live:<tenant>: so that a Redis ACL can restrict a listener to its tenants.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from nac.events.document import Event, from_json
 from nac.events.filtering import EVERYTHING, Filter
 from nac.ids import TenantId
 
-# Of a tenant, 2 MB at most; only a single event may make an entry larger.
+# Per tenant, at most 2 MB; only a single large event can exceed it.
 KEPT_ENTRIES = 64
 ENTRY_BYTES = 32 << 10
 ENTRY_EVENTS = 50
 KEPT_SECONDS = 60
-# A listener says again that it listens every third of this.
+# Listeners renew their key three times in this period.
 INTEREST_SECONDS = 9
-# An agent writes at least once a second to whom it hears listening.
+# Agents write at least once a second while they see listeners.
 SILENT_SECONDS = 5.0
 MOST_TENANTS = 100
 _READ_ENTRIES = 16
@@ -40,7 +40,7 @@ _RETRY_SECONDS = 1.0
 _TIMEOUT_SECONDS = 2.0
 _MOST_WRITERS = 8
 
-# As redis-py takes them, which has no narrower type.
+# redis-py's type; it has no narrower one.
 Fields = dict[Any, Any]
 _Reply = Sequence[tuple[bytes, Sequence[tuple[bytes, Mapping[bytes, bytes]]]]]
 _lines = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -55,13 +55,13 @@ def interest_key(tenant_id: object) -> str:
 
 
 def entry(writer: str, first: int, lines: Collection[bytes]) -> Fields:
-    """`first` is the number of the first event or, of an entry without any, of the next one that comes. A writer's
-    numbers have no gap but for what it left out."""
+    """Build a stream entry. `first` is the number of its first event (or of the next one, if it is empty). A gap in a
+    writer's numbers means lost events."""
     return {"writer": writer, "first": str(first), "events": b"[" + b",".join(lines) + b"]"}
 
 
 def connect(url: str, *, timeout_seconds: float) -> redis.Redis:
-    """Tries nothing again by itself."""
+    """Connect without automatic retries."""
     return redis.Redis.from_url(url, **_options(timeout_seconds))
 
 
@@ -78,17 +78,16 @@ def _options(timeout_seconds: float) -> dict[str, Any]:
 class Heard(NamedTuple):
     tenant_id: TenantId
     event: Event
-    # The same as JSON.
+    # The event as JSON.
     line: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something about the listening itself.
+    """A notice about the connection.
 
-    listening: an agent sends what it ships, for the first time or again. silent: none does.
-    left-out: `count` events (None where nobody knows) of the tenant did not come, whether they would fit the filter or
-    not. lost, back: the connection to Redis.
+    listening: an agent started to send. silent: no agent sends. left-out: `count` events (None if unknown) of the
+    tenant were lost, whatever the filter. lost, back: the connection to Redis.
     """
 
     kind: Literal["listening", "silent", "left-out", "lost", "back"]
@@ -97,28 +96,28 @@ class Notice:
 
 
 class _Tenant:
-    """What was heard of one tenant."""
+    """State of one tenant."""
 
     def __init__(self, tenant_id: TenantId, now: float) -> None:
         self.id = tenant_id
-        # The number that comes next, by writer.
+        # Next expected number, by writer.
         self.next: dict[bytes, int] = {}
         self.heard_at = now
-        # None until the first word, or the first silence.
+        # None until the first entry or silence.
         self.is_silent: bool | None = None
 
 
 class Listening:
-    """Makes events of what Redis returns; reads nothing itself, so that both ways of waiting share it."""
+    """Converts Redis replies to events. Does no I/O, so that sync and async listeners share it."""
 
     def __init__(self, tenants: Collection[TenantId], wanted: Filter, now: float) -> None:
         if not 0 < len(tenants) <= MOST_TENANTS:
-            raise ValueError(f"events are listened to of 1 to {MOST_TENANTS} tenants at a time")
+            raise ValueError(f"a listener needs 1 to {MOST_TENANTS} tenants")
         self._tenants = {events_key(UUID(str(each))).encode(): _Tenant(each, now) for each in tenants}
         self._wanted = wanted
         self._said_at = float("-inf")
         self._is_lost = False
-        # By stream: what was read last.
+        # Last position read, by stream.
         self.positions: dict[Any, Any] = {}
 
     @property
@@ -126,14 +125,14 @@ class Listening:
         return list(self._tenants)
 
     def interest(self, now: float) -> list[str]:
-        """Keys to write now, with the expiry INTEREST_SECONDS; [] while that is not due."""
+        """Return the keys to set now, with expiry INTEREST_SECONDS; [] if not due."""
         if now - self._said_at < INTEREST_SECONDS / 3:
             return []
         self._said_at = now
         return [interest_key(each.id) for each in self._tenants.values()]
 
     def begin(self, newest: Sequence[bytes | None]) -> None:
-        """`newest` entry of each of `streams`: what comes after it is told."""
+        """Start after the `newest` entry of each of `streams`."""
         self.positions = {stream: position or b"0-0" for stream, position in zip(self._tenants, newest, strict=True)}
 
     def take(self, reply: _Reply, now: float) -> Iterator[Heard | Notice]:
@@ -155,7 +154,7 @@ class Listening:
         try:
             writer, first, lines = fields[b"writer"], int(fields[b"first"]), _lines(fields[b"events"])
         except (KeyError, ValueError, RecursionError):
-            # An agent of another version, which writes entries of another form.
+            # An agent of another version with another entry format.
             yield Notice("left-out", tenant.id)
             return
         if tenant.is_silent is not False:
@@ -164,7 +163,7 @@ class Listening:
         expected = tenant.next.get(writer)
         if expected is None:
             if tenant.next:
-                # The agent before it has ended, or took nobody to be listening for a while.
+                # The previous agent ended, or saw no listeners for a while.
                 yield Notice("left-out", tenant.id)
             while len(tenant.next) >= _MOST_WRITERS:
                 del tenant.next[next(iter(tenant.next))]
@@ -184,7 +183,7 @@ class Listening:
     def lost(self) -> Iterator[Notice]:
         if not self._is_lost:
             self._is_lost = True
-            # A Redis that comes back has forgotten it.
+            # A restarted Redis has lost the key.
             self._said_at = float("-inf")
             yield Notice("lost")
 
@@ -192,9 +191,9 @@ class Listening:
 def listen(
     url: str, tenants: Collection[TenantId], wanted: Filter = EVERYTHING
 ) -> Generator[Heard | Notice | None, None, None]:
-    """Events of these tenants and of no other, from now on, without end; None where nothing came for a moment.
+    """Yield events of these tenants from now on, without end; None after a moment without events.
 
-    Waits for Redis as long as it takes. What is not fetched in time is left out, and that is told.
+    Waits for Redis indefinitely. Events that are not fetched in time are lost, with a notice.
     """
     state = Listening(tenants, wanted, time.monotonic())
     with connect(url, timeout_seconds=_TIMEOUT_SECONDS) as client:
@@ -218,7 +217,7 @@ def listen(
 async def listen_async(
     url: str, tenants: Collection[TenantId], wanted: Filter = EVERYTHING
 ) -> AsyncGenerator[Heard | Notice | None, None]:
-    """As `listen`, for an event stream; to be closed (contextlib.aclosing)."""
+    """Yield like `listen`, asynchronously. Close it (contextlib.aclosing)."""
     state = Listening(tenants, wanted, time.monotonic())
     async with redis.asyncio.Redis.from_url(url, **_options(_TIMEOUT_SECONDS)) as client:
         while True:
@@ -240,5 +239,5 @@ async def listen_async(
             yield None
 
 
-def _position(entries: Any) -> bytes | None:  # noqa: ANN401  # what redis-py makes of a reply has no type
+def _position(entries: Any) -> bytes | None:  # noqa: ANN401  # redis-py replies are untyped
     return entries[0][0] if entries else None

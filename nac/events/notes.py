@@ -1,4 +1,4 @@
-"""Notes of what befell a thing (`event_notes`), which triggers write in the words of the moment."""
+"""Notes of changes (`event_notes`), written by database triggers."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -12,11 +12,11 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def id_of(note: EventNote) -> str:
-    """Of its event."""
+    """Return the id of the note's event."""
     return f"{note.kind}:{key(note.at, note.id)}"
 
 
 def said(note: EventNote, form: type[S]) -> S:
-    """What it says of the thing. Raises msgspec.ValidationError."""
+    """Decode the note's content. Raises msgspec.ValidationError."""
     values: Mapping[str, Any] = note.said
     return msgspec.convert({name: value for name, value in values.items() if value is not None}, form)

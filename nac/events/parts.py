@@ -1,4 +1,4 @@
-"""Parts that several kinds of events have."""
+"""Parts that several kinds of events share."""
 
 from typing import TypeVar
 from uuid import UUID
@@ -25,7 +25,7 @@ ECS = Ecs(version=ECS_VERSION)
 
 
 def present(part: P) -> P | None:
-    """None for a part that says nothing."""
+    """Return the part, or None if it is empty."""
     return None if part == type(part)() else part
 
 
@@ -34,17 +34,17 @@ def organization(tenant: Tenant) -> Organization:
 
 
 def is_user(name: str, digits: str | None) -> bool:
-    """A device that names itself by its address, in whichever notation, is none."""
+    """Whether the name is a user's; False if it is the device's MAC address in any notation."""
     return bool(name) and (not digits or normalise_mac(name) != digits)
 
 
 def user(name: str, digits: str | None) -> User | None:
-    """`digits` of the MAC address."""
+    """Return the user; `digits` of the MAC address."""
     return User(name=text(name)) if is_user(name, digits) else None
 
 
 def client(digits: str | None, *, ip: str | None = None, octets: int | None = None) -> Client | None:
-    """`digits` of the MAC address."""
+    """Return the device; `digits` of the MAC address."""
     return present(Client(mac=mac(digits or None), ip=address(ip), bytes=count(octets)))
 
 

@@ -16,13 +16,13 @@ def event_schema() -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Admit event, version {VERSION}",
-        "description": "See docs/reference/events.md. More fields and kinds may come within a version.",
+        "description": "See docs/reference/events.md. Fields and kinds may be added within a version.",
         **cast(Schema, _without_null(msgspec.json.schema(Event))),
     }
 
 
 def _without_null(part: object) -> object:
-    """What is not known is left out, never null."""
+    """Remove null: unknown values are omitted."""
     if isinstance(part, list):
         return [_without_null(each) for each in part]
     if not isinstance(part, dict):

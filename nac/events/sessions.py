@@ -1,4 +1,4 @@
-"""What becomes of sessions, which many accounting records tell of together."""
+"""Events of sessions, each of which spans many accounting records."""
 
 from datetime import datetime
 from uuid import UUID
@@ -13,7 +13,7 @@ from nac.events.texts import Tenant, address, count, moment, optional_moment, pr
 from nac.mac import normalise_mac
 from nac.models import EventNote
 
-# Types of the Elastic Common Schema, by what happened.
+# Elastic Common Schema types by change.
 _TYPES = {"started": "start", "ended": "end", "stale": "end", "resumed": "info"}
 
 
@@ -42,12 +42,12 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def from_note(note: EventNote, *, tenant: Tenant) -> Event:
-    """started | ended | stale (it was silent, and is taken for ended) | resumed (it went on after all)."""
+    """Return the event: started, ended, stale (silent, presumed ended) or resumed (reported again)."""
     row = said(note, _Said)
     action = f"session-{note.what}"
     name = row.nas_key.partition("|")[0]
     mac = normalise_mac(row.mac)
-    # One that is heard of by its Stop first is noted twice at once: the beginning says nothing of the end.
+    # A session known first by its Stop has two notes at once; the start has no end data.
     begins = note.what == "started"
     return Event(
         timestamp=moment(note.happened_at),

@@ -1,4 +1,4 @@
-"""Values as events carry them: bounded, and the same whether they come from the journal or from PostgreSQL."""
+"""Conversion of values for events: bounded, and equal for journal and PostgreSQL."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -26,14 +26,14 @@ def texts(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def line(value: str) -> str:
-    """A message: without what breaks a line or steers a terminal."""
+    """Return a message without line breaks and control characters."""
     if not value.isprintable():
         value = "".join(c if c.isprintable() else " " for c in value)
     return value if len(value) <= MAX_MESSAGE else value[: MAX_MESSAGE - 3] + "..."
 
 
 def moment(value: datetime | int) -> str:
-    """`value` is aware, or epoch microseconds."""
+    """Format a time; `value` is aware, or epoch microseconds."""
     at = moment_of(value) if isinstance(value, int) else value.astimezone(UTC)
     return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
@@ -43,19 +43,19 @@ def optional_moment(value: datetime | None) -> str | None:
 
 
 def key(at: datetime | int, number: int) -> str:
-    """Time and number of a row, which make it one of all that ever were."""
+    """Return a unique key of a row from its time and number."""
     return f"{at if isinstance(at, int) else microseconds_of(at)}-{number}"
 
 
 @lru_cache(maxsize=4_096)
 def mac(digits: str | None) -> str | None:
-    """RFC 7042 2.1."""
+    """Format a MAC address (RFC 7042 2.1)."""
     return display_mac(digits).upper().replace(":", "-") if digits else None
 
 
 @lru_cache(maxsize=4_096)
 def address(value: str | None) -> str | None:
-    """None where it is no IP address."""
+    """Return the IP address, or None if it is invalid."""
     try:
         return str(ipaddress.ip_address((value or "").partition("%")[0]))
     except ValueError:
@@ -63,7 +63,7 @@ def address(value: str | None) -> str | None:
 
 
 def prefix(value: str) -> str:
-    """ "" where it is no IPv6 prefix."""
+    """Return the IPv6 prefix, or "" if it is invalid."""
     try:
         return str(ipaddress.IPv6Network(value, strict=False)) if "/" in value else ""
     except ValueError:

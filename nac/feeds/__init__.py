@@ -1,1 +1,1 @@
-"""Feeds: a tenant's events, sent to its syslog server or webhook, at least once, from the tables that hold them."""
+"""Feeds: a tenant's events for its syslog server or webhook, at least once, read from the database."""

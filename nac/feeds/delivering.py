@@ -1,15 +1,14 @@
-"""One feed's turn: batches, until nothing is left or its time is over.
+"""One feed's turn: sends batches until nothing is left or time is over.
 
-No transaction is open while something is sent. What was sent is stored afterwards, so that a death between the two
-sends it again; it is never stored before. PostgreSQL is asked in threads: whoever waits for a receiver waits for no
-other feed's statement.
+No transaction is open during a send. The position is stored after the send, so a crash in between repeats the batch
+but never loses it. Database calls run in threads, so a slow receiver does not block other feeds.
 
-An event that a receiver never takes stops its feed for good unless it is found and given up. After SEARCH_AFTER
-attempts in a row that were refused a batch is halved until one event is refused alone; it counts as lost once the
-receiver has taken others around it. A receiver that refuses everything has taken none, and nothing is given up.
+An event that a receiver always rejects must be isolated. After SEARCH_AFTER rejected attempts in a row, a batch is
+halved until a single event is rejected. It counts as lost once the receiver accepted others around it. If the
+receiver rejects everything, nothing is given up.
 
-One that takes too long for a batch would take too long for it again, and have some of it each time. The next attempt
-has half as many (`Feed.at_once`), and from what it takes in time they become more again.
+A batch that times out would time out again and repeat events each time. The next attempt has half as many events
+(`Feed.at_once`), which then grows again with success.
 """
 
 import asyncio
@@ -45,24 +44,24 @@ from nac.secrets import Sealer, SecretsError
 
 _log = logging.getLogger(__name__)
 SEARCH_AFTER = 8
-# Refused one by one, in a row; of so many the receiver wants none rather than each.
+# Consecutive single rejects; after so many the receiver rejects everything.
 _REFUSED_MOST = 100
-_OUR_ERROR = "It cannot be delivered because of an error of Admit's; the worker's log has it."
+_OUR_ERROR = "Internal error of Admit. See the worker's log."
 
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """What every feed is delivered with."""
+    """Resources shared by all feeds."""
 
     reach: OutboundReach
-    # Opened when the first secret is needed.
+    # Called for the first secret.
     sealer: Callable[[], Sealer]
     engine: Engine | None = None
     clock: Callable[[], datetime] = utc_now
 
 
 async def deliver(tenant_id: TenantId, feed_id: UUID, ways: Ways, *, seconds: float) -> bool:
-    """Whether there is more to send at once. As admit_worker; the caller sees to it that nobody else delivers it."""
+    """Deliver one feed. Returns whether there is more to send. As admit_worker; the caller holds the feed's lock."""
     if (found := await asyncio.to_thread(_active, tenant_id, feed_id, ways)) is None:
         return False
     feed, tenant = found
@@ -72,7 +71,7 @@ async def deliver(tenant_id: TenantId, feed_id: UUID, ways: Ways, *, seconds: fl
         failure = exc
     except Unavailable:
         raise
-    except Exception:  # house-rule: what goes wrong with one feed is shown as its failure, and tried again later
+    except Exception:  # house-rule: an error of one feed becomes its failure, and it is retried
         _log.exception("feed %s of tenant %s cannot be delivered", feed.slug, tenant_id)
         failure = SendFailed(_OUR_ERROR)
     await asyncio.to_thread(_store_failed, feed, failure, ways)
@@ -104,16 +103,16 @@ def _sender(feed: Feed, ways: Ways) -> Sender:
     try:
         return make_sender(feed, reach=ways.reach, sealer=ways.sealer(), now=ways.clock())
     except SecretsError as exc:
-        raise SendFailed(f"Its secret cannot be opened: {exc}") from exc
+        raise SendFailed(f"The secret cannot be decrypted: {exc}") from exc
 
 
 class _Fate(Enum):
-    """Of a batch."""
+    """Result of a batch."""
 
     TAKEN = auto()
-    # Half as many are to be tried.
+    # Try half as many.
     FEWER = auto()
-    # One event, which stands in the way of what follows.
+    # A single event was rejected.
     REFUSED = auto()
     NOTHING_WANTED = auto()
 
@@ -125,12 +124,12 @@ class _Turn:
         self._sender = sender
         self._ways = ways
         self._outcomes = stored(feed.kind, feed.settings).outcomes
-        # Events of a batch; fewer from when the receiver could not take as many.
+        # Events per batch; reduced if the receiver could not take as many.
         self._fitting = sender.most_events
         self._most = self._usual
         self._searches = feed.attempts >= SEARCH_AFTER
         self._has_taken = False
-        # These events were longer than others: the next batch may have more of them again.
+        # These events were unusually long: the next batch may be larger again.
         self._is_cut = False
         self._last_refusal: SendFailed | None = None
         self._goes_on = True
@@ -140,10 +139,10 @@ class _Turn:
         return min(self._fitting, self._feed.at_once or self._fitting)
 
     async def run(self, seconds: float) -> bool:
-        """Whether time was over before the end was reached. Raises SendFailed."""
+        """Run the turn. Returns whether time was over first. Raises SendFailed."""
         deadline = time.monotonic() + seconds
         position = Position.of(self._feed)
-        # Sent, and waiting to be confirmed by what comes after it.
+        # Sent, but not yet confirmed by a later batch.
         held: Step | None = None
         is_last = False
         while self._goes_on and time.monotonic() < deadline:
@@ -174,7 +173,8 @@ class _Turn:
         return self._goes_on and not is_last
 
     def _require_proof(self, held: Step) -> None:
-        """Nothing was taken behind what was refused: that of a single event says enough if others were, before."""
+        """Raise the last rejection if nothing was accepted around it; one event suffices if others were accepted
+        before."""
         if held.refused and self._last_refusal and (len(held.refused) > 1 or not self._has_taken):
             raise self._last_refusal
 
@@ -189,7 +189,7 @@ class _Turn:
             await self._sender.send(events)
         except SendFailed as exc:
             failure = exc
-        except Exception:  # house-rule: what is wrong with one event is found, as where a receiver refuses it
+        except Exception:  # house-rule: a faulty event is isolated like a rejected one
             _log.exception("feed %s of tenant %s: a batch cannot be sent", self._feed.slug, self._tenant.id)
             failure = SendFailed(_OUR_ERROR, is_refused=True)
         else:
@@ -212,7 +212,7 @@ class _Turn:
         return _Fate.REFUSED
 
     def _quicken(self) -> bool:
-        """Whether there is a bound, which is moved up by an eighth."""
+        """Raise the limit by an eighth. Returns whether there is one."""
         at_once = self._feed.at_once
         if at_once is None:
             return False
@@ -225,13 +225,13 @@ class _Turn:
             batch = reading.read(session, self._feed, position, most=self._most)
             made = [self._event(*row) for row in batch.rows]
         events = [event for event in made if event is not None]
-        wanted = [event for event in events if not self._outcomes or event.event.outcome in self._outcomes]
-        return batch, wanted, len(made) - len(events)
+        kept = [event for event in events if not self._outcomes or event.event.outcome in self._outcomes]
+        return batch, kept, len(made) - len(events)
 
     def _event(self, source: str, row: object) -> Event | None:
         try:
             return SOURCES[source].event(row, self._tenant)
-        except Exception:  # house-rule: whatever is wrong with one row, the others are sent
+        except Exception:  # house-rule: one faulty row must not block the others
             _log.exception("feed %s of tenant %s: a row of %s makes no event", self._feed.slug, self._tenant.id, source)
             return None
 

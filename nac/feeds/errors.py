@@ -6,20 +6,20 @@ class InvalidFeed(InvalidInput):
 
 
 class FeedNotFound(NotFound):
-    """There is no such feed."""
+    """The feed does not exist."""
 
 
 class FeedExists(AlreadyExists):
-    """There is a feed of this name already."""
+    """A feed with this name already exists."""
 
 
 class TooManyFeeds(Conflict):
-    """The tenant has as many feeds as it may have."""
+    """The tenant has reached the maximum number of feeds."""
 
 
 class FeedUnreachable(Unavailable):
-    """What was sent to the feed's destination did not arrive."""
+    """The feed's destination did not receive the events."""
 
 
 class ReplayUnderWay(Conflict):
-    """The feed is sent something again already."""
+    """A replay of the feed is already running."""

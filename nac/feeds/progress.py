@@ -1,4 +1,4 @@
-"""What becomes of a feed while it is delivered: how far it came, when it is tried again, and who is told."""
+"""Progress of a feed: position, next attempt, and notifications."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -16,14 +16,14 @@ from nac.models import Feed
 
 _log = logging.getLogger(__name__)
 ACTOR = "system:worker"
-# Doubled with each failure, and less by up to a half, so that feeds do not come back together.
+# Doubles with each failure, minus up to a half at random, so that feeds do not retry together.
 BACKOFF_MOST_SECONDS = 300
 _FIRST_SECONDS = 1.0
 _DOUBLINGS_MOST = 10
-# A receiver that is started again is no reason to call anybody.
+# A restart of the receiver needs no notification.
 TELL_AFTER = timedelta(minutes=15)
 _FAILURE_CHARACTERS = 500
-# Of events that are given up; the number says how many there are.
+# Ids listed for lost events; the count is complete.
 _IDS_MOST = 20
 _random = SystemRandom()
 
@@ -48,12 +48,12 @@ WHERE id = :feed
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A position up to which everything was sent, and what was sent or given up to come there."""
+    """A position, and the events sent or given up since the last one."""
 
     position: Position
     events: int = 0
     lost: int = 0
-    # Ids of the events that the receiver does not take, while it takes others.
+    # Ids of events that the receiver rejects while it accepts others.
     refused: tuple[str, ...] = ()
 
     def then(self, following: "Step") -> "Step":
@@ -68,10 +68,9 @@ class Step:
 def store_delivered(
     session: Session, feed: Feed, step: Step, *, now: datetime, refusal: SendFailed | None = None
 ) -> bool:
-    """Whether the feed is to be gone on with: nobody has paused or removed it meanwhile.
+    """Whether to continue: the feed was not paused or deleted meanwhile.
 
-    `refusal` is what the receiver said in this turn to an event that it does not take. Of `feed`, `at_once` is stored
-    as it is now.
+    `refusal` is the receiver's rejection of a single event in this turn. `at_once` of `feed` is stored.
     """
     position = step.position
     status = session.scalar(
@@ -90,11 +89,11 @@ def store_delivered(
     )
     if status is not None and step.refused:
         because = str(refusal)[:_FAILURE_CHARACTERS]
-        told = {"number": len(step.refused), "ids": step.refused[:_IDS_MOST], "because": because}
-        _tell(session, feed, "give-up", told)
-    # What a feed does not want says nothing of its receiver.
+        details = {"number": len(step.refused), "ids": step.refused[:_IDS_MOST], "because": because}
+        _tell(session, feed, "give-up", details)
+    # Filtered events say nothing about the receiver.
     if status is not None and step.events:
-        # Where one was refused others may be: they are to be found without as many attempts.
+        # After one rejected event there may be more; keep the attempts to isolate them sooner.
         attempts = feed.attempts if refusal else 0
         arrived = {"events": step.events, "now": now, "attempts": attempts, "at_once": feed.at_once}
         session.execute(_ARRIVED, {"feed": feed.id} | arrived)
@@ -140,6 +139,6 @@ def _tell(session: Session, feed: Feed, verb: str, after: dict[str, object]) -> 
 
 
 def tell(session: Session, tenant_id: TenantId, slug: str, verb: str, after: dict[str, object]) -> None:
-    """In the audit log, which other feeds of the tenant carry, and in the worker's own."""
+    """Record in the audit log, which other feeds send, and in the worker's log."""
     audit.append(session, actor=ACTOR, action=f"feed.{verb}", target=slug, tenant_id=tenant_id, after=after)
     _log.warning("feed %s of tenant %s: %s %s", slug, tenant_id, verb, after)

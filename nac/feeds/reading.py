@@ -1,11 +1,10 @@
-"""What a feed sends next.
+"""Reads the next events of a feed.
 
-Every transaction that writes rows which a tenant's feeds want leaves marks: ranges of those rows (migration 0018). A
-feed goes through marks by snapshots, as cells go through `replica_changes` (ADR 0001), since the order of ids is not
-the order of commits. Its position is what it has delivered (`done`) and a window that it goes through: what is visible
-in `until` and was not in `done`. The marks of a window never change, so that they have an order; when the last one is
-delivered, `until` becomes `done`. A transaction that commits late is visible in no window that was opened before, and
-is in the next one.
+Every transaction that writes rows for a tenant's feeds leaves marks: ranges of those rows (migration 0018). A feed
+processes marks by snapshots, like cells process `replica_changes` (ADR 0001), because ids are not in commit order.
+Its position is the delivered snapshot (`done`) and a window: everything visible in `until` but not in `done`. The
+marks of a window never change, so they have an order. After the last one, `until` becomes `done`. A transaction that
+commits late is in the next window.
 """
 
 from collections import Counter
@@ -23,7 +22,7 @@ from nac.models import Feed
 
 _MARKS_AT_ONCE = 200
 
-# Whether there is anything is found without what other feeds wait for.
+# A quick check first; it does not depend on other feeds.
 _OPEN = text("""
 SELECT pg_current_snapshot()::text, CASE WHEN feed_waits(f) THEN (
     SELECT min(m.id) FROM feed_marks m
@@ -44,16 +43,16 @@ ORDER BY m.tenant_id, m.id LIMIT :most
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """As the columns of `feeds`."""
+    """Position columns of `feeds`."""
 
-    # Snapshots as PostgreSQL writes them; no window is open where the second is None.
+    # PostgreSQL snapshots; None if no window is open.
     done: str
     until: str | None
     mark: int
-    # Of the last row that was delivered of the mark; None where nothing of it is left.
+    # Last delivered row of the mark; None if the mark is finished.
     mark_at: datetime | None
     mark_row: int
-    # How many rows of that mark there were up to it.
+    # Number of rows of the mark up to it.
     mark_rows: int = 0
 
     @classmethod
@@ -63,13 +62,13 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    # Rows of SOURCES' tables with their sources, in the order in which they are sent.
+    # Rows of the tables of SOURCES with their sources, in order.
     rows: Sequence[tuple[str, Any]]
-    # Behind them.
+    # Position after these rows.
     position: Position
-    # Of rows that a mark named and that are there no more.
+    # Number of rows that no longer exist.
     gone: int
-    # Whether there is nothing behind it now.
+    # Whether nothing follows now.
     last: bool
 
 
@@ -87,9 +86,9 @@ class _Found:
 
 
 def read(session: Session, feed: Feed, position: Position, *, most: int) -> Batch:
-    """The next `most` events at the most, as admit_worker in the tenant's scope.
+    """Read at most `most` events, as admit_worker in the tenant's scope.
 
-    A batch may be empty and not the last one.
+    A batch can be empty without being the last.
     """
     key = {"tenant": feed.tenant_id, "feed": feed.id}
     if position.until is None:
@@ -111,10 +110,10 @@ def read(session: Session, feed: Feed, position: Position, *, most: int) -> Batc
 
 
 def _enough(marks: Sequence[Row[Any]], most: int) -> Sequence[Row[Any]]:
-    """The first of them, as many as name `most` rows together."""
+    """Return the first marks with together at least `most` rows."""
     together = 0
     for number, mark in enumerate(marks, start=1):
-        # How much a replay holds is not known.
+        # The size of a replay is unknown.
         together += most if mark.events is None else mark.events
         if together >= most:
             return marks[:number]
@@ -122,19 +121,19 @@ def _enough(marks: Sequence[Row[Any]], most: int) -> Sequence[Row[Any]]:
 
 
 def _rows(session: Session, tenant_id: TenantId, position: Position, marks: Sequence[Row[Any]], most: int) -> Batch:
-    found = [
+    sorted_rows = [
         _Found(mark, at, number, source, row)
         for source in sorted({mark.source for mark in marks})
         for mark, at, number, row in SOURCES[source].rows(
             session, tenant_id, [mark for mark in marks if mark.source == source], begun=_begun(position), most=most
         )
     ]
-    found = sorted(found, key=lambda each: each.order)[:most]
-    rows = [(each.source, each.row) for each in found]
-    there = Counter(each.mark for each in found)
+    sorted_rows = sorted(sorted_rows, key=lambda each: each.order)[:most]
+    rows = [(each.source, each.row) for each in sorted_rows]
+    there = Counter(each.mark for each in sorted_rows)
     there[position.mark] += position.mark_rows
-    if len(found) == most:
-        last = found[-1]
+    if len(sorted_rows) == most:
+        last = sorted_rows[-1]
         begun = replace(position, mark=last.mark, mark_at=last.at, mark_row=last.number, mark_rows=there[last.mark])
         return Batch(rows, begun, _gone([mark for mark in marks if mark.id < last.mark], there), last=False)
     ended = replace(position, mark=marks[-1].id, mark_at=None, mark_row=0, mark_rows=0)
@@ -142,7 +141,7 @@ def _rows(session: Session, tenant_id: TenantId, position: Position, marks: Sequ
 
 
 def _gone(ended: Sequence[Row[Any]], there: Counter[int]) -> int:
-    """Rows that these marks named and that were not there when they were read."""
+    """Return the number of rows of these marks that no longer existed."""
     return sum(max(0, (mark.events or 0) - there[mark.id]) for mark in ended)
 
 

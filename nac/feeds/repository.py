@@ -19,9 +19,9 @@ WHERE m.tenant_id = :tenant AND feed_wants(f, m) AND NOT feed_has(f, m)
 
 
 class Backlog(NamedTuple):
-    # Those of a replay are not counted, and those of a range that is being sent are counted until all of it is.
+    # Without replays; a partly sent range counts in full.
     events: int
-    # When the first of them was written.
+    # Time of the first one.
     since: datetime | None
     replays: bool
 

@@ -1,4 +1,4 @@
-"""Which permissions a feed takes: those by which its events are read."""
+"""Permissions for feeds: those to read their events."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,5 +1,5 @@
-"""What of a feed its receiver alone is to know: the address of a webhook, which may hold a key of the receiver's, and
-the headers that are sent along. Both are sealed; the settings that anybody of the tenant may read name them in short.
+"""Secret parts of a feed's settings: the webhook URL, which may contain a key, and the headers. Both are sealed; the
+readable settings have a short form.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from nac.ids import TenantId
 from nac.models import Feed
 from nac.secrets import Sealer
 
-# Stands for the value of a header.
+# Placeholder for a header's value.
 _SEALED = "(sealed)"
 
 
@@ -23,12 +23,12 @@ class Private(msgspec.Struct, frozen=True):
 
 
 def context_of(tenant_id: TenantId, feed_id: UUID) -> str:
-    """Of its secrets."""
+    """Return the context of its secrets."""
     return f"feed:{tenant_id}:{feed_id}"
 
 
 def put(feed: Feed, settings: Settings, sealer: Sealer) -> None:
-    """Into the row, which has its ids."""
+    """Store the settings in the row, which has its ids."""
     feed.settings = _in_short(msgspec.json.decode(msgspec.json.encode(settings)))
     if isinstance(settings, WebhookSettings):
         private = msgspec.json.encode(Private(settings.url, settings.headers))
@@ -36,7 +36,7 @@ def put(feed: Feed, settings: Settings, sealer: Sealer) -> None:
 
 
 def opened(feed: Feed, sealer: Sealer) -> Settings:
-    """With what is sealed of them. Raises SecretsError."""
+    """Return the settings with their secret parts. Raises SecretsError."""
     settings = stored(feed.kind, feed.settings)
     if feed.private_sealed is None:
         return settings
@@ -45,7 +45,7 @@ def opened(feed: Feed, sealer: Sealer) -> Settings:
 
 
 def shown(feed: Feed) -> dict[str, Any]:
-    """Its settings, for whoever may see the feed and for the audit log."""
+    """Return the settings without secrets, for display and the audit log."""
     return _in_short(feed.settings)
 
 
@@ -59,7 +59,7 @@ def _in_short(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def short_url(url: str) -> str:
-    """Scheme, host and port; dots for what is behind."""
+    """Return scheme, host and port, with dots for the rest."""
     parts = urlsplit(url)
     is_all = parts.path in ("", "/") and not parts.query
     return f"{parts.scheme}://{parts.netloc}/" + ("" if is_all else "...")

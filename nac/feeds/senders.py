@@ -1,4 +1,4 @@
-"""The way to a feed's destination, made of its row."""
+"""Creates the sender of a feed."""
 
 from datetime import datetime
 from uuid import UUID
@@ -12,11 +12,11 @@ from nac.models import Feed
 from nac.outbound.reach import OutboundReach
 from nac.secrets import Sealer
 
-_NETWORKS_REMEDY = "The feed is set for networks that do not hold it: ./admit feed set --network changes them."
+_NETWORKS_REMEDY = "The address is outside of the feed's networks. Change them with ./admit feed set --network."
 
 
 def make_sender(feed: Feed, *, reach: OutboundReach, sealer: Sealer, now: datetime) -> Sender:
-    """Inside a running event loop, since connections belong to one."""
+    """Create a sender. Call it inside a running event loop, which owns the connections."""
     settings = opened(feed, sealer)
     within = reach_of(settings, reach=reach, tenant_id=feed.tenant_id)
     secrets = [sealer.open(sealed, context_of(feed.tenant_id, feed.id)).decode() for sealed in _valid(feed, now)]
@@ -26,11 +26,11 @@ def make_sender(feed: Feed, *, reach: OutboundReach, sealer: Sealer, now: dateti
 
 
 def reach_of(settings: Settings, *, reach: OutboundReach, tenant_id: UUID) -> OutboundReach:
-    """Where the feed may lead; its networks are good."""
+    """Return the permitted addresses of the feed; its networks are valid."""
     return reach.within(settings.networks, remedy=_NETWORKS_REMEDY, owner=str(tenant_id))
 
 
 def _valid(feed: Feed, now: datetime) -> list[bytes]:
-    """Sealed, the present one first."""
+    """Return the sealed secrets in use, the current one first."""
     is_former_valid = feed.former_secret_until is not None and feed.former_secret_until > now
     return [sealed for sealed in (feed.secret_sealed, is_former_valid and feed.former_secret_sealed) if sealed]

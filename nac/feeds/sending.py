@@ -1,4 +1,4 @@
-"""What both ways of sending have in common."""
+"""Interface of senders."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,7 +7,7 @@ from nac.events.document import Event
 
 
 class SendFailed(Exception):
-    """The batch has not arrived for sure; the message is for an administrator, without secrets."""
+    """The batch may not have arrived. The message is for an administrator and contains no secrets."""
 
     def __init__(
         self,
@@ -20,34 +20,34 @@ class SendFailed(Exception):
         is_slow: bool = False,
     ) -> None:
         super().__init__(why)
-        # What the receiver asks for.
+        # Delay that the receiver requests.
         self.retry_after_seconds = retry_after_seconds
-        # It never wants anything again.
+        # The receiver wants no more events.
         self.is_gone = is_gone
-        # It would perhaps take fewer events.
+        # The receiver may accept fewer events.
         self.is_too_much = is_too_much
-        # Perhaps on account of one of its events.
+        # One of the events may be the cause.
         self.is_refused = is_refused
-        # It may have taken some of the batch, and needs longer for all of it.
+        # The receiver may have part of the batch and needs more time.
         self.is_slow = is_slow
 
 
 class Sender(Protocol):
-    """The way to one destination, for one turn."""
+    """Connection to one destination, for one turn."""
 
-    # Of one batch.
+    # Maximum per batch.
     most_events: int
-    # Whether `send` is told by the receiver itself that it has the batch; else `close` is as near as it comes.
+    # Whether the receiver confirms each batch; otherwise only `close` gives some certainty.
     is_confirmed: bool
 
     def fitting(self, events: Sequence[Event]) -> int:
-        """How many of them, from the first on, go in one batch; at least one."""
+        """Return how many of the first events fit in one batch; at least one."""
 
     async def send(self, events: Sequence[Event]) -> None:
-        """Raises SendFailed; the batch is then sent again, so that some of it may come twice."""
+        """Send a batch. Raises SendFailed; the batch is then repeated, so events may arrive twice."""
 
     async def close(self) -> None:
-        """Raises SendFailed where the last batch may not have arrived."""
+        """Close. Raises SendFailed if the last batch may not have arrived."""
 
     async def drop(self) -> None:
-        """Close at once, whatever becomes of what was sent; raises nothing."""
+        """Close at once without checks. Never raises."""

@@ -1,4 +1,4 @@
-"""Where a tenant's events are sent: added, shown, changed, tried, paused, gone on with, sent again, removed."""
+"""Service for feeds: add, change, test, pause, resume, replay, remove."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ FEEDS_MOST = 20
 REPLAY_DAYS_MOST = 400
 _BEHIND_AFTER = timedelta(minutes=1)
 _ROWS_MOST = 2**63 - 1
-_HEADERS_REMEDY = "Give those of the new one, or reset them."
+_HEADERS_REMEDY = "Set the headers for the new server, or reset them."
 _record: Recorder[Feed] = Recorder("feed", lambda feed: feed.slug)
 
 State = Literal["ok", "behind", "failing", "paused"]
@@ -44,7 +44,7 @@ State = Literal["ok", "behind", "failing", "paused"]
 @dataclass(frozen=True, slots=True)
 class Added:
     feed: Feed
-    # Of a webhook: shown this once.
+    # Secret of a webhook, the only copy.
     secret: str | None
 
 
@@ -59,7 +59,7 @@ def add(
     sealer: Sealer,
     reach: OutboundReach,
 ) -> Added:
-    """From now on its events are sent. Raises InvalidFeed or SeveralMistakes, FeedExists, TooManyFeeds."""
+    """Create a feed that sends events from now on. Raises InvalidFeed or SeveralMistakes, FeedExists, TooManyFeeds."""
     mistakes = Mistakes()
     with mistakes.noted():
         require_slug(slug, place="name")
@@ -67,9 +67,9 @@ def add(
     mistakes.refuse()
     _require_reach(settings, reach, tenant_id)
     if repository.get_by_slug(session, tenant_id, slug) is not None:
-        raise FeedExists(f"There is a feed {slug!r} already.", place="name", remedy="Remove it, or give another name.")
+        raise FeedExists(f"Feed {slug!r} already exists.", place="name", remedy="Remove it, or use another name.")
     if repository.count(session, tenant_id) >= FEEDS_MOST:
-        raise TooManyFeeds(f"The tenant has {FEEDS_MOST} feeds.", remedy="Remove one that is not needed.")
+        raise TooManyFeeds(f"The tenant has {FEEDS_MOST} feeds, the maximum.", remedy="Remove a feed first.")
     secret = new_secret() if isinstance(settings, WebhookSettings) else None
     feed_id, kept = uuid4(), secret or client_key
     feed = Feed(
@@ -88,18 +88,18 @@ def add(
 
 
 def check_feed(feed: Feed, sealer: Sealer) -> None:
-    """One that somebody else has made. Raises InvalidFeed or SeveralMistakes."""
+    """Check an imported feed. Raises InvalidFeed or SeveralMistakes."""
     try:
         settings = sealed.opened(feed, sealer)
     except (KeyError, ValueError) as exc:
-        raise InvalidFeed(f"{exc}.", place="settings", remedy="docs/how-to/feeds.md says what it takes.") from exc
+        raise InvalidFeed(f"{exc}.", place="settings", remedy="See docs/how-to/feeds.md.") from exc
     mistakes = Mistakes()
     with mistakes.noted():
         require_slug(feed.slug, place="name")
     _noted(mistakes, settings, _client_key(feed, sealer))
     mistakes.refuse()
     if feed.sources != sources_of(settings.kinds, settings.outcomes):
-        raise InvalidFeed("They are not those of its kinds and outcomes.", place="sources")
+        raise InvalidFeed("The sources do not match the kinds and outcomes.", place="sources")
 
 
 def _client_key(feed: Feed, sealer: Sealer) -> str:
@@ -111,11 +111,11 @@ def _client_key(feed: Feed, sealer: Sealer) -> str:
 def _noted(mistakes: Mistakes, settings: Settings, client_key: str) -> None:
     for place, what in mistakes_of(settings, client_key=client_key):
         with mistakes.noted():
-            raise InvalidFeed(f"{what}.", place=place, remedy="docs/how-to/feeds.md says what it takes.")
+            raise InvalidFeed(f"{what}.", place=place, remedy="See docs/how-to/feeds.md.")
 
 
 def _require_reach(settings: Settings, reach: OutboundReach, tenant_id: TenantId) -> None:
-    """Of a host that is written as an address what its sender would say; a name is looked up by that alone."""
+    """Check a literal address like the sender; names are resolved only by the sender."""
     refusal = reach_of(settings, reach=reach, tenant_id=tenant_id).find_literal_refusal(host_of(settings))
     if refusal is not None:
         place = "url" if isinstance(settings, WebhookSettings) else "host"
@@ -123,7 +123,7 @@ def _require_reach(settings: Settings, reach: OutboundReach, tenant_id: TenantId
 
 
 def _told(feed: Feed) -> dict[str, object]:
-    """For the audit log."""
+    """Return the feed for the audit log."""
     return {"kind": feed.kind, **sealed.shown(feed)}
 
 
@@ -139,49 +139,50 @@ def change(
     reach: OutboundReach,
     now: datetime,
 ) -> Feed:
-    """Other settings by their names, and those of `reset` as usual; what waits is sent by them, at once.
+    """Change settings by name, and reset those in `reset` to their defaults. Waiting events are sent with the new
+    settings at once.
 
-    Raises InvalidFeed or SeveralMistakes. Headers do not follow an address to another server: they are given anew.
+    Raises InvalidFeed or SeveralMistakes. Headers must be set again for another server.
     """
     if not (changes or reset):
         raise InvalidFeed(
-            "Nothing says what to change.", place="settings", remedy="Name a setting; `feed show` has them."
+            "No change is specified.", place="settings", remedy="Name at least one setting. `feed show` lists them."
         )
     feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
     before = sealed.opened(feed, sealer)
     settings, mistakes = _changed(before, changes, reset), Mistakes()
     _noted(mistakes, settings, _client_key(feed, sealer))
     if isinstance(settings, WebhookSettings) and isinstance(before, WebhookSettings):
-        # What is no address is told above.
+        # Invalid URLs are reported above.
         known = is_https_address(settings.url)
         moves = known and sealed.short_url(settings.url).split("/")[:3] != sealed.short_url(before.url).split("/")[:3]
         if moves and settings.headers and "headers" not in changes:
             with mistakes.noted():
-                raise InvalidFeed("The headers are for the former server.", place="headers", remedy=_HEADERS_REMEDY)
+                raise InvalidFeed("The headers belong to the former server.", place="headers", remedy=_HEADERS_REMEDY)
     mistakes.refuse()
     if settings == before:
         return feed
     if (host_of(settings), settings.networks) != (host_of(before), before.networks):
         _require_reach(settings, reach, tenant_id)
-    told = _told(feed)
+    audited = _told(feed)
     sealed.put(feed, settings, sealer)
     feed.sources = sources_of(settings.kinds, settings.outcomes)
     feed.attempts, feed.next_attempt_at = 0, now
     session.flush()
-    names = {name for name, value in _told(feed).items() if told.get(name) != value} | changes.keys() | set(reset)
+    names = {name for name, value in _told(feed).items() if audited.get(name) != value} | changes.keys() | set(reset)
     after = {name: value for name, value in _told(feed).items() if name in names}
-    _record(session, actor, feed, "set", before={name: told.get(name) for name in after}, after=after)
+    _record(session, actor, feed, "set", before={name: audited.get(name) for name in after}, after=after)
     return feed
 
 
 def rename(session: Session, *, actor: str, tenant_id: TenantId, slug: str, new_slug: str) -> Feed:
-    """What waits is sent as before: nothing else names it. Raises InvalidFeed and FeedExists."""
+    """Rename a feed; waiting events are not affected. Raises InvalidFeed or FeedExists."""
     feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
     if new_slug == slug:
         return feed
     require_slug(new_slug, place="name")
     if repository.get_by_slug(session, tenant_id, new_slug) is not None:
-        raise FeedExists(f"There is a feed {new_slug!r} already.", place="name", remedy="Give another name.")
+        raise FeedExists(f"Feed {new_slug!r} already exists.", place="name", remedy="Use another name.")
     feed.slug = new_slug
     session.flush()
     _record(session, actor, feed, "rename", before={"name": slug}, after={"name": new_slug})
@@ -195,9 +196,9 @@ def _changed(before: Settings, changes: Mapping[str, Any], reset: Sequence[str])
         with mistakes.noted():
             if name not in fields or (name in reset and fields[name].required) or name == "client_certificate":
                 raise InvalidFeed(
-                    f"{name} is no setting of this feed that can be {'reset' if name in reset else 'set'}.",
+                    f"Setting {name} of this feed cannot be {'reset' if name in reset else 'set'}.",
                     place=name,
-                    remedy="See `feed show`; certificate and key are set by `feed rotate-secret`.",
+                    remedy="See `feed show`. Set certificate and key with `feed rotate-secret`.",
                 )
     mistakes.refuse()
     usual = {name: _usual(fields[name]) for name in reset}
@@ -213,14 +214,14 @@ def list_feeds(session: Session, *, tenant_id: TenantId) -> Sequence[Feed]:
 
 
 def list_page(session: Session, *, tenant_id: TenantId, span: Span, text: str = "", kind: str = "") -> Sequence[Feed]:
-    """`text` is a part of the name."""
+    """List one page; `text` is a part of the name."""
     return repository.list_page(session, tenant_id, span=span, text=text, kind=kind)
 
 
 def require(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = False) -> Feed:
     feed = repository.get_by_slug(session, tenant_id, slug, lock=lock)
     if feed is None:
-        raise FeedNotFound(f"There is no feed {slug!r}.", remedy="See ./admit feed list.")
+        raise FeedNotFound(f"Unknown feed {slug!r}.", remedy="List feeds: ./admit feed list")
     return feed
 
 
@@ -237,7 +238,7 @@ def state_of(feed: Feed, waiting: Backlog, *, now: datetime) -> State:
 
 
 def send_test(feed: Feed, *, tenant_slug: str, reach: OutboundReach, sealer: Sealer, now: datetime) -> str:
-    """Send an event that says so, at once and by the same way; returns its id. Raises FeedUnreachable."""
+    """Send a test event at once, over the same path. Returns its id. Raises FeedUnreachable."""
     event = tested(feed.slug, now=now, tenant=Tenant(str(feed.tenant_id), tenant_slug))
 
     async def send() -> None:
@@ -256,7 +257,7 @@ def send_test(feed: Feed, *, tenant_slug: str, reach: OutboundReach, sealer: Sea
 
 
 def pause(session: Session, *, actor: str, tenant_id: TenantId, slug: str, because: str = "") -> Feed:
-    """Nothing is sent until it is resumed; what happens meanwhile is kept for a week."""
+    """Pause the feed. Waiting events are kept for a week."""
     feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
     feed.status, feed.paused_because = "paused", because
     session.flush()
@@ -265,7 +266,7 @@ def pause(session: Session, *, actor: str, tenant_id: TenantId, slug: str, becau
 
 
 def resume(session: Session, *, actor: str, tenant_id: TenantId, slug: str, now: datetime) -> Feed:
-    """Go on where it stands, at once: also where it is failing and would be tried later."""
+    """Resume the feed at once, also after failures."""
     feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
     feed.status, feed.paused_because, feed.attempts, feed.next_attempt_at = "active", "", 0, now
     session.flush()
@@ -276,16 +277,18 @@ def resume(session: Session, *, actor: str, tenant_id: TenantId, slug: str, now:
 def replay(
     session: Session, *, actor: str, tenant_id: TenantId, slug: str, since: datetime, until: datetime, now: datetime
 ) -> Feed:
-    """Send what the logs hold of this time once more, behind what waits already; the ids are the same as before."""
+    """Send the logged events of a period again, after those that wait. Their ids stay the same."""
     feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
     until = min(until, now)
     if since >= until:
-        raise InvalidFeed("It would be no time at all.", place="from", remedy="Give a time that has passed.")
+        raise InvalidFeed("The period is empty.", place="from", remedy="Use a time in the past.")
     if until - since > timedelta(days=REPLAY_DAYS_MOST):
-        raise InvalidFeed(f"It would be more than {REPLAY_DAYS_MOST} days.", place="from", remedy="Give a later time.")
+        raise InvalidFeed(
+            f"The period is longer than {REPLAY_DAYS_MOST} days.", place="from", remedy="Use a later time."
+        )
     if repository.backlog(session, feed).replays:
         raise ReplayUnderWay(
-            "A replay is under way.", place=slug, remedy="Wait until `feed show` has none (`replays`)."
+            "A replay is already running.", place=slug, remedy="Wait until `feed show` has none (`replays`)."
         )
     session.execute(insert(FeedMark), list(_ranges(feed, since, until)))
     _record(session, actor, feed, "replay", after={"from": since.isoformat(), "until": until.isoformat()})
@@ -293,7 +296,7 @@ def replay(
 
 
 def _ranges(feed: Feed, since: datetime, until: datetime) -> Iterator[dict[str, object]]:
-    """Day by day, so that events of different kinds come about in order."""
+    """Yield ranges day by day, so that events of different kinds are roughly in order."""
     while since < until:
         end = min(since + timedelta(days=1), until)
         for source in feed.sources:
@@ -302,7 +305,7 @@ def _ranges(feed: Feed, since: datetime, until: datetime) -> Iterator[dict[str, 
                 "feed_id": feed.id,
                 "source": source,
                 "first_at": since,
-                # The next range begins with the next microsecond.
+                # The next range begins one microsecond later.
                 "last_at": end if end == until else end - timedelta(microseconds=1),
                 "first_row": 0,
                 "last_row": _ROWS_MOST,
@@ -313,10 +316,10 @@ def _ranges(feed: Feed, since: datetime, until: datetime) -> Iterator[dict[str, 
 def rotate_secret(
     session: Session, *, actor: str, tenant_id: TenantId, slug: str, sealer: Sealer, keep: timedelta, now: datetime
 ) -> str:
-    """A new secret of a webhook, shown this once; for the time `keep` the former one signs as well."""
+    """Create a new secret for a webhook and return the only copy. For the time `keep` the old one signs, too."""
     feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
     if feed.kind != "webhook":
-        raise InvalidFeed("It is no webhook.", place="name", remedy="Give the client's new certificate and key.")
+        raise InvalidFeed("The feed is not a webhook.", place="name", remedy="Set the new client certificate and key.")
     secret = new_secret()
     feed.former_secret_sealed, feed.former_secret_until = (feed.secret_sealed, now + keep) if keep else (None, None)
     feed.secret_sealed = sealer.seal(secret.encode(), context_of(tenant_id, feed.id))
@@ -328,11 +331,11 @@ def rotate_secret(
 def change_client_certificate(
     session: Session, *, actor: str, tenant_id: TenantId, slug: str, certificate: str, key: str, sealer: Sealer
 ) -> Feed:
-    """The certificate with which a syslog server is shown who sends."""
+    """Change the client certificate of a syslog feed."""
     feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
     settings = stored(feed.kind, feed.settings)
     if not isinstance(settings, SyslogSettings):
-        raise InvalidFeed("A webhook shows no certificate.", place="name", remedy="Leave out certificate and key.")
+        raise InvalidFeed("A webhook has no client certificate.", place="name", remedy="Leave out certificate and key.")
     settings = msgspec.structs.replace(settings, client_certificate=certificate)
     mistakes = Mistakes()
     _noted(mistakes, settings, key)
@@ -345,7 +348,7 @@ def change_client_certificate(
 
 
 def remove(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
-    """Nothing is sent there any more; what waits is forgotten."""
+    """Delete the feed and its waiting events."""
     feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
     session.delete(feed)
     session.flush()

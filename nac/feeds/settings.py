@@ -1,4 +1,4 @@
-"""Where a feed leads and what it takes along: the document that is stored, checked as a whole."""
+"""Settings of feeds, stored as one document and checked as a whole."""
 
 import re
 import socket
@@ -42,7 +42,7 @@ SEVERITIES = {
     name: number for number, name in enumerate(("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"))
 }
 OUTCOMES = ("success", "failure", "unknown")
-# RFC 5612 keeps it for documentation: whoever has a number of its own sets that.
+# Reserved for documentation (RFC 5612); set your own number.
 DOCUMENTATION_ENTERPRISE = 32473
 _SECONDS_LEAST, _SECONDS_MOST = 1.0, 10.0
 _NETWORKS_MOST = 50
@@ -53,7 +53,7 @@ _HOSTNAME = re.compile(r"[!-~]{1,255}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _HEADER_VALUE = re.compile(r"[!-~]([ -~]{0,4094}[!-~])?")
 _HEADERS_MOST = 10
-# What a request of ours says itself, and what is of the connection.
+# Headers that Admit or the connection sets.
 _OUR_HEADERS = {
     *("host", "content-type", "content-length", "content-encoding", "user-agent", "accept", "accept-encoding"),
     *("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "expect", "http2-settings"),
@@ -65,17 +65,17 @@ _DNS_NAME = re.compile(
 
 
 class FeedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What both kinds have."""
+    """Settings of both kinds."""
 
-    # Which events: kinds of docs/reference/events.md.
+    # Kinds of events, see docs/reference/events.md.
     kinds: tuple[str, ...] = KINDS
-    # Of those, which `event.outcome`; empty: all.
+    # Values of `event.outcome`; empty: all.
     outcomes: tuple[str, ...] = ()
-    # Where its host may be, as CIDR; empty: wherever the platform connects to (ADMIT_OUTBOUND_NETWORKS).
+    # Permitted networks of the host, as CIDR; empty: those of the platform (ADMIT_OUTBOUND_NETWORKS).
     networks: tuple[str, ...] = ()
-    # PEM of the authorities that its server certificate may come from; "" for those of the system.
+    # PEM of the authorities for the server certificate; "" for those of the system.
     ca_certificate: str = ""
-    # For each step: the connection, TLS, the answer to a batch.
+    # Per step: connection, TLS, response to a batch.
     timeout_seconds: float = 5.0
 
 
@@ -85,20 +85,20 @@ class SyslogSettings(FeedSettings, frozen=True, kw_only=True, forbid_unknown_fie
     port: int = 6514
     facility: str = "authpriv"
     app_name: str = "admit"
-    # As senders are known by; "" for the machine's name.
+    # Name of the sender; "" for the machine's name.
     hostname: str = ""
     enterprise: int = DOCUMENTATION_ENTERPRISE
-    # "kind" or "kind.outcome" -> name of the severity; the longer one goes before.
+    # "kind" or "kind.outcome" -> name of the severity; the longer key wins.
     severities: dict[str, str] = {}
-    # The message begins with a byte order mark and is UTF-8; otherwise it is ASCII with JSON's escapes.
+    # True: the message begins with a byte order mark and is UTF-8. False: ASCII with JSON escapes.
     bom: bool = False
-    # PEM of the client's certificate with its chain; the key is the feed's secret.
+    # PEM of the client certificate with its chain; the key is the feed's secret.
     client_certificate: str = ""
 
 
 class WebhookSettings(FeedSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: str
-    # Events of one request at the most.
+    # Maximum events per request.
     batch: int = 100
     # Sent with each request, such as Authorization.
     headers: dict[str, str] = {}
@@ -113,7 +113,7 @@ def stored(kind: Literal["syslog", "webhook"] | str, document: dict[str, Any]) -
 
 
 def mistakes_of(settings: Settings, *, client_key: str = "") -> list[tuple[str, str]]:
-    """(field, what is wrong with it)"""
+    """Return (field, message) for each mistake."""
     special = _of_syslog(settings, client_key) if isinstance(settings, SyslogSettings) else _of_webhook(settings)
     return [*special, *_of_both(settings)]
 
@@ -121,15 +121,15 @@ def mistakes_of(settings: Settings, *, client_key: str = "") -> list[tuple[str, 
 def _of_both(settings: FeedSettings) -> Iterator[tuple[str, str]]:
     yield from _unknown("kinds", settings.kinds, KINDS)
     if not settings.kinds:
-        yield "kinds", f"at least one of {', '.join(KINDS)}"
+        yield "kinds", f"must have at least one of {', '.join(KINDS)}"
     yield from _unknown("outcomes", settings.outcomes, OUTCOMES)
     known = [kind for kind in settings.kinds if kind in KINDS]
     if known and set(settings.outcomes) <= set(OUTCOMES) and unheard(known, settings.outcomes) == known:
         yield "outcomes", f"nothing would be sent: no event of {', '.join(known)} has such an outcome"
     if not _SECONDS_LEAST <= settings.timeout_seconds <= _SECONDS_MOST:
-        yield "timeout_seconds", f"must be from {_SECONDS_LEAST:g} to {_SECONDS_MOST:g}"
+        yield "timeout_seconds", f"must be between {_SECONDS_LEAST:g} and {_SECONDS_MOST:g}"
     if len(settings.networks) > _NETWORKS_MOST:
-        yield "networks", f"at most {_NETWORKS_MOST}"
+        yield "networks", f"must have at most {_NETWORKS_MOST} entries"
     for text in settings.networks:
         try:
             ip_network(text)
@@ -139,34 +139,34 @@ def _of_both(settings: FeedSettings) -> Iterator[tuple[str, str]]:
         try:
             tls_context(settings.ca_certificate)
         except (ssl.SSLError, ValueError) as exc:
-            yield "ca_certificate", f"no certificates in PEM: {exc}"
+            yield "ca_certificate", f"not a valid PEM certificate: {exc}"
 
 
 def _unknown(place: str, given: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
     choices = tuple(known)
     for text in given:
         if text not in choices:
-            yield place, f"{text!r} is none of {', '.join(choices)}"
+            yield place, f"{text!r} must be one of {', '.join(choices)}"
 
 
 def _of_syslog(settings: SyslogSettings, client_key: str) -> Iterator[tuple[str, str]]:
     if not is_address(settings.host) and not _DNS_NAME.fullmatch(settings.host):
-        yield "host", f"{settings.host[:100]!r} is neither a name nor an address"
+        yield "host", f"{settings.host[:100]!r} is not a host name or address"
     if not 1 <= settings.port <= 65535:
-        yield "port", "must be from 1 to 65535"
+        yield "port", "must be between 1 and 65535"
     yield from _unknown("facility", [settings.facility], FACILITIES)
     if not _APP_NAME.fullmatch(settings.app_name):
-        yield "app_name", "must be 1 to 48 printable ASCII characters without blanks"
+        yield "app_name", "must be 1 to 48 printable ASCII characters without spaces"
     if settings.hostname and not _HOSTNAME.fullmatch(settings.hostname):
-        yield "hostname", "must be up to 255 printable ASCII characters without blanks"
-    # RFC 5424 7.2.2: one of IANA's private enterprise numbers.
+        yield "hostname", "must be up to 255 printable ASCII characters without spaces"
+    # RFC 5424 7.2.2: a private enterprise number of IANA.
     if not 1 <= settings.enterprise <= 2**32 - 1:
-        yield "enterprise", "must be a private enterprise number of IANA's"
+        yield "enterprise", "must be an IANA private enterprise number"
     yield from _unknown("severities", settings.severities.values(), SEVERITIES)
     events = (*KINDS, *(f"{kind}.{outcome}" for kind in KINDS for outcome in OUTCOMES))
     yield from _unknown("severities", settings.severities, events)
     if bool(settings.client_certificate) != bool(client_key):
-        yield "client_certificate", "certificate and key go together"
+        yield "client_certificate", "certificate and key are required together"
     elif client_key:
         yield from _of_pair(settings.client_certificate, client_key)
 
@@ -175,43 +175,43 @@ def _of_pair(certificate: str, key: str) -> Iterator[tuple[str, str]]:
     try:
         certified = x509.load_pem_x509_certificates(certificate.encode())[0].public_key()
     except (ValueError, UnsupportedAlgorithm) as exc:
-        yield "client_certificate", f"no certificates in PEM: {exc}"
+        yield "client_certificate", f"not a valid PEM certificate: {exc}"
         return
     try:
         public = load_pem_private_key(key.encode(), password=None).public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        yield "client_key", "no private key in PEM without a password"
+        yield "client_key", "not a PEM private key without a password"
         return
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if public.public_bytes(*form) != certified.public_bytes(*form):
-        yield "client_key", "the key is not that of the certificate"
+        yield "client_key", "the key does not belong to the certificate"
 
 
 def _of_webhook(settings: WebhookSettings) -> Iterator[tuple[str, str]]:
-    # It is not quoted: it may hold a key.
+    # Not quoted, because it may contain a key.
     if not is_https_address(settings.url):
-        yield "url", "must be https://host, with a path if it needs one"
+        yield "url", "must be https://host, optionally with a path"
     if not 1 <= settings.batch <= 500:
-        yield "batch", "must be from 1 to 500"
+        yield "batch", "must be between 1 and 500"
     if len(settings.headers) > _HEADERS_MOST:
-        yield "headers", f"at most {_HEADERS_MOST}"
+        yield "headers", f"must have at most {_HEADERS_MOST} entries"
     if len({name.lower() for name in settings.headers}) < len(settings.headers):
-        yield "headers", "each name once"
+        yield "headers", "must have each name only once"
     for name, value in settings.headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            yield "headers", "a name is up to 64 letters, digits and hyphens (RFC 9110 5.6.2)"
+            yield "headers", "a name must have up to 64 letters, digits and hyphens (RFC 9110 5.6.2)"
         elif name.lower() in _OUR_HEADERS:
-            yield "headers", f"{name} is set by Admit itself"
+            yield "headers", f"Admit sets {name}"
         elif not _HEADER_VALUE.fullmatch(value):
-            yield "headers", f"{name} must be up to 4096 printable ASCII characters, without blanks around them"
+            yield "headers", f"{name} must be up to 4096 printable ASCII characters, without spaces around them"
 
 
 def host_of(settings: Settings) -> str:
-    """That it leads to, as it is written: a name or an address."""
+    """Return the host of the destination: a name or an address."""
     return settings.host if isinstance(settings, SyslogSettings) else urlsplit(settings.url).hostname or ""
 
 
 def hostname_of(settings: SyslogSettings) -> str:
-    """For the header of messages (RFC 5424 6.2.4)."""
+    """Return the HOSTNAME of messages (RFC 5424 6.2.4)."""
     name = settings.hostname or socket.gethostname()
     return name if _HOSTNAME.fullmatch(name) else "-"

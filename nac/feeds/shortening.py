@@ -1,4 +1,4 @@
-"""Events that are longer than a receiver takes: still JSON and still of the schema, with what is left out named."""
+"""Shortening of events for a receiver's limit. The result still matches the schema and names omitted members."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from nac.events.document import Event, to_json
 
-# What a message can do without, the first one first, where it is too long.
+# Optional members, in the order of removal.
 _DISPENSABLE = (
     "admit.before",
     "admit.after",
@@ -20,13 +20,13 @@ _DISPENSABLE = (
     "user",
     "admit.session",
 )
-# Of each text of an event that keeps nothing but what the schema requires: less than that is of no fixed form.
+# Minimum characters per text in the shortest form; anything shorter breaks fixed formats.
 _LEAST_CHARACTERS = 64
 
 
 def shortened(event: Event, *, most: int, encoded: Callable[[bytes], bytes] = bytes) -> bytes:
-    """The event as JSON of `most` octets at the most, as `encoded` makes it: first without members that it can do
-    without, then with what the schema requires alone."""
+    """Encode the event in at most `most` octets (counted after `encoded`): first without optional members, then with
+    only required ones."""
     whole = to_json(event)
     if len(text := encoded(whole)) <= most:
         return text
@@ -46,14 +46,14 @@ def shortened(event: Event, *, most: int, encoded: Callable[[bytes], bytes] = by
 
 
 def _least(event: Event) -> dict[str, Any]:
-    """What the schema requires, whose it is and how it ended; whole is the id alone."""
+    """Return required members, tenant and outcome; only the id is not cut."""
     kept = _required(event)
     kept["event"] |= {"id": event.event.id, "outcome": event.event.outcome}
     return kept | ({"organization": _required(event.organization)} if event.organization else {})
 
 
 def _required(part: Struct) -> dict[str, Any]:
-    """Members that the schema requires; texts are cut."""
+    """Return required members, with texts cut."""
     config = part.__struct_config__
     tag = {config.tag_field: config.tag} if config.tag_field else {}
     required = _names_required(part)

@@ -1,6 +1,6 @@
-"""Standard Webhooks 1.0: how a receiver knows that a request is ours, and is not an old one sent again.
+"""Signatures of Standard Webhooks 1.0, with which receivers verify origin and freshness.
 
-Signed is "<webhook-id>.<webhook-timestamp>.<body>" by HMAC-SHA-256; while a secret is exchanged, by both.
+HMAC-SHA-256 over "<webhook-id>.<webhook-timestamp>.<body>"; during a secret rotation with both secrets.
 """
 
 import base64
@@ -10,17 +10,17 @@ import secrets
 from collections.abc import Iterable
 
 _PREFIX = "whsec_"
-# From 24 to 64 octets.
+# 24 to 64 octets are permitted.
 _SECRET_BYTES = 32
 
 
 def new_secret() -> str:
-    """As receivers are given it."""
+    """Create a secret in the receivers' format."""
     return _PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
 def signed_headers(secrets_: Iterable[str], *, message_id: str, at: int, body: bytes) -> dict[str, str]:
-    """`at` in epoch seconds; the first of the secrets signs first."""
+    """Return the headers; `at` in epoch seconds, first secret first."""
     signed = f"{message_id}.{at}.".encode() + body
     return {
         "webhook-id": message_id,

@@ -1,4 +1,4 @@
-"""What feeds send: rows of the logs, and notes of what has no log of its own; and the events that those are."""
+"""Sources of feeds: log tables and notes, with their conversion to events."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, EventNote
 
 
 class Begun(NamedTuple):
-    """A mark that was read in part, and its last row that was."""
+    """A partly read mark and its last row."""
 
     mark: int
     at: datetime
@@ -26,23 +26,23 @@ class Begun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    # Of the events: `admit.kind`.
+    # `admit.kind` of the events.
     kind: str
     model: Any
-    # By which the rows of a mark are found.
+    # Column to find the rows of a mark.
     at: InstrumentedAttribute[datetime]
     event: Callable[[Any, Tenant], Event]
-    # `event.outcome` of its events; without any where they have none.
+    # Values of `event.outcome`; empty if the events have none.
     outcomes: tuple[str, ...] = ()
-    # Columns that no event is made of: to read them is not for nothing.
+    # Columns that no event uses; not loaded, for speed.
     unused: tuple[str, ...] = ()
-    # Which of the rows, where those of others lie between them.
+    # Condition on rows of a shared table.
     only: ColumnElement[bool] | None = None
 
     def rows(
         self, session: Session, tenant_id: TenantId, marks: Sequence[Row[Any]], *, begun: Begun | None, most: int
     ) -> Iterator[tuple[int, datetime, int, Any]]:
-        """(mark, time, id, row) of what the marks name, in this order; behind what was `begun`."""
+        """Yield (mark, time, id, row) in order, after the row of `begun`."""
         behind = [_behind(mark, begun) for mark in marks]
         mark = (
             func.unnest(
@@ -64,7 +64,7 @@ class Source:
         key = self.model.id
         named = and_(
             self.model.tenant_id == tenant_id,
-            # The first is for partitions, the second for the index: what is before is not read.
+            # The first condition excludes partitions, the second uses the index.
             self.at.between(mark.c.behind_at, mark.c.last_at),
             tuple_(self.at, key) > tuple_(mark.c.behind_at, mark.c.behind_row),
             key.between(mark.c.first_row, mark.c.last_row),
@@ -79,7 +79,7 @@ class Source:
 
 
 def _behind(mark: Row[Any], begun: Begun | None) -> tuple[datetime, int]:
-    """Time and id of the row behind which it goes on."""
+    """Return time and id of the row after which to continue."""
     if begun is not None and begun.mark == mark.id:
         return begun.at, begun.row
     return mark.first_at, mark.first_row - 1
@@ -91,7 +91,7 @@ def _notes(kind: str, event: Callable[..., Event]) -> Source:
     )
 
 
-# As marks name them: by the table, or by the kind of note.
+# By the name in marks: table or kind of note.
 SOURCES = {
     "auth_log": Source(
         "authentication",
@@ -121,7 +121,7 @@ KINDS = tuple(source.kind for source in SOURCES.values())
 
 
 def sources_of(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """What marks name for the events of these kinds and, where any is named, of one of these outcomes."""
+    """Return the sources for events of these kinds and outcomes (empty: all)."""
     return [
         name
         for name, source in SOURCES.items()
@@ -130,6 +130,6 @@ def sources_of(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
 
 
 def unheard(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """Those of the kinds of which nothing is sent, since none of their events has one of the outcomes."""
+    """Return the kinds of which nothing is sent, because no event has one of the outcomes."""
     heard = {SOURCES[name].kind for name in sources_of(kinds, outcomes)}
     return [kind for kind in kinds if kind not in heard]

@@ -1,4 +1,4 @@
-"""Events as syslog messages: RFC 5424, framed by RFC 5425 4.3."""
+"""Events as syslog messages (RFC 5424), framed for TLS (RFC 5425 4.3)."""
 
 import re
 
@@ -6,7 +6,7 @@ from nac.events.document import Event
 from nac.feeds.settings import FACILITIES, SEVERITIES, SyslogSettings, hostname_of
 from nac.feeds.shortening import shortened
 
-# RFC 5424 6.1 asks receivers for 2,048 octets; this is what those that take events usually take.
+# RFC 5424 6.1 requires receivers to accept 2,048 octets; event receivers usually accept this.
 MOST_OCTETS = 8_192
 _BOM = b"\xef\xbb\xbf"
 _SD_VALUE_CHARACTERS = 255
@@ -14,7 +14,7 @@ _SD_VALUE_CHARACTERS = 255
 _ESCAPED = re.compile(r'(["\\\]])')
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _NOT_MSGID = re.compile(r"[^!-~]")
-# Where neither the settings nor the second name say otherwise.
+# Default severities.
 _USUAL = {
     "authentication": "info",
     "authentication.failure": "warning",
@@ -31,7 +31,7 @@ _USUAL = {
 
 
 class SyslogForm:
-    """How the messages of one feed look."""
+    """Message format of one feed."""
 
     def __init__(self, settings: SyslogSettings) -> None:
         self._facility = FACILITIES[settings.facility] * 8
@@ -42,7 +42,7 @@ class SyslogForm:
         self._severities = _USUAL | settings.severities
 
     def frame(self, event: Event) -> bytes:
-        """MSG-LEN SP SYSLOG-MSG; the message has MOST_OCTETS at the most."""
+        """Return MSG-LEN SP SYSLOG-MSG; the message has at most MOST_OCTETS."""
         message = self.message(event)
         return b"%d %b" % (len(message), message)
 
@@ -50,7 +50,7 @@ class SyslogForm:
         kind = kind_of(event)
         priority = self._facility + SEVERITIES[self._severity(kind, event.event.outcome)]
         message_id = _NOT_MSGID.sub("-", event.event.action)[:32] or "-"
-        # PROCID says nothing here: an event is not of one process.
+        # PROCID is nil: an event belongs to no process.
         head = (
             f"<{priority}>1 {event.timestamp} {self._host} {self._app_name} - {message_id} {self._data(kind, event)} "
         )
@@ -80,12 +80,12 @@ class SyslogForm:
 
 
 def kind_of(event: Event) -> str:
-    """As `admit.kind` says."""
+    """Return `admit.kind`."""
     return str(event.admit.__struct_config__.tag)
 
 
 def _json_escaped(found: re.Match[str]) -> str:
-    """RFC 8259 7: UTF-16, in hex. What is not ASCII stands in strings alone."""
+    """Escape as JSON (RFC 8259 7). Non-ASCII characters occur only in strings."""
     return re.sub("....", r"\\u\g<0>", found[0].encode("utf-16-be").hex())
 
 

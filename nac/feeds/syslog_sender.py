@@ -1,8 +1,7 @@
-"""Syslog over TLS (RFC 5425), where TCP alone acknowledges: what the other machine's TCP has is held to have arrived.
+"""Syslog over TLS (RFC 5425). Only TCP acknowledges data, so data acknowledged by TCP counts as delivered.
 
-Of a connection that breaks, the batch before the break may be lost in the receiver all the same; so the last batch
-counts once the next one has gone through, or the connection was closed without a reset. docs/how-to/feeds.md says what
-remains.
+If a connection breaks, the receiver may still lose the last batch. So a batch counts only after the next one was
+sent, or after the connection closed without a reset. docs/how-to/feeds.md describes the remaining risk.
 """
 
 import array
@@ -51,8 +50,8 @@ class SyslogSender:
                 await self._connection.send(data)
         except TimeoutError as exc:
             is_connected = self._connection is not None
-            what = "take the messages" if is_connected else "take the connection"
-            why = f"It does not {what} within {self._settings.timeout_seconds:g} s."
+            what = "accept the messages" if is_connected else "accept the connection"
+            why = f"The server did not {what} within {self._settings.timeout_seconds:g} s."
             raise SendFailed(why, is_slow=is_connected) from exc
 
     async def _connected(self) -> "_Connection":
@@ -63,17 +62,17 @@ class SyslogSender:
         except AddressRefused as exc:
             raise SendFailed(str(exc)) from exc
         except ssl.SSLError as exc:
-            raise SendFailed(f"The client's certificate cannot be used: {exc.reason}.") from exc
+            raise SendFailed(f"Invalid client certificate: {exc.reason}.") from exc
         except OSError as exc:
-            raise SendFailed(f"{settings.host} is not found: {exc.strerror or exc}.") from exc
-        why = "It has no address."
+            raise SendFailed(f"Cannot resolve {settings.host}: {exc.strerror or exc}.") from exc
+        why = "The host has no address."
         for place in places:
             try:
                 return await _Connection.open(place.address[0], settings, context)
             except ssl.SSLError as exc:
                 why = describe_tls_error(exc)
             except OSError as exc:
-                why = f"It cannot be connected to: {exc.strerror or exc}."
+                why = f"Cannot connect: {exc.strerror or exc}."
         raise SendFailed(why)
 
     async def close(self) -> None:
@@ -90,14 +89,14 @@ class SyslogSender:
 class _Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
-        # A receiver has nothing to say (RFC 5425 4.3): what comes is its end. Left unread, it would turn our end into a
-        # reset, with which the other side may lose what it has not read yet.
+        # Receivers send nothing (RFC 5425 4.3) except the end. Unread data would turn our close into a reset, which
+        # may discard data at the receiver.
         self._ended = asyncio.ensure_future(_read_to_end(reader))
 
     @classmethod
     async def open(cls, address: str, settings: SyslogSettings, context: ssl.SSLContext) -> "_Connection":
-        """The certificate is looked at for the name that was set, whatever address it has."""
-        # The dot that ends a name in DNS is in no certificate (RFC 6066 3).
+        """Connect. The certificate is checked against the configured name."""
+        # Certificates have no final dot of a DNS name (RFC 6066 3).
         name = settings.host.removesuffix(".")
         return cls(
             *await asyncio.open_connection(
@@ -106,7 +105,7 @@ class _Connection:
         )
 
     async def send(self, data: bytes) -> None:
-        """Returns when the other machine's TCP has it all."""
+        """Send; return when the receiver's TCP has acknowledged everything."""
         try:
             await self._require_open()
             self._writer.write(data)
@@ -120,21 +119,21 @@ class _Connection:
 
     async def _require_open(self) -> None:
         if self._ended.done() or self._writer.transport.is_closing():
-            raise SendFailed(await self._ended or "It closed the connection.")
+            raise SendFailed(await self._ended or "The server closed the connection.")
 
     def _unacknowledged(self) -> int:
-        """Octets that are still on this side: in our buffer, or sent and not acknowledged (tcp(7), SIOCOUTQ)."""
+        """Return the octets in our buffer or not acknowledged (tcp(7), SIOCOUTQ)."""
         transport = self._writer.transport
         waiting = array.array("i", [0])
         fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, waiting)
         return transport.get_write_buffer_size() + waiting[0]
 
     async def close(self) -> None:
-        """Raises SendFailed where the other side ends by a reset or an alert; saying nothing is no failure."""
+        """Close. Raises SendFailed if the receiver ends with a reset or alert; silence is no failure."""
         self._writer.close()
         try:
             async with asyncio.timeout(2 * _CLOSE_SECONDS):
-                # What went wrong, if anything, is what reading ends with.
+                # Errors are reported by the reader.
                 with suppress(OSError):
                     await self._writer.wait_closed()
                 why = await self._ended
@@ -150,12 +149,12 @@ class _Connection:
 
 
 async def _read_to_end(reader: asyncio.StreamReader) -> str:
-    """ "" where the other side has closed in order, else what happened."""
+    """Read to the end. Returns "" for an orderly close, otherwise the error."""
     try:
         while await reader.read(4096):
             continue
     except ssl.SSLError as exc:
-        # With TLS 1.3 a client learns only now that its certificate is refused.
+        # With TLS 1.3 a client learns only here that its certificate was rejected.
         return describe_tls_error(exc)
     except OSError as exc:
         return f"The connection broke: {exc.strerror or exc}."
@@ -166,7 +165,7 @@ async def _read_to_end(reader: asyncio.StreamReader) -> str:
 def _context(ca_certificate: str, client_certificate: str, client_key: str) -> ssl.SSLContext:
     context = tls_context(ca_certificate)
     if client_certificate:
-        # OpenSSL reads files alone here: this one is in memory, and nobody else's.
+        # OpenSSL only reads files: use one in memory, private to this process.
         with open(os.memfd_create("client", os.MFD_CLOEXEC), "wb") as file:
             file.write(f"{client_certificate}\n{client_key}".encode())
             file.flush()

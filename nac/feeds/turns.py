@@ -1,6 +1,6 @@
-"""Which feeds are due, and who delivers them: one turn at a time on each machine, each feed by one of them alone.
+"""Scheduling of feeds: one turn at a time per machine, and each feed on only one machine.
 
-The locks are those of the turn's transaction, which ends with it, and with the process or machine that dies.
+The locks belong to the turn's transaction, so they end with it, or with the process or machine.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from nac.ids import TenantId
 _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
-# For the turn's own statements and those of the feeds, each with a connection besides that which holds the locks.
+# For the statements of the turn and the feeds; each needs a connection besides the one that holds the locks.
 _THREADS = 3
-# Twice what a feed is given at a stretch: it was its receiver that took the rest.
+# Twice the time of a turn; the receiver was slow.
 _SLOW_SECONDS = 10.0
-# No feed is waited for longer when a turn ends: the longest timeout of a webhook, and what is before and after.
+# Maximum wait at the end: the longest webhook timeout plus overhead.
 _LAST_SECONDS = 25.0
 
 _TAKE_TURN = text("SELECT pg_try_advisory_xact_lock(hashtext('feeds'), hashtext(:host))")
@@ -36,19 +36,19 @@ _ADVANCE = text("SELECT advance_idle_feeds()")
 _FOLD = text("SELECT tenant_id, slug, folded FROM fold_feed_marks(:most)")
 _PRUNE = text("SELECT tenant_id, slug, dropped FROM prune_feed_marks(make_interval(days => :days))")
 _PRUNE_NOTES = text("SELECT prune_event_notes(make_interval(days => :days), :most)")
-# Every ten minutes, that is 1,600 a second.
+# Every ten minutes: 1,600 per second.
 _NOTES_AT_ONCE = 1_000_000
-# How long a feed may be behind.
+# Maximum delay of a feed.
 KEEP_DAYS = 7
-# Marks that may wait for one feed; there are some each second where a tenant's devices come and go all the time.
+# Marks that may wait per feed; a busy tenant has several per second.
 _MARKS_MOST = 10_000
-# Later than marks, which name notes.
+# Longer than marks, which refer to notes.
 NOTES_DAYS = KEEP_DAYS + 1
 
-# Before a feed that has sent all there was is looked at again: connections are not made for every event.
+# Pause after a feed has sent everything, so that connections carry several events.
 _REST_SECONDS = 2.0
 
-# Whether there is more to send at once.
+# Returns whether there is more to send.
 Deliver = Callable[[TenantId, UUID], Coroutine[Any, Any, bool]]
 
 
@@ -59,23 +59,23 @@ class Due(NamedTuple):
 
 
 def take_turn(session: Session, host: str) -> bool:
-    """Whether nobody else on this machine delivers feeds; nobody does until the transaction ends."""
+    """Take this machine's lock until the transaction ends. Returns False if another process has it."""
     return bool(session.scalar(_TAKE_TURN, {"host": host}))
 
 
 def restart_restored(session: Session) -> None:
-    """Whatever was read of a database before it was restored from a dump is read again."""
+    """Reset feeds after a restore of the database from a dump."""
     for feed_id in session.scalars(_RESTART):
-        _log.warning("feed %s is of a database that was restored: what waited and what was sent last is sent", feed_id)
+        _log.warning("feed %s belongs to a restored database: sending waiting and recent events again", feed_id)
 
 
 def due(session: Session) -> list[Due]:
-    """Of all tenants, the one first whose last turn is longest ago. As admit_worker."""
+    """List due feeds of all tenants, longest waiting first. As admit_worker."""
     return [Due(*row) for row in session.execute(_DUE)]
 
 
 class Places(NamedTuple):
-    """How many feeds are delivered at the same time."""
+    """Maximum number of concurrent feeds."""
 
     all: int
     of_one_tenant: int
@@ -85,15 +85,15 @@ class Places(NamedTuple):
         return len(tenants) < self.all and tenants.count(tenant_id) < self.of_one_tenant
 
 
-# Feeds that fail or are slow have places of their own: however many there are, they take none of the others'.
+# Failing and slow feeds have separate places, so that they do not block others.
 _PLACES = Places(16, 4)
 _PLACES_OF_FAILING = Places(8, 2)
 
 
 async def serve(session: Session, deliver: Deliver, *, seconds: float) -> None:
-    """Deliver what is due, and what becomes due meanwhile, until nothing is.
+    """Deliver due feeds, including those that become due, until there are none.
 
-    After `seconds` none is begun that fails or is slow, and the others only while one of before is still waited for.
+    After `seconds`, no failing or slow feed starts; others start only while an earlier one still runs.
 
     `session`, in PlatformScope, holds the locks.
     """
@@ -106,10 +106,10 @@ class _Serving:
         self._session = session
         self._deliver = deliver
         self._running: dict[asyncio.Task[bool], Due] = {}
-        # Due when it was looked last, and without a place since then.
+        # Due at the last check, without a place so far.
         self._waiting: list[Due] = []
         self._looks_at = 0.0
-        # By time.monotonic(): since when they run, and until when they rest.
+        # time.monotonic() of the start, and of the end of the pause.
         self._began: dict[UUID, float] = {}
         self._rests: dict[UUID, float] = {}
         self._slow: set[UUID] = set()
@@ -148,7 +148,7 @@ class _Serving:
         return (_PLACES_OF_FAILING if feed.failing else _PLACES).has_room(alike, feed.tenant_id)
 
     def _take(self, feed: Due) -> bool:
-        """Again and again, where it is held already."""
+        """Take the feed's lock; it can be taken repeatedly."""
         return bool(self._session.scalar(_TAKE_FEED, {"feed": str(feed.id)}))
 
     def _end(self, task: asyncio.Task[bool], feed: Due) -> None:
@@ -162,22 +162,22 @@ class _Serving:
 
 
 def fold(session: Session) -> None:
-    """Bound what is kept for feeds that are far behind, and move on those for which nothing waits.
+    """Limit the marks of feeds that are far behind, and advance those without events.
 
-    Feeds wait for the transaction's end: it is for nothing else.
+    Feeds wait until this transaction ends, so it does nothing else.
     """
-    # Of a restored database positions say that nothing waits.
+    # After a restore, positions would hide waiting events.
     restart_restored(session)
     session.execute(_ADVANCE)
     for tenant_id, slug, folded in session.execute(_FOLD, {"most": _MARKS_MOST}):
-        _log.warning("feed %s of tenant %s is far behind: %d marks tell what waits for it", slug, tenant_id, folded)
+        _log.warning("feed %s of tenant %s is far behind: %d marks are waiting", slug, tenant_id, folded)
 
 
 def prune(session: Session) -> None:
-    """Forget what all feeds have delivered, and what is too old; what was not delivered of that is counted and told."""
+    """Delete delivered marks and old ones; count and report undelivered ones."""
     restart_restored(session)
     session.execute(_PRUNE_NOTES, {"days": NOTES_DAYS, "most": _NOTES_AT_ONCE})
     for tenant_id, slug, dropped in session.execute(_PRUNE, {"days": KEEP_DAYS}).all():
         enter_tenant(session, tenant_id)
-        after = {"number": dropped, "because": f"They were not delivered within {KEEP_DAYS} days."}
+        after = {"number": dropped, "because": f"Not delivered within {KEEP_DAYS} days."}
         progress.tell(session, tenant_id, slug, "give-up", after)

@@ -1,4 +1,4 @@
-"""Webhooks: batches of events by HTTPS POST, signed by Standard Webhooks; the status says whether they arrived."""
+"""Webhooks: batches of events by HTTPS POST, signed with Standard Webhooks and confirmed by the status."""
 
 import hashlib
 import ssl
@@ -19,15 +19,15 @@ from nac.outbound.tls import tls_context
 from nac.outbound.transport import OutboundTransport
 
 _ANSWER_BYTES_MOST = 16 * 1024
-# Of the body, head and signature aside: what collectors take by default. Fewer events go where these are longer.
+# Body size without wrapper: the usual default of collectors. Long events make batches smaller.
 MOST_OCTETS = 1 << 20
-# What a receiver may ask to be left alone.
+# Maximum Retry-After.
 _RETRY_AFTER_MOST_SECONDS = 3600
 _TYPE = "admit.events"
-# What is around the events takes less.
+# Upper bound of the wrapper around events.
 _HEAD_OCTETS = 256
 _MARGIN_SECONDS = 0.5
-# What says nothing of the events: who asks, where, how often, what stands before the receiver (RFC 9110 15.5, 15.6).
+# Statuses that do not depend on the events (RFC 9110 15.5, 15.6).
 _OF_NO_EVENT = {401, 403, 404, 405, 407, 408, 421, 423, 424, 425, 426, 429, 502, 503, 504, 511}
 
 
@@ -35,14 +35,14 @@ class WebhookSender:
     is_confirmed = True
 
     def __init__(self, settings: WebhookSettings, *, reach: OutboundReach, feed: str, secrets: Sequence[str]) -> None:
-        """`feed` is the feed's id, `secrets` as `signed_headers` takes them."""
+        """`feed` is the feed's id; `secrets` like in `signed_headers`."""
         self.most_events = settings.batch
         self._settings = settings
         self._feed = feed
         self._secrets = secrets
         self._transport = OutboundTransport(reach, tls=_context(settings.ca_certificate), connections=1)
         seconds = settings.timeout_seconds
-        # A connection that is being made is closed in order by its own time alone: TCP and TLS have theirs within all.
+        # Only the total time bounds the close of a connection attempt; TCP and TLS have their own time within it.
         self._web = HttpClient(self._transport, step_seconds=seconds, total_seconds=2 * seconds + _MARGIN_SECONDS)
 
     async def send(self, events: Sequence[Event]) -> None:
@@ -56,7 +56,7 @@ class WebhookSender:
         try:
             answer = await self._web.post(self._settings.url, body=body, headers=headers, most_bytes=_ANSWER_BYTES_MOST)
         except FetchFailed as exc:
-            # Its address may hold a secret of the tenant's.
+            # The URL may contain a secret.
             raise SendFailed(exc.why, is_slow=exc.is_slow) from exc
         _judge(answer)
 
@@ -66,12 +66,12 @@ class WebhookSender:
         return max(1, sum(1 for _ in takewhile(lambda end: end <= most, ends)))
 
     def body(self, events: Sequence[Event]) -> bytes:
-        """As Standard Webhooks has it: type, timestamp, data."""
+        """Return the body (Standard Webhooks): type, timestamp, data."""
         head = b'{"type":"%b","timestamp":"%b","data":{"events":[' % (_TYPE.encode(), events[-1].timestamp.encode())
         return head + b",".join(map(_shortened, events)) + b"]}}"
 
     def message_id(self, events: Sequence[Event]) -> str:
-        """The same where the same batch is sent again."""
+        """Return the message id; equal for a repeated batch."""
         digest = hashlib.sha256(self._feed.encode())
         for event in events:
             digest.update(event.event.id.encode() + b"\0")
@@ -93,11 +93,11 @@ def _judge(answer: HttpResponse) -> None:
     if 200 <= status < 300:
         return
     if status == 410:
-        raise SendFailed("It answers with status 410: it wants nothing any more.", is_gone=True)
+        raise SendFailed("The server responded with status 410 (Gone). The feed is paused.", is_gone=True)
     if 300 <= status < 400:
-        raise SendFailed(f"It answers with status {status}, a redirect, which is not followed.")
+        raise SendFailed(f"The server responded with status {status}. Redirects are not followed.")
     raise SendFailed(
-        f"It answers with status {status}.",
+        f"The server responded with status {status}.",
         retry_after_seconds=_retry_after(answer.headers),
         is_too_much=status == 413,
         is_refused=status not in _OF_NO_EVENT,
@@ -105,7 +105,7 @@ def _judge(answer: HttpResponse) -> None:
 
 
 def _retry_after(headers: Mapping[str, str]) -> int | None:
-    """RFC 9110 10.2.3, within our bound; None where it says nothing that can be understood."""
+    """Return Retry-After (RFC 9110 10.2.3), bounded; None if it is missing or invalid."""
     text = headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
         seconds = int(text[:9])

@@ -1,4 +1,4 @@
-"""One pass over recorded requests: what another policy answers to each, and how often it is the same."""
+"""Comparison of recorded decisions with those of another policy."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -15,10 +15,10 @@ from nac.policies.differences import ComparedAnswer, DifferenceTally
 from nac.policies.site_context import SiteContext
 
 ReplayBaseline = Literal["recorded", "published"]
-# Distinct requests that are remembered: about 20 MB.
+# Distinct requests in memory: about 20 MB.
 MAX_DISTINCT_REQUESTS = 20_000
 PROGRESS_EVERY = 5_000
-# Not in the log, because the engine works it out of the request's time.
+# Not in the log: the engine derives it from the time.
 _TIME = "time"
 _NO_ANSWER = ComparedAnswer("deny", "", "")
 OLDER_FORMAT = "older-format"
@@ -26,24 +26,24 @@ OLDER_FORMAT = "older-format"
 
 @dataclass(frozen=True, slots=True)
 class UnrecordedAttribute:
-    """An attribute that the draft asks for and that recorded requests lack, so that its rules could not match."""
+    """An attribute that the draft uses and recorded requests lack, so its rules could not match."""
 
     attribute: str
     rules: tuple[str, ...]
-    # How many of the replayed requests hold it, and since when; None where none does.
+    # Number of replayed requests with the attribute, and the first time; None if there are none.
     held_by: int
     first_held: datetime | None
 
     def __str__(self) -> str:
-        asking = f"rules {', '.join(self.rules)} ask" if len(self.rules) > 1 else f"rule {self.rules[0]} asks"
+        using = f"rules {', '.join(self.rules)} use" if len(self.rules) > 1 else f"rule {self.rules[0]} uses"
         if self.first_held is None:
-            return f"{asking} for {self.attribute}, which no replayed request holds"
+            return f"{using} {self.attribute}, which no replayed request has"
         since = f"{self.first_held:%Y-%m-%d %H:%M} UTC"
-        return f"{asking} for {self.attribute}, which requests before {since} did not record"
+        return f"{using} {self.attribute}, which is not recorded before {since}"
 
 
 class SiteDecider(NamedTuple):
-    """What decides at a site: the draft, and what is in force there; None where nothing is."""
+    """The policies to compare at a site: the draft and the published version (None if none)."""
 
     place: SiteContext
     draft: Policy
@@ -51,18 +51,18 @@ class SiteDecider(NamedTuple):
 
 
 class _RequestKind:
-    """Recorded requests that are equal in all that counts."""
+    """Recorded requests that are equal for the replay."""
 
     __slots__ = ("attributes", "count", "first", "recorded", "tally")
 
     def __init__(self, recorded: Recorded, attributes: Attributes) -> None:
         self.recorded = recorded
-        # {} where it could not be replayed.
+        # {} if it cannot be replayed.
         self.attributes = attributes
-        # None where the answer depends on the time of each.
+        # None if the decision depends on the time.
         self.tally: DifferenceTally | None = None
         self.count = 0
-        # Time of the earliest, epoch microseconds.
+        # Time of the earliest in epoch microseconds.
         self.first = 2**63
 
 
@@ -81,14 +81,14 @@ class ReplayComparison:
         self._kinds: dict[bytes, _RequestKind] = {}
         self._tallies: dict[tuple[ComparedAnswer, ComparedAnswer], DifferenceTally] = {}
         self._refusals: dict[str, DifferenceTally] = {}
-        # Of each attribute: how many requests hold it, and the time of the first.
+        # By attribute: number of requests with it, and the time of the first.
         self._held: Counter[str] = Counter()
         self._first_held: dict[str, int] = {}
         self._first = 2**63
         self.suppressed = 0
 
     def read(self, session: Session, requests: RecordedRequests, *, tell: Callable[[int], None] | None = None) -> None:
-        """`tell` is called with the number of those that were read, every TOLD_EVERY."""
+        """Read all requests. `tell` receives the number so far, every TOLD_EVERY."""
         kinds = self._kinds
         for count, (at_digits, number, device, rest) in enumerate(requests.rows(session)):
             if tell is not None and not count % PROGRESS_EVERY:
@@ -135,7 +135,7 @@ class ReplayComparison:
         return tally
 
     def _forget(self) -> None:
-        """Fold what is known of each kind into the sums, and start anew."""
+        """Add the counts of all kinds to the totals and clear the cache."""
         for kind in self._kinds.values():
             self.suppressed += kind.recorded.suppressed * kind.count
             if kind.attributes:
@@ -146,9 +146,9 @@ class ReplayComparison:
         self._kinds.clear()
 
     def list_differing(self) -> list[DifferenceTally]:
-        """Largest first."""
-        found = [tally for tally in self._tallies.values() if tally.differs]
-        return sorted(found, key=lambda tally: (-tally.requests, tally.before, tally.after))
+        """Return differing groups, largest first."""
+        tallies = [tally for tally in self._tallies.values() if tally.differs]
+        return sorted(tallies, key=lambda tally: (-tally.requests, tally.before, tally.after))
 
     @property
     def not_replayable(self) -> Counter[str]:
@@ -163,25 +163,26 @@ class ReplayComparison:
         return sum(tally.requests for tally in (*self._tallies.values(), *self._refusals.values()))
 
     def unrecorded(self) -> tuple[UnrecordedAttribute, ...]:
-        """What the log may lack. It holds all of the packet; the rest is recorded once the cell works it out."""
+        """Return attributes that the log lacks. It has all RADIUS attributes; others are recorded once the cell
+        derives them."""
         drafts = [decider.draft for decider in self._deciders.values()]
         if not drafts or self._first == 2**63:
             return ()
-        asked = _rules_by_attribute(drafts[0])
+        rules_by_name = _rules_by_attribute(drafts[0])
         first_day = moment_of(self._first).date()
-        found = []
-        for name in sorted(asked.keys() - {_TIME}):
+        missing = []
+        for name in sorted(rules_by_name.keys() - {_TIME}):
             first = self._first_held.get(name)
             if not is_packet_attribute(name) and (first is None or moment_of(first).date() > first_day):
                 since = None if first is None else moment_of(first)
-                found.append(UnrecordedAttribute(name, asked[name], self._held[name], since))
-        return tuple(found)
+                missing.append(UnrecordedAttribute(name, rules_by_name[name], self._held[name], since))
+        return tuple(missing)
 
 
 def _rules_by_attribute(policy: Policy) -> dict[str, tuple[str, ...]]:
-    """Ids of the rules that ask for each attribute."""
-    asked: dict[str, tuple[str, ...]] = {}
+    """Map each attribute to the ids of the rules that use it."""
+    rules: dict[str, tuple[str, ...]] = {}
     for rule in policy.rules:
         for name in rule.reads:
-            asked[name] = (*asked.get(name, ()), rule.id)
-    return asked
+            rules[name] = (*rules.get(name, ()), rule.id)
+    return rules

@@ -1,4 +1,4 @@
-"""What another policy changes about requests: answers before and after, grouped and counted."""
+"""Differences between two policies over the same requests, grouped and counted."""
 
 import hashlib
 import json
@@ -9,19 +9,19 @@ from typing import NamedTuple
 
 from nac.engine import Decision
 
-# A few more than are shown: one device may come several times in a row.
+# More than displayed, because one device may repeat.
 _MAX_EXAMPLES = 8
 
 
 class ComparedAnswer(NamedTuple):
-    """What a replay compares; "" for no rule, and for no VLAN."""
+    """The compared parts of a decision; "" for no rule or no VLAN."""
 
     verdict: str
     rule_id: str
     vlan: str
-    # By monitor mode of a "rule" or "site" a device is admitted whatever the verdict: that is another answer.
+    # In monitor mode of a "rule" or "site" the device is admitted whatever the verdict, so this is a difference.
     monitored: str = ""
-    # Names of pools that addresses come from. The log holds the addresses, so answers as recorded name none.
+    # Pools of assigned addresses. Recorded decisions have none, because the log has only the addresses.
     pools: tuple[str, ...] = ()
 
     @classmethod
@@ -44,12 +44,12 @@ class ComparedAnswer(NamedTuple):
         vlan = f", VLAN {self.vlan}" if self.vlan else ""
         vlan += f", pool {', '.join(self.pools)}" if self.pools else ""
         if self.monitored:
-            return f"admitted{vlan} as the {self.monitored} is in monitor mode (would be: {self.verdict} {by})"
+            return f"admitted{vlan} because the {self.monitored} is in monitor mode (would be: {self.verdict} {by})"
         return f"{self.verdict} {by}{vlan}"
 
 
 class DifferenceTally:
-    """Requests that were answered `before` and are answered `after`."""
+    """Requests with the same decisions `before` and `after`."""
 
     __slots__ = ("_recent", "after", "before", "devices", "differs", "requests")
 
@@ -59,18 +59,18 @@ class DifferenceTally:
         self.differs = before != after
         self.requests = 0
         self.devices: set[bytes] = set()
-        # (time, number in the log, device) of those that came last, neighbours of one device left out.
+        # (time, log number, device) of the latest ones, without consecutive repeats of a device.
         self._recent: deque[tuple[int, int, bytes]] = deque(maxlen=_MAX_EXAMPLES)
 
     def note(self, at: int, number: bytes, device: bytes) -> None:
-        """`at` in epoch microseconds."""
+        """Record a request; `at` in epoch microseconds."""
         self.devices.add(device)
         recent = self._recent
         if not recent or recent[-1][2] != device:
             recent.append((at, int(number), device))
 
     def examples(self, limit: int) -> list[tuple[int, int]]:
-        """(time, number in the log), newest first, each of another device."""
+        """Return (time, log number) of the latest requests, newest first, one per device."""
         by_device: dict[bytes, tuple[int, int]] = {}
         for at, number, device in sorted(self._recent, reverse=True):
             by_device.setdefault(device, (at, number))
@@ -79,7 +79,7 @@ class DifferenceTally:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceExample:
-    """One request of a group: who, where, when, and why it is answered as it is now."""
+    """One request of a group, with the explanation of its new decision."""
 
     at: str
     mac: str
@@ -100,9 +100,9 @@ class ReplayDifference:
 
 
 def digest_changes(document: object, changes: Iterable[tuple[ComparedAnswer, ComparedAnswer]]) -> str:
-    """Names a set of changes by a draft, so that a person can say which ones are meant.
+    """Return a digest that identifies a draft and its differences.
 
-    How many requests each concerns is no part of it: more come by the minute.
+    Counts are not included, because new requests arrive all the time.
     """
     text = json.dumps([document, sorted(changes)], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

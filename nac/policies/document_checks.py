@@ -1,4 +1,4 @@
-"""Whether a document may become a policy of a tenant: its form, its replies, the names it refers to, in one answer."""
+"""Validation of policy documents for a tenant: form, replies and names, all mistakes together."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -30,13 +30,13 @@ from nac.policies.pool_references import pool_mistakes, pool_mistakes_at
 from nac.reasons import REASONS
 
 _KIND_NAMES: dict[ReferenceKind, str] = {
-    "endpoint-group": "group of endpoints",
-    "user-group": "group of users",
+    "endpoint-group": "endpoint group",
+    "user-group": "user group",
     "site": "site",
     "nas": "NAS",
     "identity-source": "identity source",
 }
-# Of a template's policy each tenant has or has not its own; and they may be removed while a policy names them.
+# A template's policy may name them although a tenant lacks them; they can also be deleted while a policy names them.
 _MAY_BE_ABSENT: frozenset[ReferenceKind] = frozenset(("nas", "identity-source"))
 _CREATE_COMMANDS: dict[ReferenceKind, str] = {
     "endpoint-group": "./admit endpoint-group add",
@@ -48,10 +48,10 @@ _CREATE_COMMANDS: dict[ReferenceKind, str] = {
 
 
 class InvalidPolicy(InvalidInput):
-    """The policy has mistakes; nothing was stored."""
+    """The policy has mistakes. Nothing was stored."""
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
-        """What the engine reports as PolicyErrors, and names that do not exist: every mistake with its place."""
+        """Every mistake with its place: those of PolicyErrors and unknown names."""
         super().__init__("; ".join(str(mistake) for mistake in mistakes))
         self.mistakes = tuple(mistakes)
 
@@ -61,7 +61,7 @@ class InvalidPolicy(InvalidInput):
 
 
 class DictionaryMissing(Conflict):
-    """The cell of this tenant has not said yet what its radiusd's dictionaries are."""
+    """The tenant's cell has not uploaded radiusd's dictionaries."""
 
 
 def check_document(
@@ -73,13 +73,11 @@ def check_document(
     refuse_absent: bool = False,
     keep: bool = False,
 ) -> Policy:
-    """The compiled policy. Raises InvalidPolicy with every mistake and its place, or DictionaryMissing.
+    """Compile a document. Raises InvalidPolicy with every mistake, or DictionaryMissing.
 
-    `refuse_absent`: also NASes and identity sources that are named must be there, as whoever saves, publishes or goes
-    back is told: a rule of others never matches. Not so for a template's policy, which is the same for tenants that
-    have them and that have not; for a tenant file, whose policies may be older than the removal of what they name; and
-    for trials, which show what such a policy decides.
-    `keep`: what it names stays until the transaction ends.
+    `refuse_absent`: reject unknown NASes and identity sources, too, because their rules never match. Use it to save,
+    publish or roll back. Do not use it for a template's policy (tenants differ), a tenant file (its policies may be
+    older than a deletion) or simulations. `keep`: the named objects cannot be deleted until the transaction ends.
     """
     replies = require_dictionary(session, tenant_id=tenant_id)
     if unreadable := check_storable(document):
@@ -102,7 +100,7 @@ def check_document(
 def check_at_sites(
     session: Session, *, tenant_id: TenantId, policy_id: UUID, document: object, keep: bool = True
 ) -> None:
-    """Whether every NAS at the sites of the policy can do what it answers. `keep` as of `check_document`. Raises
+    """Check that every NAS at the policy's sites supports its results. `keep` like in `check_document`. Raises
     InvalidPolicy."""
     mistakes = [
         mistake
@@ -114,13 +112,13 @@ def check_at_sites(
 
 
 def check_at_site(session: Session, *, site: Site, policy_id: UUID | None) -> None:
-    """The same for what would decide at one site: the version in force and the site's own fallback."""
+    """Check what decides at one site: the published version and the site's own fallback."""
     if mistakes := _site_mistakes(session, site, _document_in_force(session, site, policy_id), keep=True):
         raise InvalidPolicy(mistakes)
 
 
 def find_unsupported_at_site(session: Session, *, site: Site, nas: Nas) -> list[Mistake]:
-    """What one NAS cannot do of what decides at its site."""
+    """Return the results that decide at its site and that one NAS does not support."""
     return _find_unsupported(site, _document_in_force(session, site, site.policy_id), [nas])
 
 
@@ -144,7 +142,7 @@ def _find_unsupported(site: Site, document: object, nases: Sequence[Nas]) -> lis
 
 
 def check_fallback(session: Session, *, tenant_id: TenantId, document: object) -> Outcome:
-    """The outcome that a site puts in place of its policy's fallback. Raises InvalidPolicy or DictionaryMissing."""
+    """Compile the site's own fallback. Raises InvalidPolicy or DictionaryMissing."""
     try:
         outcome = compile_outcome(document, replies=require_dictionary(session, tenant_id=tenant_id))
     except PolicyErrors as errors:
@@ -155,25 +153,25 @@ def check_fallback(session: Session, *, tenant_id: TenantId, document: object) -
 
 
 def require_dictionary(session: Session, *, tenant_id: TenantId) -> Dictionary:
-    """What the radiusd of the tenant's cell takes in replies. Raises DictionaryMissing."""
+    """Return the dictionaries of the tenant's cell. Raises DictionaryMissing."""
     text = cells.load_dictionary(session, tenant_id=tenant_id)
     if text is None:
         raise DictionaryMissing(
-            "The cell of this tenant has not uploaded the dictionaries of its radiusd, so replies cannot be checked.",
-            remedy="Start the cell's agent; it uploads them when it starts.",
+            "Replies cannot be checked: the tenant's cell has not uploaded the dictionaries of its radiusd.",
+            remedy="Start the cell's agent, which uploads them.",
         )
     return _parse_dictionary(text)
 
 
 def _test_mistakes(session: Session, tenant_id: TenantId, document: object) -> list[Mistake]:
-    """Sites and reasons that the policy's tests name and nobody knows. Works on any document, a wrong one too."""
+    """Return unknown sites and reasons in the policy tests. Works on invalid documents, too."""
     tests = document.get("tests") if isinstance(document, dict) else None
     named = [(f"tests[{index}]", test) for index, test in enumerate(tests if isinstance(tests, list) else ())]
     named = [(place, test) for place, test in named if isinstance(test, dict)]
     slugs = frozenset(test["site"] for _, test in named if isinstance(test.get("site"), str))
     known = repository.known_site_slugs(session, tenant_id, slugs) if slugs else set()
     mistakes = [
-        Mistake(f"{place}.site", f"there is no site {test['site']!r}; make it first")
+        Mistake(f"{place}.site", f"unknown site {test['site']!r}; create it first")
         for place, test in named
         if isinstance(test.get("site"), str) and test["site"] not in known
     ]
@@ -181,11 +179,11 @@ def _test_mistakes(session: Session, tenant_id: TenantId, document: object) -> l
         expect = test.get("expect")
         reason = expect.get("reason") if isinstance(expect, dict) else None
         if isinstance(reason, str) and reason not in REASONS:
-            mistakes.append(Mistake(f"{place}.expect.reason", f"there is no reason {reason[:80]!r}"))
+            mistakes.append(Mistake(f"{place}.expect.reason", f"unknown reason {reason[:80]!r}"))
     return mistakes
 
 
-# Cells of one version share a dictionary, so a few are all there are. Parsing one takes 15 ms.
+# Cells of one version share a dictionary. Parsing takes 15 ms.
 @lru_cache(maxsize=4)
 def _parse_dictionary(text: bytes) -> Dictionary:
     return from_json(text)
@@ -204,13 +202,13 @@ def _dangling_references(
             missing |= {(kind, name) for name in names - known}
     if missing and any(reference.any_case for reference in found):
         missing -= _known_in_other_case(session, tenant_id, found, missing)
-    # A directory has groups of its own, which are not known before somebody signs in.
+    # A directory has its own groups, unknown until a user logs in.
     if any(kind == "user-group" for kind, _ in missing) and repository.has_identity_sources(session, tenant_id):
         missing = {(kind, name) for kind, name in missing if kind != "user-group"}
     return [
         Mistake(
             reference.place,
-            f"there is no {_KIND_NAMES[reference.kind]} {reference.name!r}; make it first: "
+            f"unknown {_KIND_NAMES[reference.kind]} {reference.name!r}; create it first: "
             f"{_CREATE_COMMANDS[reference.kind]}",
         )
         for reference in found
@@ -221,7 +219,7 @@ def _dangling_references(
 def _known_in_other_case(
     session: Session, tenant_id: TenantId, found: Sequence[Reference], missing: set[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Those that are compared in any case, and are there in another one."""
+    """Return missing names that exist with another case and compare case-insensitively."""
     any_case = {(each.kind, each.name) for each in found if each.any_case} & missing
     folded = {kind: repository.folded_names(session, tenant_id, kind) for kind in {kind for kind, _ in any_case}}
     return {(kind, name) for kind, name in any_case if name.casefold() in folded[kind]}

@@ -1,4 +1,4 @@
-"""Why a decision came about, in sentences, and its trace as JSON."""
+"""Explanations of decisions as sentences, and traces as JSON."""
 
 from nac.engine import ComparisonTrace, Decision, RuleTrace
 
@@ -6,24 +6,24 @@ _WINDOW_KEYS = ("days", "from", "to", "dates")
 
 
 def explain_decision(decision: Decision) -> str:
-    """The rule that decided and what held of it; needs a decision with its trace."""
+    """Explain which rule decided and why. Needs a decision with its trace."""
     for tried in decision.trace:
         if tried.matched:
             return explain_rule(tried)
-    asked = len(decision.trace)
+    count = len(decision.trace)
     return (
-        f"None of {asked} rule{'' if asked == 1 else 's'} matched, so the fallback decided."
-        if asked
+        f"None of {count} rule{'' if count == 1 else 's'} matched, so the fallback decided."
+        if count
         else "No rules: the fallback decided."
     )
 
 
 def explain_unmatched_rule(decision: Decision, rule_id: str) -> str:
-    """Why that rule did not decide; needs a decision with its trace."""
+    """Explain why a rule did not decide. Needs a decision with its trace."""
     for tried in decision.trace:
         if tried.rule_id == rule_id:
             return explain_rule(tried)
-    return f"Rule {rule_id!r} was not asked: {decision.rule_id!r} matched before it."
+    return f"Rule {rule_id!r} was not tried: {decision.rule_id!r} matched first."
 
 
 def explain_rule(tried: RuleTrace) -> str:
@@ -34,7 +34,7 @@ def explain_rule(tried: RuleTrace) -> str:
 
 
 def trace_rows(decision: Decision) -> list[dict[str, object]]:
-    """The trace for JSON: rules in the order in which they were tried."""
+    """Return the trace for JSON: rules in the order of trial."""
     return [
         {
             "rule": tried.rule_id,
@@ -49,10 +49,10 @@ def trace_rows(decision: Decision) -> list[dict[str, object]]:
 
 
 def _explain_comparison(comparison: ComparisonTrace) -> str:
-    wanted = "" if comparison.value is None else f" {_format_value(comparison.value)}"
+    value = "" if comparison.value is None else f" {_format_value(comparison.value)}"
     seen = ", ".join(map(_format_value, comparison.seen)) if comparison.seen else "nothing"
     verdict = "holds" if comparison.matched else "fails"
-    return f"{comparison.attribute} {comparison.operator}{wanted} {verdict}, seen {seen}"
+    return f"{comparison.attribute} {comparison.operator}{value} {verdict}, seen {seen}"
 
 
 def _comparison_row(comparison: ComparisonTrace) -> dict[str, object]:
@@ -67,7 +67,7 @@ def _comparison_row(comparison: ComparisonTrace) -> dict[str, object]:
 
 
 def _format_value(value: object) -> str:
-    """As in the document; text in single quotes."""
+    """Format a value as in the document, with text in single quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -75,7 +75,7 @@ def _format_value(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_format_value, value))}]"
     if isinstance(value, dict):
-        # PostgreSQL keeps no order of keys; people read days before times.
+        # jsonb does not keep the order of keys; days should precede times.
         ordered = sorted(
             value.items(),
             key=lambda item: _WINDOW_KEYS.index(item[0]) if item[0] in _WINDOW_KEYS else len(_WINDOW_KEYS),

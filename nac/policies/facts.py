@@ -1,6 +1,6 @@
-"""What a cell would find out about a stored endpoint or user, for requests that nobody has made yet.
+"""Facts about stored endpoints and users for simulated requests.
 
-As `radius.module.decision` does it from the replica, of the rows as they are now.
+Mirrors `radius.module.decision`, but reads current rows instead of the replica.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ FactValues = tuple[Scalar, ...]
 
 @dataclass(slots=True)
 class StoredFacts:
-    """Engine attributes by name, and what stands in the way before a policy is asked."""
+    """Engine attributes by name, and problems that precede the policy."""
 
     values: dict[str, FactValues] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ class StoredFacts:
 def load_stored_facts(
     session: Session, *, tenant_id: TenantId, mac: str, user: str, identity: str, at: int
 ) -> StoredFacts:
-    """`mac` in 12 hex digits; "" for none of the three. `at` in epoch seconds."""
+    """Collect the facts. `mac` in 12 hexadecimal digits; "" for unknown values. `at` in epoch seconds."""
     facts = StoredFacts()
     if mac:
         facts.values["mac.random"] = (is_random_mac(mac),)
@@ -55,7 +55,7 @@ def load_stored_facts(
 
 
 def _count_live(session: Session, tenant_id: TenantId, of_whom: ColumnElement[bool]) -> int:
-    """Sessions that go on, as the cell counts them."""
+    """Count live sessions as the cell does."""
     query = select(func.count()).select_from(RadiusSession)
     live = RadiusSession.tenant_id == tenant_id, RadiusSession.stopped_at.is_(None)
     return session.scalars(query.where(*live, of_whom)).one()
@@ -64,24 +64,24 @@ def _count_live(session: Session, tenant_id: TenantId, of_whom: ColumnElement[bo
 def find_nas(
     session: Session, *, tenant_id: TenantId, request: Mapping[str, FactValues], notes: list[str]
 ) -> Nas | None:
-    """The registered NAS that `request` names, found as the cell finds it and else by our own name for it."""
+    """Find the registered NAS of a request as the cell does, or by its name."""
     for name, find in (
         ("nas.identifier", nases.get_by_identifier),
         ("nas.address", nases.get_by_address),
     ):
         for given in request.get(name, ()):
             if name == "nas.address" and read_address(str(given)) is None:
-                notes.append(f"{str(given)!r} is no address, so no NAS was looked for by it.")
+                notes.append(f"{str(given)!r} is not an address and was ignored.")
             elif (nas := find(session, tenant_id, str(given))) is not None:
                 return nas
     named = str(next(iter(request.get("nas.name", ())), ""))
-    found = nases.find_by_name(session, tenant_id, named) if named else ()
-    if len(found) == 1:
-        return found[0]
-    if len(found) > 1:
-        notes.append(f"{len(found)} NASes are named {named!r}: say which by nas.identifier or nas.address.")
+    matches = nases.find_by_name(session, tenant_id, named) if named else ()
+    if len(matches) == 1:
+        return matches[0]
+    if len(matches) > 1:
+        notes.append(f"{len(matches)} NASes have the name {named!r}. Set nas.identifier or nas.address.")
     elif named or "nas.identifier" in request or "nas.address" in request:
-        notes.append("The NAS is not registered: it belongs to the default site and is answered as the RFCs have it.")
+        notes.append("The NAS is not registered. It belongs to the default site and gets standard RADIUS attributes.")
     return None
 
 
@@ -98,13 +98,11 @@ def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, fact
     if endpoint is None:
         return
     if endpoint.status == "blocked":
-        facts.notes.append("The stored endpoint is blocked: it is rejected before any policy is asked.")
+        facts.notes.append("The stored endpoint is blocked: Admit rejects it before the policy.")
     elif endpoint.status != "active":
-        facts.notes.append(
-            f"The stored endpoint is only {endpoint.status}, which nobody approved: it counts as unknown."
-        )
+        facts.notes.append(f"The stored endpoint is {endpoint.status}, not approved: it counts as unknown.")
     if expired:
-        facts.notes.append("The approval of the stored endpoint has ended: it counts as unknown.")
+        facts.notes.append("The approval of the stored endpoint has expired: it counts as unknown.")
     groups = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id])
     named = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id], by_rule=False)
     static: Sequence[str] = named.get(endpoint.id, ())
@@ -129,7 +127,7 @@ def _add_user(session: Session, tenant_id: TenantId, name: str, facts: StoredFac
         facts.notes.append(_unknown_user(session, tenant_id, name))
         return
     if user.disabled:
-        facts.notes.append("The stored user is disabled: it is rejected before any policy is asked.")
+        facts.notes.append("The stored user is disabled: Admit rejects it before the policy.")
     facts.values["user.name"] = (user.name,)
     groups = USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[user.id]).get(user.id, ())
     facts.values["user.group"] = tuple(sorted(groups))
@@ -138,9 +136,9 @@ def _add_user(session: Session, tenant_id: TenantId, name: str, facts: StoredFac
 def _unknown_user(session: Session, tenant_id: TenantId, name: str) -> str:
     sources = [source.name for source in identity_sources.list_all(session, tenant_id) if source.enabled]
     if not sources:
-        return f"There is no user {name!r}: a login by that name is rejected before any policy is asked."
-    asked = ", ".join(sources)
+        return f"Unknown user {name!r}: Admit rejects the login before the policy."
+    names = ", ".join(sources)
     return (
-        f"There is no user {name!r} of the tenant's own. Live, {asked} would be asked, and here nobody is: "
-        "say user.group, user.source and user.attribute.<name> as it would answer."
+        f"The tenant has no own user {name!r}. Live, Admit would ask {names}; a simulation does not. "
+        "Set user.group, user.source and user.attribute.<name> as in its response."
     )

@@ -1,4 +1,4 @@
-"""How often the rules of a policy decide, as the cells count it while they ship decisions."""
+"""Hit counts of policy rules, counted by the cells when they ship decisions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from nac.ids import TenantId
 from nac.models import Policy, PolicyHits, Tenant
 from nac.policies.service import PolicyVersionNotFound, find_policy, require_version
 
-# Of longer ago only the last day of each rule in force is kept, which says when it was hit last.
+# Older rows are deleted, except the last day of each published rule.
 RETENTION_DAYS = 92
 _WINDOW_DAYS = (1, 7, 30)
 
@@ -27,15 +27,15 @@ class RuleHits:
     rule_name: str
     # pinned-deny | rule | fallback
     kind: str
-    # Of the version in force, within so many days (UTC), today included: {1: ..., 7: ..., 30: ...}.
+    # Hits of the published version in the last days (UTC), including today: {1: ..., 7: ..., 30: ...}.
     within: dict[int, int]
     last_hit: datetime | None
-    # By a version that was in force before.
+    # Last hit by an earlier version.
     last_hit_before: datetime | None
 
     @property
     def never(self) -> bool:
-        """Never since the version in force was published."""
+        """Whether it had no hits since the version was published."""
         return self.last_hit is None
 
 
@@ -48,13 +48,14 @@ class HitCounts:
 
 
 def count_hits(session: Session, *, tenant_id: TenantId, slug: str = "", today: date | None = None) -> HitCounts:
-    """Every rule of the version in force, in its order, then the fallback. Raises PolicyVersionNotFound without one."""
+    """Count hits of the published version: rules in order, then the fallback. Raises PolicyVersionNotFound without
+    one."""
     policy = find_policy(session, tenant_id=tenant_id, slug=slug)
     if policy.published_version is None:
         raise PolicyVersionNotFound(
-            f"No version of policy {policy.slug!r} is in force.",
+            f"Policy {policy.slug!r} has no published version.",
             place="policy",
-            remedy=f"Publish one: ./admit policy publish --slug {policy.slug}",
+            remedy=f"Publish one with ./admit policy publish --slug {policy.slug}.",
         )
     version = require_version(session, tenant_id=tenant_id, slug=policy.slug, number=policy.published_version)
     counted = _count_by_rule(session, policy, today or utc_now().date())
@@ -71,7 +72,7 @@ def count_hits(session: Session, *, tenant_id: TenantId, slug: str = "", today: 
 
 
 def hit_rows(counts: HitCounts) -> list[dict[str, Any]]:
-    """For JSON."""
+    """Return the counts for JSON."""
     return [
         {
             "rule": rule.rule_id,
@@ -120,9 +121,9 @@ def _last_hits_before(session: Session, policy: Policy) -> dict[str, datetime]:
 
 
 def prune_hits(*, engine: Engine | None = None, today: date | None = None) -> int:
-    """Delete counts that are older than KEPT_DAYS, of every tenant; returns how many rows. As admit_worker.
+    """Delete counts older than KEPT_DAYS in all tenants; return the number of rows. As admit_worker.
 
-    A transaction for each tenant. May be run again, and twice at a time.
+    Uses one transaction per tenant; repeatable and safe to run concurrently.
     """
     oldest = (today or utc_now().date()) - timedelta(days=RETENTION_DAYS)
     with session_scope(PlatformScope(), engine=engine) as session:

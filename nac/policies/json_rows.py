@@ -1,4 +1,4 @@
-"""Answers about policies as JSON, the same for command line and API."""
+"""Policy results as JSON, shared by command line and API."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -20,7 +20,7 @@ def reply_rows(reply: Sequence[tuple[str, str, str]]) -> list[JsonRow]:
 
 
 def pool_rows(pools: Sequence[tuple[str, str]]) -> list[JsonRow]:
-    """Which attribute is filled from which pool; with which address is known when a cell gives it."""
+    """Return the attributes with their pools; the cell assigns the addresses."""
     return [{"attribute": attribute, "pool": name} for attribute, name in pools]
 
 

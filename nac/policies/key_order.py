@@ -1,6 +1,6 @@
-"""Policies as people write them: jsonb, in which they are stored, keeps keys by their length."""
+"""Key order of policies for display: jsonb sorts keys by length."""
 
-# Each object of a policy has its keys in this order.
+# Order of the keys of each object.
 _KEY_ORDER = (
     *("conditions", "profiles", "pinned_denies", "rules", "fallback", "tests"),
     *("id", "name", "monitor", "when", "then"),
@@ -14,18 +14,18 @@ _KEY_POSITIONS = {key: place for place, key in enumerate(_KEY_ORDER)}
 
 
 def order_keys(document: object) -> object:
-    """The same document with its keys in the order of the documentation."""
+    """Return the document with its keys in the documented order."""
     if isinstance(document, list):
         return [order_keys(entry) for entry in document]
     if not isinstance(document, dict):
         return document
-    # Another version may know keys that this one does not.
+    # Another version may have more keys.
     keys = sorted(document, key=lambda key: _KEY_POSITIONS.get(key, len(_KEY_ORDER)))
     return {key: order_keys(document[key]) for key in keys}
 
 
 def decode_policy_text(text: bytes) -> str | None:
-    """None for what is JSON, but not UTF-8 (RFC 8259 8.1): it is kept as an object alone."""
+    """Return the original text; None if it is not UTF-8 (RFC 8259 8.1) and only the object is kept."""
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError:

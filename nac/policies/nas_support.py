@@ -1,4 +1,4 @@
-"""Whether the NASes at a site can do what its policy answers: a device behind one that cannot is refused."""
+"""Checks whether the NASes of a site support the results of its policy; otherwise Admit rejects their devices."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,11 +6,11 @@ from nac.engine import Mistake, Policy
 from nac.models import Nas, Site
 from nac.vendors import all_vendors, find_vendor, known_vendor, vendor_name
 
-_REMEDY = "or give it in a rule that asks for the nas.vendor of those that can"
+_REMEDY = "or use it in a rule with a condition on nas.vendor"
 
 
 def find_unsupported(policy: Policy, site: Site, nases: Iterable[Nas]) -> list[Mistake]:
-    """What registered NASes of the site cannot do, by the place in the policy, of the rules that can match there."""
+    """Return results of matching rules that registered NASes of the site do not support."""
     found: dict[tuple[str, str], list[str]] = {}
     for nas in nases:
         known = {"nas.name": (nas.name,), "nas.vendor": (vendor_name(nas.vendor),), "site.name": (site.name,)}
@@ -24,25 +24,25 @@ def find_unsupported(policy: Policy, site: Site, nases: Iterable[Nas]) -> list[M
 
 
 def list_vendor_limits(policy: Policy, vendors: Iterable[str] | None = None) -> list[Mistake]:
-    """What some vendors cannot do, to be told to whoever writes the policy: their NASes would refuse the devices.
+    """Return results that some vendors do not support, as notes for the author of the policy.
 
-    Of all vendors or, where given, of `vendors`.
+    Checks all vendors, or only `vendors`.
     """
-    asked = all_vendors() if vendors is None else vendors
-    found = {mistake: None for vendor in asked for mistake in policy.refusals({"nas.vendor": (vendor,)})}
-    return [Mistake(place, why) for place, why in found]
+    names = all_vendors() if vendors is None else vendors
+    mistakes = {mistake: None for vendor in names for mistake in policy.refusals({"nas.vendor": (vendor,)})}
+    return [Mistake(place, why) for place, why in mistakes]
 
 
 def list_vendor_names(nases: Iterable[Nas]) -> list[str]:
-    """Names of the vendors in whose form these are answered."""
+    """Return the names of the vendors of these NASes."""
     return sorted({find_vendor(nas.vendor).name for nas in nases})
 
 
 def unknown_vendor_note(vendor: str) -> str:
-    """What to tell of a NAS whose vendor is none of ours; "" where there is nothing to tell."""
+    """Return a note about an unknown vendor, or ""."""
     if not vendor or known_vendor(vendor) is not None:
         return ""
-    return f"{vendor!r} is no vendor that Admit knows, so the NAS is answered as the RFCs have it: ./admit nas vendors"
+    return f"Unknown vendor {vendor!r}: the NAS gets standard RADIUS attributes. List vendors: ./admit nas vendors"
 
 
 def _join_names(names: Sequence[str]) -> str:

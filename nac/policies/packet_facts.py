@@ -1,4 +1,4 @@
-"""What a cell would read out of the packet of a request that nobody has made: attributes that follow from others."""
+"""Attributes that a cell derives from the packet of a simulated request."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _LOGIN_NAME, _STATION = "User-Name", "Calling-Station-Id"
 
 @dataclass(frozen=True, slots=True)
 class _ImaginedPacket:
-    """As `radius.module.request.AccessRequest` reads one."""
+    """A packet with the interface of `radius.module.request.AccessRequest`."""
 
     pairs: Pairs
 
@@ -36,14 +36,14 @@ class _ImaginedPacket:
 
 
 def use_rule_names(request: object) -> object:
-    """`request` with attributes that are named as RADIUS does, `NAS-Identifier`, under the names that rules have."""
+    """Rename RADIUS attributes such as `NAS-Identifier` to their names in rules."""
     if not isinstance(request, dict):
         return request
     return {_rule_attribute_name(name, request): values for name, values in request.items()}
 
 
 def _rule_attribute_name(name: object, request: Mapping[object, object]) -> object:
-    # None of our own names begins with a capital letter.
+    # Engine attributes do not begin with a capital letter.
     if not isinstance(name, str) or not name[:1].isupper() or find_attribute(_PREFIX + name) is None:
         return name
     return name if _PREFIX + name in request else _PREFIX + name
@@ -52,10 +52,9 @@ def _rule_attribute_name(name: object, request: Mapping[object, object]) -> obje
 def packet_facts(
     attributes: Mapping[str, tuple[Scalar, ...]], realms: Collection[str] = ()
 ) -> dict[str, tuple[Scalar, ...]]:
-    """What follows from those `radius.<name>` that `attributes` holds; {} where there are none. `realms` are those that
-    the tenant takes off names.
+    """Derive attributes from `radius.<name>` attributes; {} if there are none. `realms` are removed from names.
 
-    Of the method no more than the packet shows: that of a device whose name is its address is MAB.
+    The method is known only for MAB: the user name is the MAC address.
     """
     packet = _ImaginedPacket(
         tuple(
@@ -74,7 +73,7 @@ def packet_facts(
     station = normalise_mac(name)
     if station and station == (packet.mac or station):
         found["method"] = ("mab",)
-        # Without both attributes a person may have typed it, unless the NAS is set to be believed.
+        # Without both attributes a person may have typed it, unless the NAS is configured as trusted.
         if not packet.first(_STATION) and packet.first("Service-Type") == "Call-Check":
             found["mac"] = (station,)
     return found

@@ -1,4 +1,4 @@
-"""Which policies name a group or a site: what they name must not go, or a rule would silently cease to match."""
+"""Policies that refer to a group or site. The object must not be removed, or rules would silently stop matching."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ class ReferringVersion:
 def list_referring_versions(
     session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str
 ) -> tuple[ReferringVersion, ...]:
-    """Published versions and drafts with a condition that names it; superseded ones are checked at their rollback."""
+    """Return published versions and drafts with this name; superseded ones are checked on rollback."""
     return _filter_current_versions(session, tenant_id, lambda document: _refers_to(document, kind, name))
 
 
 def list_referenced_names(session: Session, *, tenant_id: TenantId, kind: ReferenceKind) -> frozenset[str]:
-    """By policies in force and drafts, as a whole."""
+    """Return names of this kind in published policies and drafts."""
     rows = repository.published_and_draft_versions(session, tenant_id)
     return frozenset(each.name for _, version in rows for each in references(version.document) if each.kind == kind)
 
@@ -39,32 +39,32 @@ def list_referenced_names(session: Session, *, tenant_id: TenantId, kind: Refere
 def require_renamable(
     session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str, new_name: str, place: str
 ) -> None:
-    """Raises InUse as `require_unreferenced`, and where a condition on a part of such names would decide otherwise."""
-    found = _filter_current_versions(
+    """Raise InUse if a policy uses the name, or has a condition that would treat the new name differently."""
+    versions = _filter_current_versions(
         session,
         tenant_id,
         lambda document: _refers_to(document, kind, name) or tells_apart(document, kind, name, new_name),
     )
-    if found:
+    if versions:
         raise InUse(
-            f"Policies go by the name {name!r}, or tell {new_name!r} from it: {_join_versions(found)}.",
+            f"Policies use the name {name!r} or treat {new_name!r} differently: {_join_versions(versions)}.",
             place=place,
-            remedy="Take it out of them first, or choose a name of which they decide the same.",
+            remedy="Remove it from them first, or choose another name.",
         )
 
 
 def require_unreferenced(
     session: Session, *, tenant_id: TenantId, kind: ReferenceKind, name: str, place: str, also: str = ""
 ) -> None:
-    """Raises InUse that lists every policy; `also` is a sentence on what else the removal would touch.
+    """Raise InUse with every referring policy; `also` is a sentence about further effects of the removal.
 
-    The caller has locked the row, so that no policy that names it is saved meanwhile (`repository.known_names`).
+    The caller has locked the row, so no policy with this name can be saved meanwhile (`repository.known_names`).
     """
-    if found := list_referring_versions(session, tenant_id=tenant_id, kind=kind, name=name):
+    if versions := list_referring_versions(session, tenant_id=tenant_id, kind=kind, name=name):
         raise InUse(
-            f"Policies name {name!r}: {_join_versions(found)}.{also and ' ' + also}",
+            f"Policies use {name!r}: {_join_versions(versions)}.{also and ' ' + also}",
             place=place,
-            remedy="Take it out of them first: ./admit policy show, save and, where it is published, publish.",
+            remedy="Remove it from them first: ./admit policy show, save and, if published, publish.",
         )
 
 

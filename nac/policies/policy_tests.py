@@ -1,4 +1,4 @@
-"""Runs the tests that a policy carries, with the engine that decides live."""
+"""Execution of policy tests, with the live engine."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,14 +14,14 @@ from nac.vendors import ReplyAttribute
 
 @dataclass(frozen=True, slots=True)
 class UnmetExpectation:
-    """One thing that was expected of a decision and did not come."""
+    """An expectation that the decision does not meet."""
 
     what: str
     expected: str
     came: str
 
     def __str__(self) -> str:
-        return f"{self.what}: expected {self.expected or 'none'}, came {self.came or 'none'}"
+        return f"{self.what}: expected {self.expected or 'none'}, got {self.came or 'none'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class PolicyTestResult:
     test: PolicyTest
     decision: Decision
     unmet: tuple[UnmetExpectation, ...]
-    # Sentences on how the decision came about; "" where the test passed.
+    # Explanation of the decision; "" if the test passed.
     why: str
 
     @property
@@ -43,7 +43,7 @@ class PolicyTestResult:
 
 
 class PolicyTestsFailed(Conflict):
-    """Tests of the policy fail; what was in force stays in force."""
+    """Tests of the policy fail. Nothing was published."""
 
     def __init__(self, failures: Sequence[PolicyTestResult]) -> None:
         count = f"{len(failures)} tests of the policy fail" if len(failures) > 1 else "A test of the policy fails"
@@ -63,10 +63,10 @@ class PolicyTestsFailed(Conflict):
 def run_tests(
     policy: Policy, document: object, places: Mapping[str, SiteContext], *, replies: ReplyDictionary | None = None
 ) -> tuple[PolicyTestResult, ...]:
-    """Every test of `policy`, which is `document` compiled.
+    """Run every test of `policy`, which is the compiled `document`.
 
-    `places` holds the tenant's sites by slug, those that tests name at least. Raises InvalidPolicy where the document
-    does not compile with the fallback of one of them.
+    `places` contains at least the sites in the tests, by slug. Raises InvalidPolicy if the document does not compile
+    with the fallback of one of them.
     """
     compiled: dict[str, Policy] = {}
     results = []
@@ -83,7 +83,7 @@ def run_tests(
 
 
 def test_row(result: PolicyTestResult) -> dict[str, Any]:
-    """For JSON."""
+    """Return a result for JSON."""
     decision = result.decision
     return {
         "name": result.test.name,
@@ -106,7 +106,7 @@ def test_row(result: PolicyTestResult) -> dict[str, Any]:
 
 
 def require_passed(results: Sequence[PolicyTestResult]) -> None:
-    """Raises PolicyTestsFailed that tells every failing test."""
+    """Raise PolicyTestsFailed with every failing test."""
     if failures := [result for result in results if not result.passed]:
         raise PolicyTestsFailed(failures)
 
@@ -137,7 +137,7 @@ def _list_unmet(expect: Expectation, decision: Decision) -> Iterator[UnmetExpect
 
 
 def _is_sent(expected: ReplyAttribute, decision: Decision) -> bool:
-    # Names of attributes know no upper and lower case (FreeRADIUS dictionary(5)).
+    # Attribute names are case-insensitive (FreeRADIUS dictionary(5)).
     name, operator, value = expected.pair()
     return any(
         sent.lower() == name.lower() and sent_value == value and operator in ("", sent_operator)

@@ -1,4 +1,4 @@
-"""Whether the pools that results name are there, and of the kind that the key gives."""
+"""Checks that pools in results exist and have the right kind."""
 
 from collections.abc import Sequence
 
@@ -14,18 +14,18 @@ from nac.vendors import POOL_KEYS
 
 
 def pool_mistakes(session: Session, tenant_id: TenantId, document: object, *, keep: bool) -> list[Mistake]:
-    """Pools that are nowhere, neither the tenant's nor any site's. Works on any document, a wrong one too. With `keep`
-    those that are named stay until the transaction ends."""
+    """Return mistakes for unknown pools, of tenant or any site. Works on invalid documents, too. `keep` locks the
+    named pools until the transaction ends."""
     named = _pool_references(document)
     pools = _load_pools(session, tenant_id, named, keep=keep)
     return [mistake for each in named if (mistake := _find_mistake(each, pools, "")) is not None]
 
 
 def pool_mistakes_at(session: Session, site: Site, *documents: object, keep: bool) -> list[Mistake]:
-    """Pools that are not there for this site; `keep` as of `pool_mistakes`."""
+    """Return mistakes for pools that this site lacks; `keep` like in `pool_mistakes`."""
     named = [each for document in documents for each in _pool_references(document)]
     pools = [pool for pool in _load_pools(session, site.tenant_id, named, keep=keep) if pool.site_id in (None, site.id)]
-    # A site's own comes before the tenant's.
+    # A site's pool overrides the tenant's.
     own = {pool.name for pool in pools if pool.site_id is not None}
     pools = [pool for pool in pools if pool.site_id is not None or pool.name not in own]
     return [mistake for each in named if (mistake := _find_mistake(each, pools, site.slug)) is not None]
@@ -36,7 +36,7 @@ def _pool_references(document: object) -> list[Reference]:
 
 
 def _load_pools(session: Session, tenant_id: TenantId, named: Sequence[Reference], *, keep: bool) -> Sequence[Pool]:
-    """Those that may be meant."""
+    """Return the pools with these names."""
     if not named:
         return []
     query = select(Pool).where(
@@ -53,7 +53,9 @@ def _find_mistake(reference: Reference, pools: Sequence[Pool], site: str) -> Mis
         return None
     where = f" for site {site!r}" if site else ""
     if kinds:
-        why = f"pool {reference.name!r}{where} is of kind {', '.join(sorted(kinds))}, which gives no {attribute}"
+        why = (
+            f"pool {reference.name!r}{where} is of kind {', '.join(sorted(kinds))}, which does not support {attribute}"
+        )
     else:
-        why = f"there is no pool {reference.name!r}{where}; make it first: ./admit pool add"
+        why = f"unknown pool {reference.name!r}{where}; create it first: ./admit pool add"
     return Mistake(reference.place, why)

@@ -1,4 +1,4 @@
-"""The gate before publishing: a tenant may ask that nobody publishes differences that nobody has looked at."""
+"""The replay gate: a tenant can require that differences are acknowledged before publication."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,15 +14,15 @@ from nac.policies.replays import Replay, replay_policy
 
 
 class UnacknowledgedDifferences(Conflict):
-    """The draft changes how recorded requests are answered; what was in force stays in force."""
+    """The draft changes decisions about recorded requests. Nothing was published."""
 
     def __init__(self, replay: Replay, acknowledged: str) -> None:
-        what = f"{replay.changed} of {replay.total} requests since {replay.since:%Y-%m-%d %H:%M} UTC"
-        other = f" They are not those of {acknowledged}." if acknowledged else ""
+        what = f"decisions of {replay.changed} of {replay.total} requests since {replay.since:%Y-%m-%d %H:%M} UTC"
+        other = f" The digest {acknowledged} is not current." if acknowledged else ""
         super().__init__(
-            f"The draft answers {what} otherwise, in {replay.groups} way{'s' if replay.groups > 1 else ''}.{other}",
+            f"The draft changes {what}, in {replay.groups} group{'s' if replay.groups > 1 else ''}.{other}",
             place="replay",
-            remedy=f"Look at them, then publish with acknowledge {replay.digest} (--acknowledge {replay.digest}).",
+            remedy=f"Review them, then publish with acknowledge {replay.digest} (--acknowledge {replay.digest}).",
         )
         self.replay = replay
 
@@ -34,9 +34,10 @@ class UnacknowledgedDifferences(Conflict):
 def require_acknowledged(
     session: Session, *, actor: str, tenant_id: TenantId, policy: Policy, document: object, acknowledge: str
 ) -> dict[str, Any] | None:
-    """What is kept with the version, None where the tenant asks for no replay. Raises UnacknowledgedDifferences.
+    """Return the replay summary to store with the version; None if no replay is required. Raises
+    UnacknowledgedDifferences.
 
-    The draft is compared with what is in force, on the requests of the tenant's days: that is what publishing changes.
+    Compares the draft with the published version over the tenant's replay days.
     """
     days = session.get_one(Tenant, tenant_id, populate_existing=True).replay_days
     if days is None:

@@ -1,4 +1,4 @@
-"""Replays and publications as somebody asks for them: of which policy and document, here and now or as a job."""
+"""Replays and publications on request, at once or as a job."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,69 +18,76 @@ from nac.policies.json_rows import replay_row
 from nac.policies.replays import Replay, replay_policy
 
 REPLAY_JOB, PUBLISH_JOB = "policies.replay", "policies.publish"
-# A million take half a minute: so many are replayed while somebody waits for the answer.
+# A million take half a minute; more than this many run as a job.
 MAX_INLINE_REQUESTS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """JSON of a job as well."""
+    """Parameters of a replay; also the JSON of a job."""
 
     days: int
-    # In place of what is stored.
+    # Document to replay instead of a stored version.
     document: object | None = None
-    # Slug; "" where the tenant has one only.
+    # Slug; "" if the tenant has only one policy.
     policy: str = ""
-    # Of the policy; the newest where none is said.
+    # Version of the policy; default: the newest.
     version: int | None = None
-    # Slug of the only site that counts.
+    # Slug of the only site to replay.
     site: str = ""
     against: ReplayBaseline = "recorded"
 
 
 def run_replay(
-    session: Session, asked: ReplayOptions, *, tenant_id: TenantId, tell: Callable[[int], None] | None = None
+    session: Session, parameters: ReplayOptions, *, tenant_id: TenantId, tell: Callable[[int], None] | None = None
 ) -> Replay:
-    """`tell` is called with how many requests were replayed so far. Raises as `replay_policy`, and PolicyNotFound."""
-    policy, document = None, asked.document
-    # A draft at one site, or for a tenant without any policy, needs none.
-    if asked.policy or document is None or (not asked.site and policies.list_page(session, tenant_id=tenant_id)):
-        policy = policies.find_policy(session, tenant_id=tenant_id, slug=asked.policy)
+    """Run the replay. `tell` receives the number of requests replayed so far. Raises PolicyNotFound and errors of
+    `replay_policy`."""
+    policy, document = None, parameters.document
+    # A document at one site, or for a tenant without policies, needs no policy.
+    if (
+        parameters.policy
+        or document is None
+        or (not parameters.site and policies.list_page(session, tenant_id=tenant_id))
+    ):
+        policy = policies.find_policy(session, tenant_id=tenant_id, slug=parameters.policy)
     if document is None and policy is not None:
-        stored = policies.require_newest_version(session, tenant_id=tenant_id, slug=policy.slug, number=asked.version)
+        stored = policies.require_newest_version(
+            session, tenant_id=tenant_id, slug=policy.slug, number=parameters.version
+        )
         document = stored.document
     return replay_policy(
         session,
         tenant_id=tenant_id,
         document=document,
         policy_id=policy.id if policy else None,
-        days=asked.days,
-        site=asked.site,
-        against=asked.against,
+        days=parameters.days,
+        site=parameters.site,
+        against=parameters.against,
         tell=tell,
     )
 
 
 def count_recorded_requests(session: Session, *, tenant_id: TenantId, days: int) -> int:
-    """How many requests there are to replay; AT_ONCE_MOST + 1 where they are too many to be replayed at once."""
+    """Count the requests to replay, up to AT_ONCE_MOST + 1."""
     since = utc_now() - timedelta(days=days)
     return count_up_to(session, tenant_id=tenant_id, since=since, most=MAX_INLINE_REQUESTS + 1)
 
 
 def is_publishing_slow(session: Session, *, tenant_id: TenantId) -> bool:
-    """Because of the replay that the tenant asks for."""
+    """Whether publishing takes long, because the tenant requires a replay."""
     days = session.get_one(Tenant, tenant_id).replay_days
     return days is not None and count_recorded_requests(session, tenant_id=tenant_id, days=days) > MAX_INLINE_REQUESTS
 
 
 def _run_replay_job(session: Session, work: JobRun) -> Mapping[str, Any]:
     assert work.owner.tenant_id is not None
-    asked = ReplayOptions(**work.input)
-    return replay_row(run_replay(session, asked, tenant_id=work.owner.tenant_id, tell=work.tell))
+    parameters = ReplayOptions(**work.input)
+    return replay_row(run_replay(session, parameters, tenant_id=work.owner.tenant_id, tell=work.tell))
 
 
 def _run_publish_job(session: Session, work: JobRun) -> Mapping[str, Any]:
-    """Input as `publish_policy`."""
+    """Input like `publish_policy`."""
     assert work.owner.tenant_id is not None
     version = policies.publish_policy(session, actor=work.actor, tenant_id=work.owner.tenant_id, **work.input)
     return {"slug": work.input["slug"], "version": version.number}

@@ -1,7 +1,6 @@
-"""Replay: what a policy would have answered to the requests that the auth log recorded, and how that differs.
+"""Replay: decisions of a policy about recorded requests, and their differences.
 
-The engine is the cell's own. Requests are compared by verdict, rule, VLAN and monitor mode;
-other reply attributes are not.
+Uses the same engine as the cells. Compares verdict, rule, VLAN and monitor mode, not other reply attributes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from nac.sites import service as sites
 
 MAX_DAYS = 366
 EXAMPLES_PER_DIFFERENCE = 3
-# More groups than a person reads; the smallest are left out, and counted.
+# More groups than a person reads; the smallest are omitted but counted.
 MAX_LISTED_DIFFERENCES = 200
 
 
@@ -40,20 +39,20 @@ class Replay:
     # Slugs.
     sites: tuple[str, ...]
     against: ReplayBaseline
-    # Recorded at these sites; those that were replayed are `unchanged` and `changed`.
+    # Recorded requests at these sites; the replayed ones are `unchanged` or `changed`.
     total: int
     unchanged: int
     changed: int
-    # How many could not be replayed, by the reason of their reject, or OLDER_FORMAT.
+    # Requests that could not be replayed, by reject reason or OLDER_FORMAT.
     not_replayable: Mapping[str, int]
-    # Rejects that the failure limiter did not record one by one.
+    # Rejects that the failure limiter did not record individually.
     suppressed: int
-    # Largest first, MAX_LISTED at most.
+    # Largest first, at most MAX_LISTED.
     differences: tuple[ReplayDifference, ...]
-    # Groups of differences, those that are not listed included.
+    # All groups, including omitted ones.
     groups: int
     unrecorded: tuple[UnrecordedAttribute, ...]
-    # Names this draft and these groups: what `publish --acknowledge` takes.
+    # Identifies this draft and its differences, for `publish --acknowledge`.
     digest: str
 
 
@@ -69,14 +68,14 @@ def replay_policy(
     until: datetime | None = None,
     tell: Callable[[int], None] | None = None,
 ) -> Replay:
-    """`document` over the requests of the last `days` before `until` (now) at the sites that use the policy.
+    """Replay `document` over the last `days` before `until` (default now) at the sites of the policy.
 
-    `site` is the slug of the only site that counts, whatever decides there now; without `policy_id` it is all sites.
-    `against` "published" compares with what is in force at each of the sites instead of what was answered then.
-    `tell` is called now and then with how many were replayed so far. Raises InvalidPolicy.
+    `site` is the slug of a single site, whatever decides there; without `policy_id`, all sites. `against` "published"
+    compares with the published version at each site instead of the recorded decisions. `tell` receives the number of
+    requests replayed so far. Raises InvalidPolicy.
     """
     if not 1 <= days <= MAX_DAYS:
-        raise InvalidInput(f"{days} days cannot be replayed.", place="days", remedy=f"Give 1 to {MAX_DAYS}.")
+        raise InvalidInput(f"Invalid number of days: {days}.", place="days", remedy=f"Use 1 to {MAX_DAYS}.")
     until = until or utc_now()
     since = until - timedelta(days=days)
     check_document(session, tenant_id=tenant_id, document=document)
@@ -115,8 +114,8 @@ def replay_policy(
 def _select_sites(session: Session, tenant_id: TenantId, policy_id: UUID | None, slug: str) -> Sequence[Site]:
     if slug:
         return [sites.require_by_slug(session, tenant_id=tenant_id, slug=slug)]
-    found = sites.list_sites(session, tenant_id=tenant_id)
-    return [site for site in found if policy_id is None or site.policy_id == policy_id]
+    all_sites = sites.list_sites(session, tenant_id=tenant_id)
+    return [site for site in all_sites if policy_id is None or site.policy_id == policy_id]
 
 
 def _build_decider(site: Site, document: object, published: Mapping[UUID, object] | None) -> SiteDecider:
@@ -128,8 +127,7 @@ def _build_decider(site: Site, document: object, published: Mapping[UUID, object
     try:
         return SiteDecider(place, draft, place.compile(in_force))
     except InvalidPolicy:
-        # Published by an earlier version of the engine, and nothing that a cell would take: it must not keep a better
-        # one from being published.
+        # An earlier engine published it, and no cell can load it. It must not block a better version.
         return SiteDecider(place, draft, None)
 
 

@@ -26,7 +26,7 @@ def get_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Policy | No
 
 
 def lock_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Policy | None:
-    """Locked until the transaction ends: two that save or publish at once get numbers one after the other."""
+    """Lock the policy until the transaction ends, so that concurrent saves get consecutive numbers."""
     return session.scalar(
         select(Policy)
         .where(Policy.tenant_id == tenant_id, Policy.slug == slug)
@@ -48,7 +48,7 @@ def list_page(
 
 
 def sites_by_policy(session: Session, tenant_id: TenantId, ids: Collection[UUID]) -> dict[UUID, list[str]]:
-    """Slugs of the sites where each of the policies decides."""
+    """Return the slugs of the sites of each policy."""
     query = select(Site.policy_id, Site.slug).where(Site.tenant_id == tenant_id, Site.policy_id.in_(ids))
     found: dict[UUID, list[str]] = {}
     for policy_id, slug in session.execute(query.order_by(Site.slug)):
@@ -62,7 +62,7 @@ def list_all(session: Session, tenant_id: TenantId) -> Sequence[Policy]:
 
 
 def get_newest_number(session: Session, tenant_id: TenantId, policy_id: UUID) -> int:
-    """0 where there is no version yet."""
+    """Return the newest version number; 0 if there is none."""
     query = select(func.max(PolicyVersion.number)).where(
         PolicyVersion.tenant_id == tenant_id, PolicyVersion.policy_id == policy_id
     )
@@ -92,7 +92,7 @@ def get_published_version(session: Session, tenant_id: TenantId, policy_id: UUID
 
 
 def sites_of_policy(session: Session, tenant_id: TenantId, policy_id: UUID) -> Sequence[Site]:
-    """Where it decides, by slug."""
+    """Return the sites of the policy, by slug."""
     query = select(Site).where(Site.tenant_id == tenant_id, Site.policy_id == policy_id)
     return session.scalars(query.order_by(Site.slug)).all()
 
@@ -103,7 +103,7 @@ def list_nases_at(session: Session, tenant_id: TenantId, site_id: UUID) -> Seque
 
 
 def published_and_draft_versions(session: Session, tenant_id: TenantId) -> Sequence[Row[str, PolicyVersion]]:
-    """Those in force and the drafts, with the slugs of their policies, by slug and number."""
+    """Return published versions and drafts with the slugs of their policies, by slug and number."""
     return session.execute(
         select(Policy.slug, PolicyVersion)
         .join(Policy, (Policy.tenant_id == PolicyVersion.tenant_id) & (Policy.id == PolicyVersion.policy_id))
@@ -113,7 +113,7 @@ def published_and_draft_versions(session: Session, tenant_id: TenantId) -> Seque
 
 
 def get_published_documents(session: Session, tenant_id: TenantId) -> dict[UUID, object]:
-    """What is in force, by policy."""
+    """Return the published documents by policy."""
     query = select(PolicyVersion.policy_id, PolicyVersion.document).join(
         Policy,
         (Policy.tenant_id == PolicyVersion.tenant_id)
@@ -124,13 +124,13 @@ def get_published_documents(session: Session, tenant_id: TenantId) -> dict[UUID,
 
 
 def site_slugs_of_policy(session: Session, tenant_id: TenantId, policy_id: UUID) -> Sequence[str]:
-    """Their slugs."""
+    """Return the slugs of the sites that use the policy."""
     query = select(Site.slug).where(Site.tenant_id == tenant_id, Site.policy_id == policy_id).order_by(Site.slug)
     return session.scalars(query).all()
 
 
 def delete(session: Session, policy: Policy) -> None:
-    """With its versions, which go by the foreign key, and its hit counts, which have none."""
+    """Delete the policy, its versions (by foreign key) and its hit counts."""
     of_policy = PolicyHits.tenant_id == policy.tenant_id, PolicyHits.policy_id == policy.id
     session.execute(sql_delete(PolicyHits).where(*of_policy))
     session.execute(sql_delete(Policy).where(Policy.tenant_id == policy.tenant_id, Policy.id == policy.id))
@@ -142,16 +142,17 @@ def list_versions(session: Session, tenant_id: TenantId, policy_id: UUID, *, spa
 
 
 def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozenset[str], *, keep: bool) -> set[str]:
-    """Those of `names` that exist, and with `keep` stay until the transaction ends; `kind` of nac.engine.Reference."""
+    """Return those of `names` that exist; `keep` locks them until the transaction ends. `kind` as in
+    nac.engine.Reference."""
     model = _MODEL_BY_KIND[kind]
     query = select(model.name).where(model.tenant_id == tenant_id, model.name.in_(names))
-    # In the order of nac.locking.
+    # Lock order: see nac.locking.
     kept = query.order_by(model.id).with_for_update(read=True, key_share=True)
     return set(session.scalars(kept if keep else query))
 
 
 def folded_names(session: Session, tenant_id: TenantId, kind: str) -> set[str]:
-    """All that there are, as they are compared in any case."""
+    """Return all names, case-folded."""
     model = _MODEL_BY_KIND[kind]
     return {name.casefold() for name in session.scalars(select(model.name).where(model.tenant_id == tenant_id))}
 
@@ -162,5 +163,5 @@ def has_identity_sources(session: Session, tenant_id: TenantId) -> bool:
 
 
 def known_site_slugs(session: Session, tenant_id: TenantId, slugs: frozenset[str]) -> set[str]:
-    """Those of `slugs` that are sites of the tenant."""
+    """Return those of `slugs` that are sites of the tenant."""
     return set(session.scalars(select(Site.slug).where(Site.tenant_id == tenant_id, Site.slug.in_(slugs))))

@@ -1,8 +1,8 @@
-"""The JSON Schema (draft 2020-12) of policy documents, for editors and for those who write policies by program.
+"""JSON Schema (draft 2020-12) of policy documents, for editors and programs.
 
-It says what form a document has, and names every attribute with the operators that apply to it. What it cannot say the
-engine alone refuses: names that are not there, circles, limits, rules that are never reached, replies that radiusd's
-dictionaries do not know. What the engine takes, it takes.
+It describes the form of a document and the operators of every attribute. The schema accepts every valid document.
+Only the engine rejects unknown names, cycles, exceeded limits, unreachable rules and replies that radiusd's
+dictionaries do not know.
 """
 
 from collections.abc import Sequence
@@ -32,19 +32,19 @@ def policy_schema() -> JsonSchema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Admit policy",
-        "description": "Who is admitted at a site, and with what. See docs/reference/policy.md.",
+        "description": "Decides which devices a site admits, and with which results. See docs/reference/policy.md.",
         **_object(
             {
                 "conditions": {
                     "type": "object",
-                    "description": "Conditions by name, for rules and other conditions to refer to.",
+                    "description": "Named conditions, for rules and other conditions.",
                     "patternProperties": {f"^{_NAME}$": _CONDITION},
                     "additionalProperties": False,
                     "maxProperties": MAX_NAMED,
                 },
                 "profiles": {
                     "type": "object",
-                    "description": "Results by name, for rules to share.",
+                    "description": "Named results, shared by rules.",
                     "patternProperties": {f"^{_NAME}$": {"$ref": "#/$defs/profile"}},
                     "additionalProperties": False,
                 },
@@ -92,7 +92,7 @@ def _condition() -> JsonSchema:
 
 
 def _comparison() -> JsonSchema:
-    """One branch for each set of attributes that compare alike."""
+    """One branch per set of attributes with the same comparisons."""
     alike: dict[tuple[str, tuple[str, ...]], list[Attribute]] = {}
     for attribute in (*CATALOGUE.values(), *open_attributes()):
         alike.setdefault((attribute.kind, attribute.choices), []).append(attribute)
@@ -104,7 +104,7 @@ def _comparison() -> JsonSchema:
 
 
 def _branch(attributes: list[Attribute]) -> JsonSchema:
-    """An attribute of `attributes`, with an operator of theirs and a value of its form."""
+    """An attribute of `attributes`, with an operator and a value of its form."""
     first = attributes[0]
     operators: dict[str, list[str]] = {}
     values: dict[str, JsonSchema | None] = {}
@@ -135,7 +135,7 @@ def _attribute_names(attributes: list[Attribute]) -> JsonSchema:
 
 
 def _value_schema(attribute: Attribute, operator: str) -> JsonSchema | None:
-    """None where the operator takes none."""
+    """Return the schema of a value; None if the operator has none."""
     if operator == "exists":
         return None
     if operator == "within":
@@ -195,7 +195,7 @@ def _rules() -> JsonSchema:
 
 
 def _results() -> JsonSchema:
-    """ADR 0005: vendor-neutral results, and attributes of any dictionary."""
+    """Schema of results (ADR 0005): vendor-neutral results, and RADIUS attributes."""
     reply = _object(
         {
             "attribute": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_./-]{0,126}$"},

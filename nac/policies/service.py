@@ -1,8 +1,8 @@
-"""Policies of a tenant: drafts, publishing, rolling back.
+"""Service for a tenant's policies: drafts, publishing, rollback.
 
-A version never changes once it is stored. There is at most one draft: the newest; the one before it is superseded.
-Publishing checks the document again, because groups and dictionaries may have changed since it was saved, runs its
-tests and, where the tenant asks for it, replays recorded requests (`nac.policies.publish_gate`).
+Stored versions never change. There is at most one draft, the newest; earlier drafts are superseded. Publishing checks
+the document again, because groups and dictionaries may have changed. It runs the policy tests and, if the tenant
+requires it, a replay (`nac.policies.publish_gate`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -69,22 +69,22 @@ _audit: audit.Recorder[Policy] = audit.Recorder("policy", lambda policy: policy.
 
 
 class PolicyNotFound(NotFound):
-    """There is no such policy."""
+    """The policy does not exist."""
 
 
 class PolicyVersionNotFound(NotFound):
-    """The policy has no such version."""
+    """The policy version does not exist."""
 
 
 class NothingToPublish(Conflict):
-    """There is no draft that could be published."""
+    """The policy has no draft to publish."""
 
 
 def create_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str = "") -> Policy:
-    """A policy without versions: where it is assigned, everything is denied until one is published."""
+    """Create a policy without versions. A site with it denies everything until a version is published."""
     require_slug(slug)
     if repository.get_by_slug(session, tenant_id, slug):
-        raise AlreadyExists(f"There is a policy {slug!r} already.", place="slug")
+        raise AlreadyExists(f"Policy {slug!r} already exists.", place="slug")
     policy = Policy(tenant_id=tenant_id, slug=slug, name=require_name(name or slug))
     session.add(policy)
     session.flush()
@@ -93,7 +93,7 @@ def create_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
 
 
 def rename_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str) -> Policy:
-    """Its slug stays, by which all else names it."""
+    """Change the name; the slug stays."""
     policy = _require_locked(session, tenant_id, slug)
     before = policy.name
     policy.name = require_name(name or slug)
@@ -114,15 +114,15 @@ def save_draft(
     written: str | None = None,
     refuse_absent: bool = True,
 ) -> PolicyVersion:
-    """The document as the newest version. Raises InvalidPolicy with every mistake; nothing is stored then.
+    """Store a document as the newest version. Raises InvalidPolicy with every mistake; then nothing is stored.
 
-    `written` is the text that `document` was read from, to be shown again as it is. `refuse_absent` as of
-    `check_document`, here and below.
+    `written` is the original text of `document`, kept for display. `refuse_absent` like in `check_document`, also
+    below.
     """
     policy = _require_locked(session, tenant_id, slug)
     check_document(session, tenant_id=tenant_id, document=document, refuse_absent=refuse_absent, keep=True)
     if written is not None and _parse_written(written) != document:
-        raise InvalidInput("The text and the document of the policy differ.", place="written")
+        raise InvalidInput("The policy's text and document differ.", place="written")
     _supersede(session, policy, "draft")
     version = _create_version(session, policy, document, comment, written)
     _audit(session, actor, policy, "save-draft", after={"version": version.number, "comment": comment})
@@ -139,7 +139,7 @@ def _parse_written(written: str) -> object:
 def run_document_tests(
     session: Session, *, tenant_id: TenantId, document: object, refuse_unreachable: bool = True
 ) -> Sequence[PolicyTestResult]:
-    """Every test that the document carries, run. Raises InvalidPolicy."""
+    """Run all tests of a document. Raises InvalidPolicy."""
     policy = check_document(session, tenant_id=tenant_id, document=document, refuse_unreachable=refuse_unreachable)
     return _run_tests(session, tenant_id, policy, document)
 
@@ -159,10 +159,10 @@ def publish_policy(
     acknowledge: str = "",
     refuse_absent: bool = True,
 ) -> PolicyVersion:
-    """Put the draft in force. With `number`, only if that is the draft: what was reviewed is what is published.
+    """Publish the draft. With `number`, only if the draft has that number, so that the reviewed version is published.
 
-    Raises InvalidPolicy, PolicyTestsFailed and, where the tenant asks for a replay, UnacknowledgedDifferences unless
-    `acknowledge` is the digest of the differences.
+    Raises InvalidPolicy or PolicyTestsFailed. If the tenant requires a replay, raises UnacknowledgedDifferences
+    unless `acknowledge` is the digest of the differences.
     """
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     draft, in_force = _require_draft(session, policy, number), policy.published_version
@@ -177,11 +177,11 @@ def publish_policy(
         document=draft.document,
         acknowledge=acknowledge,
     )
-    # Only now: a replay may take a minute, and nobody else should wait for it. Nor is anything else locked before it.
+    # Locked only now: a replay may take a minute and must not block others.
     policy = _require_locked(session, tenant_id, slug)
     if _require_draft(session, policy, number).number != draft.number or policy.published_version != in_force:
-        raise Conflict("Somebody else changed this policy meanwhile.", place="policy", remedy="Look, and try again.")
-    # Once more: what it names may have gone, and it may have been assigned to another site. From here on neither does.
+        raise Conflict("The policy changed meanwhile.", place="policy", remedy="Reload and try again.")
+    # Check again: named objects may be gone and sites may have changed. From here on they are locked.
     check_document(session, tenant_id=tenant_id, document=draft.document, refuse_absent=refuse_absent, keep=True)
     check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document)
     draft.replayed = replayed
@@ -192,12 +192,12 @@ def publish_policy(
 def _require_draft(session: Session, policy: Policy, number: int | None) -> PolicyVersion:
     draft = next(iter(repository.list_versions_in_status(session, policy.tenant_id, policy.id, "draft")), None)
     if draft is None:
-        raise NothingToPublish(remedy="Save a draft first, or roll back to a version that was published before.")
+        raise NothingToPublish(remedy="Save a draft first, or roll back to an earlier published version.")
     if number is not None and draft.number != number:
         raise Conflict(
             f"The draft is version {draft.number}, not {number}.",
             place="version",
-            remedy="Look at it, then publish it.",
+            remedy="Review it, then publish it.",
         )
     return draft
 
@@ -212,19 +212,21 @@ def roll_back_policy(
     comment: str = "",
     refuse_absent: bool = True,
 ) -> PolicyVersion:
-    """Put a version back in force that was in force before, as a new version. A draft stays as it is.
+    """Publish an earlier published version again, as a new version. A draft stays.
 
-    Raises InvalidPolicy and PolicyTestsFailed. No replay stands in the way of going back.
+    Raises InvalidPolicy or PolicyTestsFailed. A rollback needs no replay.
     """
     policy = _require_locked(session, tenant_id, slug)
     old = _require_version(session, policy, number)
     if old.published_at is None:
         raise Conflict(
-            f"Version {number} was never published.", place="version", remedy="Save it as a draft and publish that."
+            f"Version {number} was never published.",
+            place="version",
+            remedy="Save it as a draft and publish the draft.",
         )
     if policy.published_version == number:
-        raise Conflict(f"Version {number} is in force already.", place="version")
-    # It decided before: rules of it that never match because of others are no reason to keep somebody from going back.
+        raise Conflict(f"Version {number} is already published.", place="version")
+    # It was published before, so unreachable rules must not block the rollback.
     checked = check_document(
         session,
         tenant_id=tenant_id,
@@ -241,13 +243,13 @@ def roll_back_policy(
 
 
 def delete_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
-    """With all its versions and hit counts. Raises InUse while a site uses it."""
+    """Delete a policy with its versions and hit counts. Raises InUse while a site uses it."""
     policy = _require_locked(session, tenant_id, slug)
     if using := repository.site_slugs_of_policy(session, tenant_id, policy.id):
         raise InUse(
-            f"Policy {slug!r} decides at: {', '.join(using)}.",
+            f"Sites use policy {slug!r}: {', '.join(using)}.",
             place="policy",
-            remedy="Assign another one there first: ./admit policy assign",
+            remedy="Assign another policy first: ./admit policy assign",
         )
     repository.delete(session, policy)
     _audit(session, actor, policy, "remove", before={"name": policy.name, "version": policy.published_version})
@@ -265,17 +267,18 @@ def list_page(
     text: str = "",
     published: bool | None = None,
 ) -> Sequence[Policy]:
-    """`text` is a part of slug or name; `published` asks for those with a version in force, or without."""
+    """List one page. `text` is a part of slug or name; `published` selects policies with or without a published
+    version."""
     return repository.list_page(session, tenant_id, span=span or ORDERS.first(), text=text, published=published)
 
 
 def sites_by_policy(session: Session, *, tenant_id: TenantId, policies: Iterable[Policy]) -> dict[UUID, list[str]]:
-    """Slugs of the sites where each of them decides; those that decide nowhere are left out."""
+    """Return the slugs of the sites of each policy, without unused policies."""
     return repository.sites_by_policy(session, tenant_id, [policy.id for policy in policies])
 
 
 def get_draft(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = False) -> PolicyVersion | None:
-    """With `lock` nobody else saves or publishes one until the transaction ends."""
+    """Return the draft. `lock` blocks saving and publishing until the transaction ends."""
     policy = (
         _require_locked(session, tenant_id, slug) if lock else require_by_slug(session, tenant_id=tenant_id, slug=slug)
     )
@@ -285,7 +288,7 @@ def get_draft(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = 
 def list_versions(
     session: Session, *, tenant_id: TenantId, slug: str, span: Span | None = None
 ) -> Sequence[PolicyVersion]:
-    """Newest first, unless `span` says otherwise."""
+    """List versions, newest first unless `span` differs."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     return repository.list_versions(session, tenant_id, policy.id, span=span or repository.VERSION_ORDERS.first(100))
 
@@ -299,20 +302,22 @@ def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str, lock: b
 
 
 def find_policy(session: Session, *, tenant_id: TenantId, slug: str = "") -> Policy:
-    """As `require_by_slug`; "" is the tenant's only policy."""
+    """Find a policy by slug; "" is the tenant's only policy."""
     if slug:
         return require_by_slug(session, tenant_id=tenant_id, slug=slug)
-    found = list_policies(session, tenant_id=tenant_id)
-    if not found:
-        raise PolicyNotFound("There is no policy yet.", place="slug", remedy="Save one: ./admit policy save FILE")
-    if len(found) > 1:
-        names = ", ".join(policy.slug for policy in found)
-        raise InvalidInput("There are several policies.", place="slug", remedy=f"Say which: {names}.")
-    return found[0]
+    policies = list_policies(session, tenant_id=tenant_id)
+    if not policies:
+        raise PolicyNotFound(
+            "The tenant has no policy.", place="slug", remedy="Save one with ./admit policy save FILE."
+        )
+    if len(policies) > 1:
+        names = ", ".join(policy.slug for policy in policies)
+        raise InvalidInput("The tenant has several policies.", place="slug", remedy=f"Choose one: {names}.")
+    return policies[0]
 
 
 def require_version(session: Session, *, tenant_id: TenantId, slug: str, number: int | None = None) -> PolicyVersion:
-    """That version; without `number` the one in force or, where none is, the newest."""
+    """Find a version; without `number` the published one or, if there is none, the newest."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     if number is None:
         number = policy.published_version or repository.get_newest_number(session, tenant_id, policy.id)
@@ -322,7 +327,7 @@ def require_version(session: Session, *, tenant_id: TenantId, slug: str, number:
 def require_newest_version(
     session: Session, *, tenant_id: TenantId, slug: str, number: int | None = None
 ) -> PolicyVersion:
-    """That version; without `number` the newest, in force or not."""
+    """Find a version; without `number` the newest."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     return _require_version(session, policy, number or repository.get_newest_number(session, tenant_id, policy.id))
 
@@ -335,18 +340,16 @@ def _require_locked(session: Session, tenant_id: TenantId, slug: str) -> Policy:
 
 
 def _not_found(slug: str) -> PolicyNotFound:
-    return PolicyNotFound(
-        f"There is no policy {slug!r}.", place="policy", remedy="They are listed by: ./admit policy list"
-    )
+    return PolicyNotFound(f"Unknown policy {slug!r}.", place="policy", remedy="List policies: ./admit policy list")
 
 
 def _require_version(session: Session, policy: Policy, number: int) -> PolicyVersion:
     version = repository.get_version(session, policy.tenant_id, policy.id, number)
     if version is None:
         raise PolicyVersionNotFound(
-            f"Policy {policy.slug!r} has no version {number}.",
+            f"Version {number} of policy {policy.slug!r} does not exist.",
             place="version",
-            remedy=f"They are listed by: ./admit policy list --slug {policy.slug}",
+            remedy=f"List versions: ./admit policy list --slug {policy.slug}",
         )
     return version
 

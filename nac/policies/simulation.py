@@ -1,4 +1,4 @@
-"""Simulation: what a policy answers to one request that nobody has made, and why."""
+"""Simulation: the decision about a hypothetical request, with its explanation."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,9 +24,9 @@ from nac.policies.service import find_policy, list_policies, require_version
 from nac.policies.site_context import NO_SITE, build_site_context
 from nac.sites import service as sites
 
-# By these no user gives a password, whatever name the device states.
+# With these methods no user sends a password, whatever the identity.
 _DEVICE_METHODS = frozenset(("", "mab", "eap-tls"))
-# Both may come with thousands of mistakes; the sides that they are on are told apart by these.
+# Separates the mistakes of request and policy, which may be thousands each.
 REQUEST_SIDE, POLICY_SIDE = "request", "policy"
 
 
@@ -34,7 +34,7 @@ class InvalidSimulation(InvalidInput):
     """The request or the policy has mistakes."""
 
     def __init__(self, mistakes: list[tuple[str, Mistake]]) -> None:
-        """(REQUEST or POLICY, mistake) of each."""
+        """`mistakes` are (REQUEST or POLICY, mistake)."""
         super().__init__("; ".join(f"{side}: {mistake}" for side, mistake in mistakes))
         self.mistakes = tuple(mistakes)
 
@@ -43,7 +43,7 @@ class InvalidSimulation(InvalidInput):
         placed = [
             Mistake(".".join(filter(None, (side, mistake.place))), mistake.message) for side, mistake in self.mistakes
         ]
-        return mistakes_told("What was given", placed)
+        return mistakes_told("The input", placed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ class Simulation:
     # With its trace.
     decision: Decision
     why: str
-    # "" for a document that is no version of a policy.
+    # "" for a document that is not a stored version.
     policy: str
     version: int | None
     # Slug; "" for none: UTC, and the policy's own fallback.
     site: str
     at: datetime
     request: Mapping[str, FactValues]
-    # Attributes of it that were not given but found in the database.
+    # Attributes filled from the database.
     filled: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -74,13 +74,12 @@ def simulate(
     at: int | None = None,
     fill: bool = True,
 ) -> Simulation:
-    """What is answered to `request` ({attribute: value or [values]}) at the time `at` (epoch seconds; now).
+    """Decide `request` ({attribute: value or [values]}) at the time `at` (epoch seconds, default now).
 
-    By `document` or, without one, the version of policy `slug` that is in force (the newest where none is); with
-    neither by what decides at the site or, without a site, by the tenant's only policy. A site's time zone and
-    fallback apply. With `fill`, what follows from the packet and what is stored about the NAS, the endpoint of `mac`
-    and the user of `user.name` is added where the request does not say it; without `site`, that of the NAS counts.
-    Raises InvalidSimulation with every mistake.
+    Uses `document`, or the published (otherwise newest) version of policy `slug`, or the policy of the site, or the
+    tenant's only policy. The site's time zone and fallback apply. `fill` adds missing attributes from the packet and
+    from the stored NAS, endpoint (`mac`) and user (`user.name`); without `site`, the site of the NAS applies. Raises
+    InvalidSimulation with every mistake.
     """
     at = epoch_seconds() if at is None else at
     mistakes: list[tuple[str, Mistake]] = []
@@ -96,7 +95,7 @@ def simulate(
         stored = require_version(session, tenant_id=tenant_id, slug=slug, number=version)
         document, version = stored.document, stored.number
         if stored.status != "published":
-            notes.append(f"Version {version} is not in force: live, this policy denies everything.")
+            notes.append(f"Version {version} is not published: live, this policy denies everything.")
     elif document is None and where is not None:
         slug, version, document = _find_in_force(session, tenant_id, where.policy_id)
     if document is not None:
@@ -111,7 +110,7 @@ def simulate(
     full = Request({**asked.attributes, **filled}, at)
     if document is None:
         decision = place.decide_without_policy(full.attributes.get("nas.vendor", ()))
-        because = "No policy is in force at the site, so it denies everything."
+        because = "The site has no published policy, so it denies everything."
     else:
         replies = require_dictionary(session, tenant_id=tenant_id)
         decision = decide(place.compile(document, replies=replies), full, trace=True)
@@ -134,15 +133,15 @@ def simulate(
 
 def _passphrase_notes(decision: Decision, request: Request, facts: StoredFacts, *, filled: bool) -> Iterator[str]:
     if filled and not facts.passphrase:
-        yield "No passphrase is stored with the endpoint or its groups: live, the device is rejected (no-passphrase)."
+        yield "Neither the endpoint nor its groups have a passphrase: live, Admit rejects the device (no-passphrase)."
     if any(each.encoding == "pmk" for each in decision.passphrase) and not request.attributes.get("ssid"):
-        yield "The key of the passphrase is made of the SSID, which the request does not name: live, it is rejected."
+        yield "The passphrase needs the SSID, which the request lacks: live, Admit rejects the device."
 
 
 def _find_in_force(
     session: Session, tenant_id: TenantId, policy_id: UUID | None
 ) -> tuple[str, int | None, object | None]:
-    """Slug, version and document of what decides at a site; no document where nothing does."""
+    """Return slug, version and document of the policy of a site; the document is None if none is published."""
     policy = next((each for each in list_policies(session, tenant_id=tenant_id) if each.id == policy_id), None)
     if policy is None or policy.published_version is None:
         return policy.slug if policy else "", None, None
@@ -169,12 +168,12 @@ def _collect_policy_mistakes(
 
 class _PacketAndNas(NamedTuple):
     values: Mapping[str, FactValues]
-    # Of the NAS; None where the request names none.
+    # Site of the NAS; None if the request has none.
     site: Site | None
 
 
 def _find_packet_and_nas(session: Session, tenant_id: TenantId, asked: Request, notes: list[str]) -> _PacketAndNas:
-    """What follows from the packet, and what is stored of the NAS that it comes from."""
+    """Collect what follows from the packet and from the stored NAS."""
     given = asked.attributes
     derived = packet_facts(given, session.get_one(Tenant, tenant_id).realms)
     known = {**derived, **given}
@@ -197,11 +196,11 @@ def _load_facts(session: Session, tenant_id: TenantId, known: Mapping[str, FactV
 
 
 def simulation_row(simulation: Simulation) -> dict[str, Any]:
-    """For JSON."""
+    """Return the simulation for JSON."""
     decision = simulation.decision
     return {
         "verdict": decision.verdict,
-        # Whether it would be admitted: in monitor mode, whatever the verdict.
+        # Whether the device is admitted; in monitor mode always.
         "permitted": decision.permitted,
         "monitored": bool(decision.monitored),
         "monitored_by": decision.monitored,
@@ -225,7 +224,7 @@ def simulation_row(simulation: Simulation) -> dict[str, Any]:
 
 
 def recorded_row(recorded: LoggedDecision) -> dict[str, Any]:
-    """What was answered to a request that was made, for JSON."""
+    """Return a recorded decision for JSON."""
     log = recorded.log
     return {
         "verdict": recorded.verdict,

@@ -1,4 +1,4 @@
-"""Where a policy decides: what of a site goes into its decisions. The one place where a site's policy is compiled."""
+"""The site settings that affect decisions. All policies of sites are compiled here."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +19,12 @@ class SiteContext:
     name: str = ""
     # IANA name.
     time_zone: str = "UTC"
-    # The site's own outcome, None for the policy's.
+    # The site's own fallback; None for the policy's.
     fallback: Mapping[str, Any] | None = None
     monitor: bool = False
 
     def compile(self, document: object, *, replies: ReplyDictionary | None = None) -> Policy:
-        """What decides here by this document. Raises InvalidPolicy."""
+        """Compile a document for this site. Raises InvalidPolicy."""
         try:
             return compile_policy(
                 document,
@@ -38,14 +38,14 @@ class SiteContext:
             raise InvalidPolicy(errors.mistakes) from errors
 
     def decide_without_policy(self, vendor: Sequence[object] = ()) -> Decision:
-        """What is answered here, to a NAS of that vendor, while no policy is in force: a deny."""
+        """Return the deny for a site without a published policy, for a NAS of that vendor."""
         denied = Decision(reason="no-policy")
         if not self.monitor:
             return denied
         return replace(self.compile({}).decisions.of(vendor, -1), verdict=denied.verdict, reason=denied.reason)
 
 
-# No site: UTC, and the policy's own fallback.
+# Without a site: UTC, and the policy's own fallback.
 NO_SITE = SiteContext()
 
 
@@ -54,5 +54,5 @@ def build_site_context(site: Site) -> SiteContext:
 
 
 def site_contexts_by_slug(session: Session, *, tenant_id: TenantId) -> dict[str, SiteContext]:
-    """Every site of the tenant."""
+    """Return every site of the tenant by slug."""
     return {site.slug: build_site_context(site) for site in sites.list_sites(session, tenant_id=tenant_id)}

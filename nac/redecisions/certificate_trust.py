@@ -1,6 +1,6 @@
-"""Whether the certificate that admitted a device would be taken now, of the rows as they are.
+"""Whether the certificate that admitted a device would be accepted now, from current rows.
 
-As `radius.module.trust` does it from the replica, but for the signature: that one was verified when it was shown.
+Mirrors `radius.module.trust`, except for the signature, which was verified at login.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ from nac.models import Certificate, CertificateAuthority, ExternalStatus, Status
 from nac.replica.record_builder import AuthorityRow, issuer_records
 from nac.replica.records import IssuerRecord, TrustedAuthority
 
-# Beginning of the profiles of certificates to log in with.
+# Prefix of the profiles for logins.
 _CLIENT_PROFILES = "eap-client-"
 
 
 class OwnCertificate(NamedTuple):
-    """A certificate that was issued here."""
+    """A certificate issued by Admit."""
 
     authority_id: str
     status: str
@@ -30,21 +30,21 @@ class OwnCertificate(NamedTuple):
 
 
 class AuthorityUnclear(Exception):
-    """Several external authorities have the name of the certificate's issuer."""
+    """Several external authorities have the issuer's name."""
 
 
 class TenantTrust:
-    """What a tenant trusts, and what is known of these certificates: serial numbers in lower-case hex."""
+    """A tenant's trust, and the statuses of these certificates (serial numbers in lower-case hexadecimal)."""
 
     def __init__(self, session: Session, tenant: Tenant, serials: Sequence[str]) -> None:
         self._hard = tenant.status_failure == "hard"
-        wanted = [bytes.fromhex(serial).lstrip(b"\0") for serial in serials]
+        numbers = [bytes.fromhex(serial).lstrip(b"\0") for serial in serials]
         self._issuers = _load_issuers(session, tenant)
-        self.own = _load_own(session, tenant, wanted) if wanted else {}
-        self._statuses = _load_statuses(session, tenant, wanted) if wanted else {}
+        self.own = _load_own(session, tenant, numbers) if numbers else {}
+        self._statuses = _load_statuses(session, tenant, numbers) if numbers else {}
 
     def refusal(self, issuer: str, serial: str, at: int) -> str:
-        """A code of nac.reasons, or "". `at` in epoch seconds. Raises AuthorityUnclear."""
+        """Return a code of nac.reasons, or "". `at` in epoch seconds. Raises AuthorityUnclear."""
         found = self._issuers.get(issuer)
         if found is None:
             return "unknown-ca"
@@ -133,9 +133,9 @@ def _load_statuses(
     session: Session, tenant: Tenant, serials: Sequence[bytes]
 ) -> Mapping[tuple[str, str], tuple[bool, int]]:
     query = select(ExternalStatus).where(ExternalStatus.tenant_id == tenant.id, ExternalStatus.serial.in_(serials))
-    found: dict[tuple[str, str], tuple[bool, int]] = {}
+    statuses: dict[tuple[str, str], tuple[bool, int]] = {}
     for row in session.scalars(query):
         authority: UUID = row.authority_id
         until = int(row.until.timestamp()) if row.until else 0
-        found[str(authority), row.serial.hex().lstrip("0")] = (row.listed or row.answer == "revoked", until)
-    return found
+        statuses[str(authority), row.serial.hex().lstrip("0")] = (row.listed or row.answer == "revoked", until)
+    return statuses

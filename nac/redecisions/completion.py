@@ -1,4 +1,4 @@
-"""What becomes of a run once every session was looked at: it is sent, waits for a person, or there is nothing to do."""
+"""End of a run after all sessions were checked: send, wait for approval, or finish."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from nac.redecisions.settings import MIN_CEILING, TenantRedecisionSettings
 
 _log = logging.getLogger(__name__)
 
-# What was disconnected without anybody's word counts for so long: many small changes are a large one.
+# Automatic disconnects count for this long: many small changes are a large one.
 _WINDOW = timedelta(hours=1)
 
 
@@ -28,9 +28,8 @@ def finish_deciding(session: Session, run: Redecision, settings: TenantRedecisio
     run.disconnects, run.reauthentications = counted.get("disconnect", 0), counted.get("reauthenticate", 0)
     run.may_disconnect = repository.count_disconnecting(session, run)
     if run.held_back:
-        run.detail = (
-            f"{run.held_back} more differ as in a re-decision that was stopped, and are left. {run.detail}".strip()
-        )
+        skipped = f"{run.held_back} more have the same differences as a stopped re-decision and are skipped."
+        run.detail = f"{skipped} {run.detail}".strip()
     if not counted:
         run.state, run.ended_at = "done", utc_now()
     elif over := _describe_over_ceiling(session, run, settings):
@@ -41,19 +40,19 @@ def finish_deciding(session: Session, run: Redecision, settings: TenantRedecisio
         )
     elif settings.mode == "preview" and not run.sends:
         run.state, run.waits_for = "waiting", "preview"
-        run.detail = f"The tenant's mode is preview: nothing is sent unless somebody approves it. {run.detail}".strip()
+        run.detail = f"The tenant's mode is preview: approve the re-decision to send its requests. {run.detail}".strip()
     else:
         run.state = "sending"
     session.flush()
 
 
 def count_recent_disconnects(session: Session, tenant_id: TenantId, *, but: int = 0) -> int:
-    """What counts towards the ceiling of the next run; of runs other than `but`."""
+    """Count recent automatic disconnects of other runs, for the ceiling of the next one."""
     return repository.recent_disconnects(session, tenant_id, utc_now() - _WINDOW, but=but)
 
 
 def _describe_over_ceiling(session: Session, run: Redecision, settings: TenantRedecisionSettings) -> str:
-    """A sentence, or ""."""
+    """Return a sentence if the run exceeds the ceiling, otherwise ""."""
     recently = count_recent_disconnects(session, run.tenant_id, but=run.id)
     total = run.may_disconnect + recently
     if not run.may_disconnect or total <= MIN_CEILING:
@@ -62,21 +61,21 @@ def _describe_over_ceiling(session: Session, run: Redecision, settings: TenantRe
     most = settings.compute_ceiling(live)
     if total <= most:
         return ""
-    also = f" ({recently} were within the last hour)" if recently else ""
-    return f"It may disconnect {run.may_disconnect} of {live} sessions{also}; up to {most} go without approval."
+    also = f" ({recently} of them in the last hour)" if recently else ""
+    return f"It may disconnect {run.may_disconnect} of {live} sessions{also}. More than {most} need approval."
 
 
 def _supersede_older(session: Session, run: Redecision) -> None:
-    """What a later run has looked at as well is sent by that one, but what a person has approved already."""
+    """Withdraw items of older runs that this run checked again, except approved ones."""
     for older in repository.lock_older(session, run):
         if older.state == "sending" and older.sends and (left := repository.leave_alike_to_older(session, run, older)):
-            run.detail = f"{left} more are sent by re-decision {older.id}, which was approved. {run.detail}".strip()
+            run.detail = f"Approved re-decision {older.id} sends {left} more. {run.detail}".strip()
         else:
-            _end_run(session, older, "superseded", f"Re-decision {run.id} looked at all sessions later.")
+            _end_run(session, older, "superseded", f"Re-decision {run.id} checked all sessions later.")
 
 
 def settle_rejudged(session: Session, tenant_id: TenantId, judged: Sequence[Judgement]) -> None:
-    """What runs that wait for a person found of sessions that were decided anew since is not theirs any more."""
+    """Withdraw items of waiting runs about sessions that were decided again meanwhile."""
     rows = [each.live.id for each in judged if not each.undecidable and not each.is_asked]
     if rows:
         for run in repository.lock_waiting(session, tenant_id):
@@ -85,7 +84,7 @@ def settle_rejudged(session: Session, tenant_id: TenantId, judged: Sequence[Judg
 
 
 def settle_waiting(session: Session, *, tenant_id: TenantId) -> bool:
-    """Runs that wait for a person about sessions that are all over wait no more; whether there is more to look at."""
+    """End waiting runs whose sessions have all ended. Returns whether there is more to check."""
     if not repository.try_lock_tenant(session, tenant_id):
         return False
     more = False
@@ -94,7 +93,7 @@ def settle_waiting(session: Session, *, tenant_id: TenantId) -> bool:
         rows = {item.session_row for item in items}
         live = {each.id for each in live_sessions.read_rows(session, tenant_id, sorted(rows))}
         repository.settle_items(session, run, rows - live)
-        # One that goes on is enough: what else is over is seen when its turn comes.
+        # One live session is enough; the rest is checked in a later turn.
         more |= not live and len(rows) == live_sessions.PAGE_ROWS
         _end_if_empty(session, run)
     return more
@@ -102,13 +101,13 @@ def settle_waiting(session: Session, *, tenant_id: TenantId) -> bool:
 
 def _end_if_empty(session: Session, run: Redecision) -> None:
     if not repository.has_found_items(session, run):
-        _end_run(session, run, "superseded", f"Its sessions are over, or were looked at later. {run.detail}".strip())
+        _end_run(session, run, "superseded", f"Its sessions have ended or were checked later. {run.detail}".strip())
 
 
 def stop_run(session: Session, run: Redecision, detail: str) -> int:
-    """Returns how many requests that had been queued are not sent any more."""
+    """Stop a run. Returns the number of withdrawn requests."""
     if run.state == "deciding" and run.again:
-        # What changed meanwhile is not what was stopped.
+        # Changes during the run are not part of what was stopped.
         add_pending_changes(session, run.tenant_id, [(CHANGED_MEANWHILE, "")], seconds=0)
     _end_run(session, run, "stopped", detail)
     run.holds = True

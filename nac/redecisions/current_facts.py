@@ -1,4 +1,4 @@
-"""What is known now of those whom a page of sessions is about: a few queries, however many sessions it has."""
+"""Current data about the devices, users and NASes of a page of sessions, in a few queries."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -20,19 +20,19 @@ from nac.replica.records import EndpointRecord
 
 class KnownEndpoint(NamedTuple):
     record: EndpointRecord
-    # Its own or of one of its groups.
+    # Its own or one of its groups'.
     has_passphrase: bool
 
 
 class KnownUser(NamedTuple):
     disabled: bool
-    # Epoch seconds; 0 for never.
+    # Epoch seconds; 0 for unlimited.
     valid_until: int
     groups: tuple[str, ...]
 
 
 class CurrentFacts:
-    """Of the requests of a page."""
+    """Current data for the requests of a page."""
 
     def __init__(self, session: Session, tenant_id: TenantId, recorded: Collection[RecordedDecision]) -> None:
         tenant = session.get_one(Tenant, tenant_id, populate_existing=True)
@@ -50,7 +50,7 @@ class CurrentFacts:
         self._nases = _load_nases(session, tenant_id, recorded)
 
     def nas_of(self, recorded: RecordedDecision) -> Nas | None:
-        """As the cell finds it: by identifier, then by address; then that which it was, if it is registered still."""
+        """Find the NAS as the cell does: by identifier, by address, then the recorded one if still registered."""
         return (
             self._nases.get(("identifier", recorded.nas_identifier))
             or self._nases.get(("address", recorded.nas_address))

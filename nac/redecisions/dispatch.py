@@ -1,4 +1,4 @@
-"""What runs have found goes into the queue of requests to NASes, at the pace of the tenant and of its NASes."""
+"""Queues requests of runs to NASes, at the pace of the tenant and its NASes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,19 +16,18 @@ from nac.redecisions.judgement import Judge
 from nac.redecisions.pending_changes import schedule_second_look
 from nac.redecisions.settings import TenantRedecisionSettings
 
-# Waiting at one NAS, which is what it takes in a second: one that does not answer holds up no other.
+# Open requests per NAS, about one second's work. A silent NAS delays no other.
 MAX_AT_NAS = 10
-# Runs that are looked at in a turn; those that waited longest.
+# Runs per turn, longest waiting first.
 MAX_RUNS = 50
-# Waiting of one tenant, in seconds of its pace: what people ask for comes soon all the same.
+# Open requests per tenant, in seconds of its pace, so that manual requests are sent soon.
 _MAX_WAITING_SECONDS = 5
-# The pace of so long is made good where the worker was late.
+# A late worker catches up at most this long.
 _CATCH_UP_SECONDS = 2.0
 
 
 def queue_requests(session: Session, *, tenant_id: TenantId, settings: TenantRedecisionSettings) -> None:
-    """Of each run that sends a share of what may be sent now: one that is large, or whose NASes do not answer, holds
-    up no other."""
+    """Queue a share of each sending run, so that large runs or silent NASes do not block others."""
     runs = repository.lock_sending(session, tenant_id, MAX_RUNS)
     if not runs:
         return
@@ -50,7 +49,7 @@ def queue_requests(session: Session, *, tenant_id: TenantId, settings: TenantRed
 def _compute_allowance(
     session: Session, tenant_id: TenantId, settings: TenantRedecisionSettings
 ) -> tuple[int, timedelta]:
-    """How many requests, and the time that is left over for the next one."""
+    """Return the number of requests allowed now, and the remaining time."""
     last = repository.last_queued_at(session, tenant_id)
     seconds = 1.0 if last is None else max(0.0, min((utc_now() - last).total_seconds(), _CATCH_UP_SECONDS))
     allowed = int(settings.per_second * seconds)
@@ -58,7 +57,7 @@ def _compute_allowance(
 
 
 def _choose_items(session: Session, run: Redecision, waiting: Counter[str], room: int) -> Sequence[RedecisionItem]:
-    """Counts them among those that wait."""
+    """Choose items and count them as waiting."""
     busy = [nas for nas, count in waiting.items() if count >= MAX_AT_NAS]
     chosen: list[RedecisionItem] = []
     for item in repository.list_found_items(session, run, busy=busy, limit=4 * room):
@@ -69,7 +68,7 @@ def _choose_items(session: Session, run: Redecision, waiting: Counter[str], room
 
 
 def _queue_items(session: Session, run: Redecision, items: Sequence[RedecisionItem]) -> None:
-    """Once more decided, because time has passed: what is decided otherwise by now is another run's."""
+    """Decide the sessions again and queue what is unchanged; other results belong to another run."""
     live = live_sessions.read_rows(session, run.tenant_id, [item.session_row for item in items])
     judgements = Judge(session, run.tenant_id).judge(live, at=epoch_seconds())
     schedule_second_look(session, run.tenant_id, [each.live.id for each in judgements if each.is_asked])
@@ -92,7 +91,7 @@ def _queue_items(session: Session, run: Redecision, items: Sequence[RedecisionIt
                 after=repository.unfollowed_change(session, run.tenant_id),
             )
         except Conflict:
-            # Too much waits of what people asked for: later.
+            # The queue is full of manual requests: try later.
             for item in items:
                 item.state = "found" if item.session_row in rows else item.state
     session.flush()

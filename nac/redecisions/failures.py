@@ -1,4 +1,4 @@
-"""Where a tenant's sessions cannot be decided anew, from the first time on until they are."""
+"""Tenants whose sessions cannot be decided, from the first failure until recovery."""
 
 from sqlalchemy import delete
 from sqlalchemy.dialects.postgresql import insert
@@ -11,11 +11,11 @@ _MAX_CHARACTERS = 300
 
 
 def record_failure(session: Session, *, tenant_id: TenantId, detail: str) -> None:
-    """Once more; the cell tells of it as an alarm when it has been a few times."""
-    told = detail[:_MAX_CHARACTERS]
-    row = insert(RedecisionFailure).values(tenant_id=tenant_id, detail=told)
+    """Count a failure. After several the cell raises an alarm."""
+    message = detail[:_MAX_CHARACTERS]
+    row = insert(RedecisionFailure).values(tenant_id=tenant_id, detail=message)
     times = RedecisionFailure.times + 1
-    session.execute(row.on_conflict_do_update(index_elements=["tenant_id"], set_={"times": times, "detail": told}))
+    session.execute(row.on_conflict_do_update(index_elements=["tenant_id"], set_={"times": times, "detail": message}))
 
 
 def clear_failure(session: Session, *, tenant_id: TenantId) -> None:

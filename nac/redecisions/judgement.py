@@ -1,7 +1,7 @@
-"""What would be decided about a live session now, by the engine that the cell decides with.
+"""New decisions about live sessions, with the same engine as the cell.
 
-The request is that of the decision that the session goes by: what its packet and its credentials said stands. All else
-(NAS, site, policy, endpoint, user, certificate status, the time) is as it is now.
+Packet and credentials come from the recorded request. Everything else (NAS, site, policy, endpoint, user, certificate
+status, time) is current.
 """
 
 import logging
@@ -31,13 +31,13 @@ from nac.vendors import find_vendor
 
 _log = logging.getLogger(__name__)
 
-# Why a session cannot be decided anew:
-#   no-class       its NAS returned no Class of ours, so nobody knows which decision it goes by
-#   no-decision    the log of decisions holds it no more
-#   older-format   it was decided by a version that wrote down less
-#   not-recorded   what decides now asks for something of the certificate that was not asked for then
-#   unreadable-policy  the policy in force is none that this version can read
-#   fault         what is stored of it is none that this version can read; the worker's log says more
+# Reasons why a session cannot be decided:
+#   no-class           its NAS returned no Class of Admit, so the decision is unknown
+#   no-decision        the auth log no longer has the decision
+#   older-format       an older version recorded less
+#   not-recorded       the policy uses certificate fields that were not recorded
+#   unreadable-policy  this version cannot read the published policy
+#   fault              the stored data caused an error; see the worker's log
 UndecidableReason = Literal["no-class", "no-decision", "older-format", "not-recorded", "unreadable-policy", "fault"]
 JudgedAction = Literal["", "disconnect", "reauthenticate"]
 
@@ -45,7 +45,7 @@ _DEVICE_METHODS = frozenset(("mab", "eap-tls"))
 _ENDPOINT_PREFIXES = ("endpoint.", "mdm.", "posture.")
 _LOCATION_FACTS = frozenset(("site.name", "nas.name", "nas.vendor"))
 _COUNT_FACTS = frozenset(("session.count.endpoint", "session.count.user"))
-# What every decision about a certificate writes down; of the rest only what a policy asked for.
+# Recorded with every certificate decision; other fields only if a policy used them.
 _ALWAYS_RECORDED = frozenset(
     (
         *(f"certificate.san.{kind}" for kind in ("dns", "email", "upn", "uri")),
@@ -58,20 +58,20 @@ _DAY_SECONDS = 86_400
 
 class Judgement(NamedTuple):
     live: LiveSession
-    # "" where nothing is to be asked of the NAS.
+    # "" if the NAS needs no request.
     action: JudgedAction
     before: ComparedAnswer
     after: ComparedAnswer
     # A code of nac.reasons.
     reason: str
-    # Name of the NAS, or what it calls itself.
+    # Name of the NAS, or its identifier.
     nas: str
     # Slug, "" for none.
     site: str
     undecidable: UndecidableReason | None = None
-    # Its NAS is being asked about it, or has just done what it was asked.
+    # A request about it is open or was just done.
     is_asked: bool = False
-    # Whether a step of what the NAS is to be asked is a Disconnect.
+    # Whether a step of the request is a Disconnect.
     may_disconnect: bool = False
 
 
@@ -82,7 +82,7 @@ class _JudgedOutcome(NamedTuple):
     answer: ComparedAnswer
     reason: str
     reply: tuple[tuple[str, str, str], ...] = ()
-    # Attributes whose values come from pools.
+    # Attributes with values from pools.
     pooled: frozenset[str] = frozenset()
 
 
@@ -93,7 +93,7 @@ class _UndecidableSession(Exception):
 
 
 def _build_faulty_judgement(live: LiveSession) -> Judgement:
-    _log.exception("session %d cannot be decided anew", live.id)
+    _log.exception("session %d cannot be decided", live.id)
     return Judgement(live, "", _NO_ANSWER, _NO_ANSWER, "", live.nas_key.partition("|")[0], "", "fault")
 
 
@@ -106,10 +106,10 @@ def _deny(reason: str) -> _JudgedOutcome:
 
 
 class Judge:
-    """Of one tenant, for one page or a few: what decides is read once."""
+    """Decides sessions of one tenant, for one or a few pages. Reads policies once."""
 
     def __init__(self, session: Session, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None) -> None:
-        """`drafts` decide in place of what is in force, by policy."""
+        """`drafts` replace published documents, by policy."""
         self._session = session
         self._tenant_id = tenant_id
         self._documents = {**policies.get_published_documents(session, tenant_id), **(drafts or {})}
@@ -122,16 +122,16 @@ class Judge:
         self._read_by: dict[tuple[UUID | None, int], frozenset[str]] = {}
 
     def judge(self, sessions: Sequence[LiveSession], *, at: int) -> list[Judgement]:
-        """`at` in epoch seconds. Raises what is wrong with more than a few."""
+        """Decide sessions; `at` in epoch seconds. Raises an error only if many sessions fail."""
         return isolate_failing_rows(
             self._session, sessions, lambda some: self._judge(some, at), _build_faulty_judgement
         )
 
     def _judge(self, sessions: Sequence[LiveSession], at: int) -> list[Judgement]:
-        found = load_decisions(self._session, self._tenant_id, sessions)
-        knowledge = CurrentFacts(self._session, self._tenant_id, found.values())
-        counts = self._counts(found)
-        return [self._judge_one(each, found.get(each.id), knowledge, counts, at) for each in sessions]
+        recorded = load_decisions(self._session, self._tenant_id, sessions)
+        knowledge = CurrentFacts(self._session, self._tenant_id, recorded.values())
+        counts = self._counts(recorded)
+        return [self._judge_one(each, recorded.get(each.id), knowledge, counts, at) for each in sessions]
 
     def _judge_one(
         self,
@@ -144,7 +144,7 @@ class Judge:
         nas = knowledge.nas_of(recorded) if recorded else None
         site_id = nas.site_id if nas else knowledge.default_site_id
         site = self._sites.get(site_id) if recorded and site_id else None
-        shown = nas.name if nas else live.nas_key.partition("|")[0] or live.nas_address
+        nas_name = nas.name if nas else live.nas_key.partition("|")[0] or live.nas_address
         slug = site.slug if site else ""
         try:
             if recorded is None:
@@ -156,13 +156,13 @@ class Judge:
                 facts |= nas_values(nas)
             after = self._decide(live, recorded, facts, site, knowledge, counts, at)
         except _UndecidableSession as exc:
-            return Judgement(live, "", _NO_ANSWER, _NO_ANSWER, "", shown, slug, exc.why)
+            return Judgement(live, "", _NO_ANSWER, _NO_ANSWER, "", nas_name, slug, exc.why)
         before = ComparedAnswer(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
-        # A device that has come back since goes by what it was given then.
+        # A device that logged in again has a newer decision.
         is_asked = live.asked_at is not None and recorded.at < live.asked_at
         action = "" if is_asked else _required_action(recorded, after)
         cuts = _may_disconnect(action, nas.vendor if nas else "")
-        return Judgement(live, action, before, after.answer, after.reason, shown, slug, None, is_asked, cuts)
+        return Judgement(live, action, before, after.answer, after.reason, nas_name, slug, None, is_asked, cuts)
 
     def _decide(
         self,
@@ -174,7 +174,7 @@ class Judge:
         counts: Mapping[int, tuple[int, int]],
         at: int,
     ) -> _JudgedOutcome:
-        """In the order of radius.module.decision."""
+        """Decide one session, in the order of radius.module.decision."""
         if recorded.method == "eap-tls" and (reason := _certificate_refusal(facts, recorded, knowledge, at)):
             return _deny(reason)
         if recorded.tls_version and recorded.tls_version not in knowledge.tls_versions:
@@ -206,7 +206,7 @@ class Judge:
             facts["session.count.user"] = (of_user,)
         decision = decide(policy, Request(facts, at))
         has_passphrase = endpoint is not None and endpoint.has_passphrase
-        # In monitor mode, too, where what is given needs one.
+        # Also in monitor mode, if the results need one.
         needs_one = decision.passphrase or (decision.needs_passphrase and not decision.monitored)
         if needs_one and not has_passphrase:
             return _JudgedOutcome(ComparedAnswer("deny", decision.rule_id, ""), "no-passphrase")
@@ -217,19 +217,19 @@ class Judge:
     def _policy(self, site: Site, policy_id: UUID) -> Policy:
         place = self._places[site.id]
         key = site.id, policy_id
-        found = self._compiled.get(key)
-        if found is None:
+        policy = self._compiled.get(key)
+        if policy is None:
             try:
-                found = self._compiled[key] = place.compile(self._documents[policy_id])
+                policy = self._compiled[key] = place.compile(self._documents[policy_id])
             except InvalidPolicy as exc:
                 raise _UndecidableSession("unreadable-policy") from exc
-        return found
+        return policy
 
     def _counts(self, found: Mapping[int, RecordedDecision]) -> Mapping[int, tuple[int, int]]:
-        """How many sessions of device and user each would find; {} where no policy asks."""
+        """Count earlier sessions per device and user; {} if no policy uses counts."""
         if not any(self._asks_for_counts(site) for site in self._sites.values()):
             return {}
-        # By the name that the cell counts by: that inside a tunnel, or of the certificate.
+        # Same name as the cell counts: from the tunnel or the certificate.
         names = {number: str(next(iter(each.request.get("identity", ())), "")) for number, each in found.items()}
         return count_earlier(self._session, self._tenant_id, names)
 
@@ -244,22 +244,22 @@ class Judge:
     def _add_certificate_fields(
         self, facts: dict[str, Values], policy: Policy, recorded: RecordedDecision, knowledge: CurrentFacts, at: int
     ) -> None:
-        """Raises _CannotTell where the policy asks for what was not asked for when the certificate was there."""
+        """Add certificate fields. Raises _CannotTell if the policy uses unrecorded ones."""
         if recorded.method != "eap-tls":
             return
-        asked = {name for name in policy.reads if name.startswith("certificate.") and name not in _ALWAYS_RECORDED}
-        if not asked:
+        names = {name for name in policy.reads if name.startswith("certificate.") and name not in _ALWAYS_RECORDED}
+        if not names:
             return
         own = knowledge.trust.get_own(recorded.certificate_serial)
         if own is not None:
             facts["certificate.age_days"] = ((at - int(own.not_before.timestamp())) // _DAY_SECONDS,)
             facts["certificate.expires_in_days"] = ((int(own.not_after.timestamp()) - at) // _DAY_SECONDS,)
-            asked -= _AGE_FACTS
-        if asked & _AGE_FACTS or asked - self._attributes_read_by(recorded):
+            names -= _AGE_FACTS
+        if names & _AGE_FACTS or names - self._attributes_read_by(recorded):
             raise _UndecidableSession("not-recorded")
 
     def _attributes_read_by(self, recorded: RecordedDecision) -> frozenset[str]:
-        """What the version of the policy asked for that decided then."""
+        """Return the attributes of the policy version that decided then."""
         key = recorded.policy_id, recorded.policy_version
         if key not in self._read_by:
             version = self._session.scalar(
@@ -277,7 +277,7 @@ class Judge:
 
 
 def _lasting_facts(recorded: RecordedDecision) -> dict[str, Values]:
-    """What the packet and the credentials said; raises _CannotTell where that was not written down."""
+    """Return facts from packet and credentials. Raises _CannotTell if they were not recorded."""
     if "method" not in recorded.request:
         raise _UndecidableSession("older-format")
     of_directory = "user.source" in recorded.request
@@ -287,7 +287,7 @@ def _lasting_facts(recorded: RecordedDecision) -> dict[str, Values]:
         if name not in _LOCATION_FACTS
         and name not in _COUNT_FACTS
         and not name.startswith(_ENDPOINT_PREFIXES)
-        # A directory is not asked again: what it said when the password held stands.
+        # Directory facts stay as they were at login.
         and (of_directory or not name.startswith("user."))
     }
 
@@ -319,11 +319,11 @@ def _user_refusal(facts: dict[str, Values], recorded: RecordedDecision, knowledg
 
 
 def _required_action(recorded: RecordedDecision, after: _JudgedOutcome) -> JudgedAction:
-    """What the NAS was told counts: another rule that gives the same is nothing to ask for. Of an address from a pool
-    it counts that there is one: the log does not say of which pool."""
+    """Return the action for a change of results. A change of only the rule needs none. Of a pool address only its
+    presence counts, because the log does not name the pool."""
     if not after.answer.permitted:
         return "disconnect"
-    told = tuple(tuple(pair) for pair in recorded.reply if pair[0] not in after.pooled)
+    reply = tuple(tuple(pair) for pair in recorded.reply if pair[0] not in after.pooled)
     has_addresses = after.pooled <= {pair[0] for pair in recorded.reply}
-    is_same = has_addresses and (told, recorded.vlan) == (after.reply, after.answer.vlan)
+    is_same = has_addresses and (reply, recorded.vlan) == (after.reply, after.answer.vlan)
     return "" if is_same else "reauthenticate"

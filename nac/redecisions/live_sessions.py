@@ -1,4 +1,4 @@
-"""Live sessions with the decision that each goes by, read in pages; no more than a page is ever in memory."""
+"""Live sessions with their recorded decisions, read in pages to bound memory."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,9 +14,9 @@ from nac.decisions.recorded import moment_of
 from nac.ids import TenantId
 from nac.session_class import parse_decided_at
 
-# Sessions of one transaction.
+# Sessions per transaction.
 PAGE_ROWS = 1_000
-# Nobody is asked again about what a NAS has just done: its Stop is on the way.
+# No new request right after one was done: the Stop is on the way.
 _JUST_NOW = "30 seconds"
 
 _LIVE = """
@@ -48,7 +48,7 @@ _LATER = text(
 )
 _COUNT = text("SELECT count(*) FROM sessions s WHERE s.tenant_id = :tenant AND s.stopped_at IS NULL")
 
-# What a change concerns: device, user, or whoever showed the certificate within a day before the oldest live session.
+# Sessions that a change concerns: by device, user, or certificate used within a day before the oldest live session.
 _CONCERNED = text(
     """
 SELECT s.id FROM sessions s
@@ -68,10 +68,9 @@ LIMIT :limit
 """
 ).bindparams(*(bindparam(name, type_=ARRAY(Text())) for name in ("macs", "users", "serials")))
 
-# The decision that the session's Class names, or a later one of the same device at the same NAS: who authenticated
-# again goes by that, and its NAS tells the new Class with the next report alone. Each is found by its device alone,
-# whatever PostgreSQL expects of a tenant that is new (docs/adr/0014): no join that would read all decisions, and no
-# order but that of the index by device.
+# The decision of the session's Class, or a later one of the same device at the same NAS: after a re-authentication the
+# new Class comes only with the next report. Looked up by device only, so that PostgreSQL never reads all decisions of
+# a new tenant (docs/adr/0014).
 _DECISIONS = text(
     """
 SELECT asked.id, d.at, d.site_id, d.nas_id, d.nas_identifier, coalesce(host(d.nas_address), '') AS nas_address,
@@ -92,7 +91,7 @@ WHERE coalesce((
 """
 )
 
-# A session counts those that began before it: who came first stays. Beyond so many it makes no difference.
+# Sessions count those that began before them: the first one stays. Higher counts make no difference.
 _MAX_COUNTED = 1_000
 _EARLIER = text(
     """
@@ -116,19 +115,19 @@ JOIN sessions asked ON asked.tenant_id = :tenant AND asked.id = named.id
 class LiveSession(NamedTuple):
     id: int
     started_at: datetime
-    # 12 hex digits or "".
+    # 12 hexadecimal digits or "".
     mac: str
     identity: str
     nas_id: UUID | None
     nas_key: str
     nas_address: str
     class_: str
-    # When its NAS was asked about it last, where it is still being asked or has just done it.
+    # Time of the last request, if it is open or was just done.
     asked_at: datetime | None
 
 
 class RecordedDecision(NamedTuple):
-    """What was decided about a session, and the request that it was decided by; as nac.models.AuthLog."""
+    """A decision and its request; like nac.models.AuthLog."""
 
     at: datetime
     site_id: UUID | None
@@ -152,19 +151,20 @@ class RecordedDecision(NamedTuple):
 def read_page(
     session: Session, tenant_id: TenantId, cursor: tuple[datetime, int] | None, *, limit: int = PAGE_ROWS
 ) -> Sequence[LiveSession]:
-    """The newest first, or those that come after `cursor`: start and id of the last one."""
-    given: dict[str, Any] = {"tenant": tenant_id, "limit": limit}
+    """Read a page, newest first. `cursor` is start and id of the last one."""
+    parameters: dict[str, Any] = {"tenant": tenant_id, "limit": limit}
     if cursor is None:
-        return [LiveSession(*row) for row in session.execute(_FIRST, given)]
+        return [LiveSession(*row) for row in session.execute(_FIRST, parameters)]
     return [
-        LiveSession(*row) for row in session.execute(_AFTER, given | {"cursor_at": cursor[0], "cursor_id": cursor[1]})
+        LiveSession(*row)
+        for row in session.execute(_AFTER, parameters | {"cursor_at": cursor[0], "cursor_id": cursor[1]})
     ]
 
 
 def read_rows(session: Session, tenant_id: TenantId, rows: Sequence[int]) -> Sequence[LiveSession]:
-    """Those of them that are live still."""
-    given = {"tenant": tenant_id, "rows": list(rows), "limit": len(rows)}
-    return [LiveSession(*row) for row in session.execute(_ROWS, given)] if rows else []
+    """Read those that are still live."""
+    parameters = {"tenant": tenant_id, "rows": list(rows), "limit": len(rows)}
+    return [LiveSession(*row) for row in session.execute(_ROWS, parameters)] if rows else []
 
 
 def find_concerned(
@@ -176,9 +176,15 @@ def find_concerned(
     serials: Sequence[str],
     limit: int,
 ) -> Sequence[int]:
-    """Ids of live sessions that a change of these devices, users (lower case) and certificates concerns."""
-    given = {"tenant": tenant_id, "macs": list(macs), "users": list(users), "serials": list(serials), "limit": limit}
-    return session.scalars(_CONCERNED, given).all()
+    """Return ids of live sessions of these devices, users (lower case) and certificates."""
+    parameters = {
+        "tenant": tenant_id,
+        "macs": list(macs),
+        "users": list(users),
+        "serials": list(serials),
+        "limit": limit,
+    }
+    return session.scalars(_CONCERNED, parameters).all()
 
 
 def newest_session_row(session: Session, tenant_id: TenantId) -> int:
@@ -186,7 +192,7 @@ def newest_session_row(session: Session, tenant_id: TenantId) -> int:
 
 
 def list_later_rows(session: Session, tenant_id: TenantId, newest: int, *, limit: int) -> Sequence[int]:
-    """Live sessions that became known after the one of row `newest`."""
+    """Return live sessions with a later row than `newest`."""
     return session.scalars(_LATER, {"tenant": tenant_id, "newest": newest, "limit": limit}).all()
 
 
@@ -195,24 +201,24 @@ def count_live(session: Session, tenant_id: TenantId) -> int:
 
 
 def count_earlier(session: Session, tenant_id: TenantId, names: Mapping[int, str]) -> Mapping[int, tuple[int, int]]:
-    """Of each session how many live ones of its device, and of the name told of it, began before it."""
+    """Count earlier live sessions of the device and the name of each session."""
     lowered = [name.lower() for name in names.values()]
-    given = {"tenant": tenant_id, "ids": list(names), "names": lowered, "most": _MAX_COUNTED}
-    return {row[0]: (row[1], row[2]) for row in session.execute(_EARLIER, given)} if names else {}
+    parameters = {"tenant": tenant_id, "ids": list(names), "names": lowered, "most": _MAX_COUNTED}
+    return {row[0]: (row[1], row[2]) for row in session.execute(_EARLIER, parameters)} if names else {}
 
 
 def load_decisions(
     session: Session, tenant_id: TenantId, sessions: Sequence[LiveSession]
 ) -> Mapping[int, RecordedDecision]:
-    """By session, of those whose decision is known."""
+    """Return known decisions by session."""
     named = [(each, at) for each in sessions if each.mac and (at := parse_decided_at(each.class_)) is not None]
     if not named:
         return {}
-    given = {
+    parameters = {
         "tenant": tenant_id,
         "ids": [each.id for each, _ in named],
         "macs": [each.mac for each, _ in named],
         "moments": [moment_of(at) for _, at in named],
         "nases": [each.nas_key.partition("|")[0] for each, _ in named],
     }
-    return {row[0]: RecordedDecision(*row[1:]) for row in session.execute(_DECISIONS, given)}
+    return {row[0]: RecordedDecision(*row[1:]) for row in session.execute(_DECISIONS, parameters)}

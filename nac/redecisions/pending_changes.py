@@ -1,4 +1,4 @@
-"""What is to be looked at: changes as the feed told them, and what a second look is for."""
+"""Change marks that start re-decisions, and marks for a second check."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -13,20 +13,18 @@ from nac.db import by_place
 from nac.ids import TenantId
 from nac.models import RedecisionMark
 
-# What concerns a device, a user or who showed a certificate; everything else concerns all. Each is looked at a second
-# time, under another name, for sessions that became known late.
+# Nouns that concern a device, user or certificate; all others concern every session. Each is checked twice, the second
+# time under another noun, for sessions that became known late.
 CONCERNING_NOUNS = ("endpoint", "user", "certificate", "external-status")
 SECOND_LOOK_NOUNS = {f"{noun}-again": noun for noun in CONCERNING_NOUNS}
-# Of our own: sessions of a later row than the key, and one whose NAS was being asked about it, which may come to
-# nothing.
+# Internal nouns: sessions with a later row than the key, and a session with an open request, which may fail.
 LATE_SESSIONS, BUSY_SESSION = "late", "session"
-# What changed while a run looked at all sessions that was stopped then.
+# Changes during a run over all sessions that was stopped.
 CHANGED_MEANWHILE = "meanwhile"
-# Devices that were let in before a change may tell of their session so much later.
+# Delay for sessions of devices that were admitted before a change.
 LATE_SECONDS = 60
 
-# What the cell does not decide with yet is left, and for sessions that become known late what was journalled by then
-# and is not stored yet.
+# Skips changes that the cell has not applied, and late checks until the journal of that time is stored.
 _DUE_MARKS = text(
     """
 WITH cell AS MATERIALIZED (
@@ -48,9 +46,9 @@ _WAITING = text(
 
 
 def take_pending_changes(session: Session, tenant_id: TenantId, limit: int) -> Sequence[tuple[str, str]]:
-    """(noun, key) of those that are due and that the cell decides with, taken off the list."""
-    given = {"tenant": tenant_id, "limit": limit, "late": [LATE_SESSIONS, *SECOND_LOOK_NOUNS]}
-    places = session.scalars(_DUE_MARKS, given).all()
+    """Take due marks (noun, key) that the cell has applied off the list."""
+    parameters = {"tenant": tenant_id, "limit": limit, "late": [LATE_SESSIONS, *SECOND_LOOK_NOUNS]}
+    places = session.scalars(_DUE_MARKS, parameters).all()
     if not places:
         return []
     with by_place(session):
@@ -60,7 +58,7 @@ def take_pending_changes(session: Session, tenant_id: TenantId, limit: int) -> S
 def add_pending_changes(
     session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], *, seconds: int
 ) -> None:
-    """(noun, key) of each, due in so many seconds."""
+    """Add marks (noun, key), due after `seconds`."""
     due_at = utc_now() + timedelta(seconds=seconds)
     rows = [{"tenant_id": tenant_id, "noun": noun, "key": key, "due_at": due_at} for noun, key in marks]
     if rows:
@@ -68,7 +66,7 @@ def add_pending_changes(
 
 
 def schedule_second_look(session: Session, tenant_id: TenantId, rows: Sequence[int]) -> None:
-    """At these sessions, once their NASes have answered what they are being asked; once, however often it is asked."""
+    """Check these sessions again after their open requests end; once, however often it is called."""
     if not rows:
         return
     keys = [str(row) for row in rows]

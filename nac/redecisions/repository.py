@@ -34,7 +34,7 @@ from nac.redecisions.tallies import AnswerChange, CountedChange, SessionExample
 
 OPEN_STATES = ("deciding", "waiting", "sending")
 _AFTER_COLUMNS = ("after_verdict", "after_rule", "after_vlan", "after_monitored", "after_reason")
-# Both runs may have found a million, of which PostgreSQL expects one each: no join, each is looked up by its key.
+# Both runs may have a million items, but PostgreSQL estimates one: use key look-ups instead of a join.
 _ALIKE = """
 coalesce((
     SELECT true FROM redecision_items o
@@ -58,7 +58,7 @@ ORDERS = Orders({"id": (Redecision.id,)}, default="-id")
 
 
 def try_lock_tenant(session: Session, tenant_id: TenantId) -> bool:
-    """Until the transaction ends; False where another worker is at it."""
+    """Take the tenant's lock until the transaction ends. Returns False if another worker has it."""
     key = func.hashtext("redecisions"), func.hashtext(str(tenant_id))
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(*key))))
 
@@ -79,20 +79,20 @@ def lock_oldest(session: Session, tenant_id: TenantId, state: str, *, scope: str
 
 
 def lock_open(session: Session, tenant_id: TenantId) -> None:
-    """All that people may stop: who does that locks the run first and then its requests."""
+    """Lock all runs that people can stop; they lock the run first, then its requests."""
     query = select(Redecision.id).where(Redecision.tenant_id == tenant_id, Redecision.state.in_(OPEN_STATES))
     session.execute(query.order_by(Redecision.id).with_for_update())
 
 
 def lock_sending(session: Session, tenant_id: TenantId, limit: int) -> Sequence[Redecision]:
-    """Those first that have waited longest."""
+    """Lock sending runs, longest waiting first."""
     query = select(Redecision).where(Redecision.tenant_id == tenant_id, Redecision.state == "sending")
     query = query.order_by(Redecision.fed_at.nulls_first(), Redecision.id).limit(limit).with_for_update()
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
 def lock_older(session: Session, run: Redecision) -> Sequence[Redecision]:
-    """Those that are open and older."""
+    """Lock open older runs."""
     query = select(Redecision).where(
         Redecision.tenant_id == run.tenant_id, Redecision.id < run.id, Redecision.state.in_(OPEN_STATES)
     )
@@ -109,7 +109,7 @@ def list_page(session: Session, tenant_id: TenantId, *, span: Span, states: Coll
 
 
 def recent_disconnects(session: Session, tenant_id: TenantId, since: datetime, *, but: int = 0) -> int:
-    """Of re-decisions that nobody was asked about, other than `but`."""
+    """Count automatic disconnects of runs other than `but`."""
     query = select(func.coalesce(func.sum(Redecision.may_disconnect), 0)).where(
         Redecision.tenant_id == tenant_id,
         Redecision.id != but,
@@ -121,9 +121,9 @@ def recent_disconnects(session: Session, tenant_id: TenantId, since: datetime, *
 
 
 def unfollowed_change(session: Session, tenant_id: TenantId) -> str | None:
-    """The last transaction of the tenant that its cell does not decide with yet. As admit_worker."""
-    found = session.scalar(select(cast(func.unfollowed_change(tenant_id), Text)))
-    return None if found is None else str(found)
+    """Return the tenant's last transaction that its cell has not applied. As admit_worker."""
+    transaction = session.scalar(select(cast(func.unfollowed_change(tenant_id), Text)))
+    return None if transaction is None else str(transaction)
 
 
 def last_queued_at(session: Session, tenant_id: TenantId) -> datetime | None:
@@ -135,7 +135,7 @@ def _items_of_run(run: Redecision) -> ColumnElement[bool]:
 
 
 def upsert_items(session: Session, run: Redecision, judgements: Iterable[Judgement]) -> None:
-    """Of a session that is there already the later judgement counts."""
+    """Insert items; the later judgement of a session wins."""
     rows = [_item_row(run, each) for each in judgements if each.action]
     if not rows:
         return
@@ -175,55 +175,55 @@ def _item_row(run: Redecision, judgement: Judgement) -> dict[str, Any]:
 
 
 def count_items(session: Session, run: Redecision) -> dict[str, int]:
-    """By action."""
+    """Count by action."""
     query = select(RedecisionItem.action, func.count()).where(_items_of_run(run))
     return {row[0]: row[1] for row in session.execute(query.group_by(RedecisionItem.action))}
 
 
 def count_disconnecting(session: Session, run: Redecision) -> int:
-    """Of those where a step of what the NAS is asked is a Disconnect."""
+    """Count items that may disconnect."""
     query = select(func.count()).select_from(RedecisionItem).where(_items_of_run(run), RedecisionItem.may_disconnect)
     return session.scalar(query) or 0
 
 
 def leave_alike_to_older(session: Session, run: Redecision, older: Redecision) -> int:
-    """What `older` has found and not got answers to, and `run` has found just so, stays with `older`, and nothing else
-    of what it has not sent; returns how much."""
+    """Leave unanswered items that both runs have alike with `older`, and withdraw its other unsent items. Returns the
+    number left."""
     waiting = select(CoaRequest.session_row).where(
         CoaRequest.tenant_id == older.tenant_id,
         CoaRequest.redecision_id == older.id,
         CoaRequest.state.in_(WAITING),
     )
-    # No more than the pace lets wait (nac.redecisions.dispatch).
-    given = {"tenant": run.tenant_id, "waiting": list(session.scalars(waiting))}
-    session.execute(_withdraw_unlike, given | {"run": older.id, "other": run.id})
-    result = session.execute(_leave_alike, given | {"run": run.id, "other": older.id})
+    # Bounded by the pace (nac.redecisions.dispatch).
+    parameters = {"tenant": run.tenant_id, "waiting": list(session.scalars(waiting))}
+    session.execute(_withdraw_unlike, parameters | {"run": older.id, "other": run.id})
+    result = session.execute(_leave_alike, parameters | {"run": run.id, "other": older.id})
     assert isinstance(result, CursorResult)
     return result.rowcount
 
 
 def find_alike_to_send(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
-    """Those of these sessions of which a run that is to be sent has found just what is judged now."""
+    """Return the sessions with the same judgement in a run that is still to be sent."""
     to_come = Redecision.state.in_(("waiting", "sending"))
-    found = _list_items_about(session, tenant_id, to_come, RedecisionItem.state == "found", judgements)
-    return {session_row for _, session_row, is_alike in found if is_alike}
+    items = _list_items_about(session, tenant_id, to_come, RedecisionItem.state == "found", judgements)
+    return {session_row for _, session_row, is_alike in items if is_alike}
 
 
 def find_held_back(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
-    """Those of these sessions of which a run that a person has stopped had found just what is judged now.
+    """Return the sessions with the same judgement in a stopped run.
 
-    What is judged otherwise is held back no more, also when it comes to be as it was.
+    A different judgement releases a session permanently.
     """
     item = RedecisionItem
     kept = (item.state != "settled") & item.released.is_(False)
-    found = _list_items_about(session, tenant_id, Redecision.holds.is_(True), kept, judgements)
+    items = _list_items_about(session, tenant_id, Redecision.holds.is_(True), kept, judgements)
     by_run: defaultdict[int, list[int]] = defaultdict(list)
-    for run_id, session_row, is_alike in found:
+    for run_id, session_row, is_alike in items:
         if not is_alike:
             by_run[run_id].append(session_row)
     for run_id, rows in by_run.items():
         session.execute(_update_items(tenant_id, run_id, rows).values(released=True))
-    return {session_row for _, session_row, is_alike in found if is_alike}
+    return {session_row for _, session_row, is_alike in items if is_alike}
 
 
 def _list_items_about(
@@ -233,9 +233,9 @@ def _list_items_about(
     kept: ColumnElement[bool],
     judgements: Sequence[Judgement],
 ) -> list[tuple[int, int, bool]]:
-    """(run, session, whether it is just what is judged) of items of such runs about sessions that could be judged."""
+    """Return (run, session, whether the judgement is equal) for items of such runs."""
     judged = {each.live.id: _item_result(each) for each in judgements if not each.undecidable and not each.is_asked}
-    # Mostly there are none.
+    # Usually there are none.
     runs = (
         session.scalars(select(Redecision.id).where(Redecision.tenant_id == tenant_id, which)).all() if judged else []
     )
@@ -260,7 +260,7 @@ def lock_waiting(session: Session, tenant_id: TenantId) -> Sequence[Redecision]:
 
 
 def settle_items(session: Session, run: Redecision, rows: Collection[int]) -> int:
-    """What it found of these sessions is needed no more; returns of how many it had found something."""
+    """Settle the items of these sessions. Returns their number."""
     unsent = RedecisionItem.state == "found"
     result = session.execute(_update_items(run.tenant_id, run.id, rows).where(unsent).values(state="settled"))
     assert isinstance(result, CursorResult)
@@ -275,25 +275,25 @@ def _update_items(tenant_id: TenantId, run_id: int, rows: Collection[int]) -> Up
 
 
 def release_stopped(session: Session, tenant_id: TenantId) -> None:
-    """What people have stopped may be sent again."""
+    """Release the items of stopped runs."""
     session.execute(update(Redecision).where(Redecision.tenant_id == tenant_id, Redecision.holds).values(holds=False))
 
 
 def _item_result(judgement: Judgement) -> tuple[str, ...]:
-    """`action` and _AFTER."""
+    """Return `action` and _AFTER."""
     after = judgement.after
-    told = after.verdict, after.rule_id, after.vlan, after.monitored
-    return judgement.action, *told, judgement.reason
+    result = after.verdict, after.rule_id, after.vlan, after.monitored
+    return judgement.action, *result, judgement.reason
 
 
 def count_states(session: Session, run: Redecision) -> dict[str, int]:
-    """Of its items, by state."""
+    """Count items by state."""
     query = select(RedecisionItem.state, func.count()).where(_items_of_run(run))
     return {row[0]: row[1] for row in session.execute(query.group_by(RedecisionItem.state))}
 
 
 def count_requests(session: Session, run: Redecision) -> dict[str, int]:
-    """To NASes, by state."""
+    """Count requests by state."""
     query = select(CoaRequest.state, func.count()).where(
         CoaRequest.tenant_id == run.tenant_id, CoaRequest.redecision_id == run.id
     )
@@ -301,7 +301,7 @@ def count_requests(session: Session, run: Redecision) -> dict[str, int]:
 
 
 def count_waiting_by_nas(session: Session, tenant_id: TenantId) -> dict[str, int]:
-    """Requests that follow from re-decisions and have not ended, by NAS (`sessions.nas_key`)."""
+    """Count open requests of re-decisions by NAS (`sessions.nas_key`)."""
     query = select(CoaRequest.nas_key, func.count()).where(
         CoaRequest.tenant_id == tenant_id,
         CoaRequest.redecision_id.is_not(None),
@@ -338,7 +338,7 @@ def withdraw_items(session: Session, run: Redecision) -> None:
 
 
 def iter_found_changes(session: Session, run: Redecision) -> Iterator[CountedChange]:
-    """What it found, counted by PostgreSQL, with an example of each."""
+    """Count items in PostgreSQL, with an example of each group."""
     item = RedecisionItem
     before = item.before_verdict, item.before_rule, item.before_vlan, item.before_monitored
     after = item.after_verdict, item.after_rule, item.after_vlan, item.after_monitored
@@ -348,16 +348,16 @@ def iter_found_changes(session: Session, run: Redecision) -> Iterator[CountedCha
     firsts = cast([row[-1] for row in counted], ARRAY(BigInteger))
     named = select(item).where(_items_of_run(run), item.session_row == any_(firsts))
     examples = {row.session_row: row for row in session.scalars(named)}
-    for action, nas, site, reason, *told, sessions, first in counted:
+    for action, nas, site, reason, *answer, sessions, first in counted:
         example = examples[first]
-        change = AnswerChange(action, ComparedAnswer(*told[:4]), ComparedAnswer(*told[4:]), reason)
+        change = AnswerChange(action, ComparedAnswer(*answer[:4]), ComparedAnswer(*answer[4:]), reason)
         yield CountedChange(
             change, nas, site, sessions, (SessionExample(first, example.mac or "", example.identity, example.nas),)
         )
 
 
 def list_ended_with_items(session: Session, tenant_id: TenantId, before: datetime, limit: int) -> Sequence[Redecision]:
-    """Runs that were over then and whose items are still there, the oldest first."""
+    """Return finished runs with items, oldest first."""
     query = select(Redecision).where(
         Redecision.tenant_id == tenant_id,
         Redecision.ended_at < before,
@@ -374,7 +374,7 @@ def delete_items(session: Session, run: Redecision) -> int:
 
 
 def prune(session: Session, tenant_id: TenantId, before: datetime) -> int:
-    """With their items; nothing that is at work."""
+    """Delete finished runs with their items."""
     old = select(Redecision.id).where(
         Redecision.tenant_id == tenant_id,
         Redecision.created_at < before,

@@ -1,7 +1,6 @@
-"""The worker's part: what changed becomes runs, runs look at sessions a page at a time, and what differs is sent.
+"""The worker's part: changes start runs, runs check sessions page by page, and differences are sent.
 
-Each call is one bounded transaction of one tenant. A worker that is killed leaves things as they were before it, and
-whoever comes next goes on from there.
+Each call is one bounded transaction of one tenant, so a killed worker leaves a consistent state.
 """
 
 from collections import Counter
@@ -31,24 +30,24 @@ from nac.redecisions.pending_changes import (
 from nac.redecisions.run_results import fold_items
 from nac.redecisions.settings import TenantRedecisionSettings, get_settings
 
-# Changes of one turn.
+# Changes per turn.
 MAX_CHANGES = 1_000
-# Which session was found is of no use for long, and a run may have found millions.
+# Items of a run (up to millions) are deleted after this time.
 ITEM_RETENTION = timedelta(days=2)
 MAX_FOLDED = 1_000
 _NARROW_NOUNS = frozenset((*CONCERNING_NOUNS, *SECOND_LOOK_NOUNS, LATE_SESSIONS, BUSY_SESSION))
 _CAUSE_WORDS = {
-    "time": "time goes by",
-    "silence": "the worker was away for long",
-    LATE_SESSIONS: "sessions that became known late",
-    BUSY_SESSION: "sessions that were being asked about",
-    CHANGED_MEANWHILE: "what changed while one was stopped",
+    "time": "time",
+    "silence": "the worker was down",
+    LATE_SESSIONS: "late sessions",
+    BUSY_SESSION: "sessions with open requests",
+    CHANGED_MEANWHILE: "changes during a stopped run",
     "external-status": "certificate",
 }
 
 
 def advance_tenant(session: Session, *, tenant_id: TenantId) -> bool:
-    """One turn of the tenant; whether there is more to do at once. False where another worker is at it."""
+    """Do one turn for the tenant. Returns whether there is more to do; False if another worker has the lock."""
     if not repository.try_lock_tenant(session, tenant_id):
         return False
     repository.lock_open(session, tenant_id)
@@ -65,7 +64,7 @@ def advance_tenant(session: Session, *, tenant_id: TenantId) -> bool:
 def create_run(
     session: Session, *, tenant_id: TenantId, cause: str, scope: str = "all", asked_by: str = "", sends: bool = False
 ) -> Redecision:
-    """A run that the worker goes on with within a second."""
+    """Start a run. The worker continues it within a second."""
     run = Redecision(tenant_id=tenant_id, cause=cause, scope=scope, asked_by=asked_by, sends=sends)
     session.add(run)
     session.flush()
@@ -76,7 +75,7 @@ def create_run(
 
 
 def _process_changes(session: Session, tenant_id: TenantId, settings: TenantRedecisionSettings) -> bool:
-    """Works changes off; whether more of them wait. Those of several turns are one run."""
+    """Process changes. Returns whether more wait. Changes of several turns share a run."""
     marks = take_pending_changes(session, tenant_id, MAX_CHANGES)
     run = repository.lock_oldest(session, tenant_id, "deciding", scope="some")
     if marks and settings.mode != "off":
@@ -90,17 +89,17 @@ def _process_changes(session: Session, tenant_id: TenantId, settings: TenantRede
 def _apply_changes(
     session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], run: Redecision | None
 ) -> Redecision | None:
-    """Returns the run over some sessions, where there is one."""
+    """Return the run over some sessions, if any."""
     nouns = {noun for noun, _ in marks}
     if "policy" in nouns:
-        # Whoever puts a policy in force wants it, whatever was stopped before.
+        # A publication overrides stopped runs.
         repository.release_stopped(session, tenant_id)
     if nouns - _NARROW_NOUNS:
         _schedule_full_run(session, tenant_id, _describe_cause(marks))
     again = [(f"{noun}-again", key) for noun, key in marks if noun in CONCERNING_NOUNS]
     add_pending_changes(session, tenant_id, again, seconds=LATE_SECONDS)
     cause = _describe_cause([(SECOND_LOOK_NOUNS.get(noun, noun), key) for noun, key in marks])
-    # Those of a run that has begun already may be behind it.
+    # A running run may have passed them.
     rows = _find_concerned(session, tenant_id, [mark for mark in marks if mark[0] not in SECOND_LOOK_NOUNS])
     seen = (
         _find_concerned(
@@ -119,7 +118,7 @@ def _schedule_full_run(session: Session, tenant_id: TenantId, cause: str) -> Non
     if at_work is None:
         create_run(session, tenant_id=tenant_id, cause=cause)
     elif at_work.cursor_id is not None:
-        # To begin anew each time would never come to an end.
+        # Restarting each time would never end.
         at_work.again = True
 
 
@@ -150,18 +149,18 @@ def _find_concerned(session: Session, tenant_id: TenantId, marks: Sequence[tuple
 def _judge_sessions(
     session: Session, tenant_id: TenantId, rows: set[int], seen: set[int], cause: str, run: Redecision | None
 ) -> Redecision | None:
-    """`seen` are looked at for the second time after the same change: what was found of them then is not found anew
-    where a run is still to send it."""
+    """Check some sessions. `seen` are checked for the second time after the same change: differences that a run is
+    still to send are not added again."""
     if not rows and not seen:
         return run
     live = live_sessions.read_rows(session, tenant_id, sorted(rows | seen))
     judgements = Judge(session, tenant_id).judge(live, at=epoch_seconds())
     _reconcile_requests(session, tenant_id, judgements)
-    told = repository.find_alike_to_send(session, tenant_id, [each for each in judgements if each.live.id in seen])
-    judgements = [each for each in judgements if each.live.id not in told]
+    to_come = repository.find_alike_to_send(session, tenant_id, [each for each in judgements if each.live.id in seen])
+    judgements = [each for each in judgements if each.live.id not in to_come]
     completion.settle_rejudged(session, tenant_id, judgements)
     judgements, held = _leave_out_stopped(session, tenant_id, judgements)
-    # Most changes concern nobody who is on the network: not worth a run.
+    # Most changes concern no live session and need no run.
     if run is None and any(each.action for each in judgements):
         run = create_run(session, tenant_id=tenant_id, cause=cause, scope="some")
     if run is not None:
@@ -172,7 +171,7 @@ def _judge_sessions(
 def _leave_out_stopped(
     session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]
 ) -> tuple[list[Judgement], int]:
-    """Without those of which a person has stopped what is found now, and how many these are."""
+    """Remove judgements equal to those of stopped runs. Returns the rest and the number removed."""
     held = repository.find_held_back(session, tenant_id, judgements)
     return [each for each in judgements if each.live.id not in held], len(held)
 
@@ -192,13 +191,12 @@ def _decide_page(session: Session, run: Redecision, settings: TenantRedecisionSe
     again = run.again
     completion.finish_deciding(session, run, settings)
     if again:
-        create_run(session, tenant_id=run.tenant_id, cause=f"{run.cause}, and what changed meanwhile")
+        create_run(session, tenant_id=run.tenant_id, cause=f"{run.cause}, and changes during the run")
     return again
 
 
 def _reconcile_requests(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> None:
-    """With what is asked already: what a later change has made wrong is not sent, and what is under way is looked at
-    once more when it is over."""
+    """Withdraw outdated requests, and check sessions with open requests again later."""
     decided = [each for each in judgements if not each.undecidable and not each.is_asked]
     wanted = {each.live.id: str(each.action) for each in decided}
     withdraw_outdated(session, tenant_id=tenant_id, wanted=wanted)
@@ -225,8 +223,7 @@ def _describe_cause(marks: Sequence[tuple[str, str]]) -> str:
 
 
 def prune(session: Session, *, tenant_id: TenantId, days: int) -> int:
-    """Forget runs that began so long ago and are over, and of others that ended some time ago all but the counts;
-    returns how many are forgotten."""
+    """Delete old finished runs, and the items of recently finished ones. Returns the number of deleted runs."""
     for run in repository.list_ended_with_items(session, tenant_id, utc_now() - ITEM_RETENTION, MAX_FOLDED):
         fold_items(session, run)
     return repository.prune(session, tenant_id, utc_now() - timedelta(days=days))

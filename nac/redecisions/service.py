@@ -1,4 +1,4 @@
-"""Deciding live sessions anew after a change: what people see of it, and what they do about it."""
+"""Service for re-decisions: preview, start, approve, stop and list."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,13 +40,13 @@ __all__ = [
 
 
 class RedecisionNotFound(NotFound):
-    """There is no such re-decision."""
+    """The re-decision does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedecisionPreview:
     tallies: RedecisionTallies
-    # More disconnects than may go without approval, those of the last hour included.
+    # More automatic disconnects than allowed, including those of the last hour.
     over_ceiling: bool
     settings: TenantRedecisionSettings
 
@@ -54,9 +54,9 @@ class RedecisionPreview:
 def preview_redecision(
     session: Session, *, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None
 ) -> RedecisionPreview:
-    """What would be asked of NASes if `drafts` (documents by policy) were in force; without any, as things are now.
+    """Preview the requests if `drafts` (documents by policy) were published; without drafts, for the current state.
 
-    Reads every live session, a page at a time, and writes nothing. Raises InvalidPolicy.
+    Reads every live session page by page and writes nothing. Raises InvalidPolicy.
     """
     for document in (drafts or {}).values():
         policies.check_document(session, tenant_id=tenant_id, document=document, refuse_unreachable=False)
@@ -75,28 +75,30 @@ def preview_redecision(
 
 
 def start_redecision(session: Session, *, actor: str, tenant_id: TenantId) -> Redecision:
-    """Have the worker look at every live session now, and send what differs, whatever the tenant's mode.
+    """Check every live session now and send the differences, whatever the tenant's mode.
 
-    More disconnects than the ceiling wait for approval all the same. Raises Conflict where one is at work.
+    More disconnects than the ceiling still need approval. Raises Conflict if a run is active.
     """
     at_work = repository.lock_oldest(session, tenant_id, "deciding", scope="all")
     if at_work is not None:
         raise Conflict(
-            f"Re-decision {at_work.id} looks at all sessions already.",
+            f"Re-decision {at_work.id} is already checking all sessions.",
             place="redecision",
-            remedy=f"See it: ./admit redecide show {at_work.id}",
+            remedy=f"See ./admit redecide show {at_work.id}.",
         )
     repository.release_stopped(session, tenant_id)
-    run = runner.create_run(session, tenant_id=tenant_id, cause="asked for", asked_by=actor, sends=True)
+    run = runner.create_run(session, tenant_id=tenant_id, cause="requested", asked_by=actor, sends=True)
     _audit(session, actor, run, "start", {})
     return run
 
 
 def approve_redecision(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> Redecision:
-    """Send what a run that waits has found. Raises RedecisionNotFound, and Conflict where it does not wait."""
+    """Send the requests of a waiting run. Raises RedecisionNotFound, or Conflict if it does not wait."""
     run = require_redecision(session, tenant_id=tenant_id, number=number, lock=True)
     if run.state != "waiting":
-        raise Conflict(f"Re-decision {number} does not wait: it is {run.state}.", place="redecision")
+        raise Conflict(
+            f"Re-decision {number} does not wait for approval. Its state is {run.state}.", place="redecision"
+        )
     before = {"state": run.state, "waits_for": run.waits_for}
     run.state, run.waits_for, run.sends, run.detail = "sending", "", True, f"Approved by {actor}. {run.detail}"
     session.flush()
@@ -105,14 +107,14 @@ def approve_redecision(session: Session, *, actor: str, tenant_id: TenantId, num
 
 
 def stop_redecision(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> int:
-    """Nothing more of it is sent; returns how many requests that were queued are withdrawn.
+    """Stop a run. Returns the number of withdrawn requests.
 
-    What NASes have done already is not undone. Raises RedecisionNotFound, and Conflict where it is over.
+    Completed requests are not undone. Raises RedecisionNotFound, or Conflict if it has ended.
     """
     run = require_redecision(session, tenant_id=tenant_id, number=number, lock=True)
     waits = repository.count_requests(session, run)
     if run.state not in repository.OPEN_STATES and not (waits.get("queued") or waits.get("sending")):
-        raise Conflict(f"Re-decision {number} is over: it is {run.state}.", place="redecision")
+        raise Conflict(f"Re-decision {number} has ended. Its state is {run.state}.", place="redecision")
     before = {"state": run.state}
     withdrawn = completion.stop_run(session, run, f"Stopped by {actor}.")
     _audit(session, actor, run, "stop", before, withdrawn=withdrawn)
@@ -120,11 +122,11 @@ def stop_redecision(session: Session, *, actor: str, tenant_id: TenantId, number
 
 
 def require_redecision(session: Session, *, tenant_id: TenantId, number: int, lock: bool = False) -> Redecision:
-    """Raises RedecisionNotFound."""
+    """Find a run. Raises RedecisionNotFound."""
     run = repository.get(session, tenant_id, number, lock=lock)
     if run is None:
         raise RedecisionNotFound(
-            f"There is no re-decision {number}.", place="redecision", remedy="They are listed by: ./admit redecide list"
+            f"Unknown re-decision {number}.", place="redecision", remedy="List re-decisions: ./admit redecide list"
         )
     return run
 
@@ -132,7 +134,7 @@ def require_redecision(session: Session, *, tenant_id: TenantId, number: int, lo
 def list_redecisions(
     session: Session, *, tenant_id: TenantId, span: Span | None = None, states: Collection[RedecisionState] = ()
 ) -> Sequence[Redecision]:
-    """The newest first, unless `span` says otherwise."""
+    """List runs, newest first unless `span` differs."""
     return repository.list_page(session, tenant_id, span=span or ORDERS.first(), states=states)
 
 
@@ -155,7 +157,7 @@ def summary_row(run: Redecision) -> dict[str, Any]:
 
 
 def redecision_row(session: Session, run: Redecision) -> dict[str, Any]:
-    """With what it found, and how far that was sent."""
+    """Return the run with its differences and their progress."""
     return {
         **summary_row(run),
         **results_row(session, run),
@@ -163,7 +165,7 @@ def redecision_row(session: Session, run: Redecision) -> dict[str, Any]:
         "asked_by": run.asked_by,
         "detail": run.detail,
         "ended": run.ended_at and run.ended_at.isoformat(),
-        # To NASes, by state: see coa list.
+        # Requests to NASes by state; see coa list.
         "requests": repository.count_requests(session, run),
     }
 

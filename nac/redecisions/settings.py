@@ -1,4 +1,4 @@
-"""What a tenant wants of re-decisions."""
+"""A tenant's settings for re-decisions."""
 
 from dataclasses import asdict, dataclass, fields
 
@@ -12,7 +12,7 @@ from nac.ids import TenantId
 from nac.models import RedecisionSettings, Tenant
 from nac.models.redecision import REDECISION_MODES, RedecisionMode
 
-# So few disconnects never wait for a person: a single device must be off the network when somebody says so.
+# So few disconnects never need approval, so that a single device can always be removed from the network.
 MIN_CEILING = 10
 _BOUNDS = {
     "per_second": (1, 500),
@@ -24,10 +24,9 @@ _BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class TenantRedecisionSettings:
-    """As nac.models.RedecisionSettings; the defaults hold where a tenant has said nothing.
+    """Settings like nac.models.RedecisionSettings; the defaults apply without a row.
 
-    What people put in force is meant for those who are in as well, so the default is to send; a change that would cut
-    off many waits for a person.
+    By default, changes apply to connected devices, too. A change that would disconnect many waits for approval.
     """
 
     mode: RedecisionMode = "send"
@@ -37,16 +36,16 @@ class TenantRedecisionSettings:
     every_minutes: int = 0
 
     def compute_ceiling(self, live: int) -> int:
-        """How many of `live` sessions may be disconnected without anybody's word, with those of the last hour.
+        """Return how many of `live` sessions may be disconnected automatically, including the last hour.
 
-        100 per cent is no share at all: what was asked before counts too, and would be beyond it.
+        100 percent means no limit, because earlier disconnects count, too.
         """
         share = self.ceiling_sessions if self.ceiling_percent == 100 else live * self.ceiling_percent // 100
         return max(MIN_CEILING, min(self.ceiling_sessions, share))
 
 
 def get_settings(session: Session, *, tenant_id: TenantId, lock: bool = False) -> TenantRedecisionSettings:
-    """`lock` keeps them, and that there are none, until the transaction ends."""
+    """Return the settings. `lock` keeps them unchanged until the transaction ends."""
     if lock:
         session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     query = select(RedecisionSettings).where(RedecisionSettings.tenant_id == tenant_id)
@@ -71,15 +70,15 @@ def update_settings(
     ceiling_sessions: int | None = None,
     every_minutes: int | None = None,
 ) -> TenantRedecisionSettings:
-    """None leaves a setting as it is. Raises InvalidInput that names every mistake."""
-    given = {
+    """Change settings; None keeps a value. Raises InvalidInput with every mistake."""
+    values = {
         "mode": mode,
         "per_second": per_second,
         "ceiling_percent": ceiling_percent,
         "ceiling_sessions": ceiling_sessions,
         "every_minutes": every_minutes,
     }
-    changes = {name: value for name, value in given.items() if value is not None}
+    changes = {name: value for name, value in values.items() if value is not None}
     if mistakes := [sentence for name, value in changes.items() if (sentence := _find_mistake(name, value))]:
         raise InvalidInput(" ".join(mistakes), place=", ".join(changes))
     before = get_settings(session, tenant_id=tenant_id, lock=True)
@@ -102,9 +101,9 @@ def update_settings(
 
 def _find_mistake(name: str, value: object) -> str:
     if name == "mode":
-        return "" if value in REDECISION_MODES else f"{value!r} is no mode: use {', '.join(REDECISION_MODES)}."
+        return "" if value in REDECISION_MODES else f"Unknown mode {value!r}. Use {', '.join(REDECISION_MODES)}."
     least, most = _BOUNDS[name]
     never = name == "every_minutes" and value == 0
     if never or (isinstance(value, int) and least <= value <= most):
         return ""
-    return f"{name} is {least} to {most}{', or 0 for never' if name == 'every_minutes' else ''}, not {value}."
+    return f"{name} must be {least} to {most}{', or 0 for never' if name == 'every_minutes' else ''}, not {value}."

@@ -1,4 +1,4 @@
-"""What a re-decision finds, counted: how many for which action, NAS, site and change, with a few examples of each."""
+"""Counts of a re-decision by action, NAS, site and change, with a few examples each."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from nac.policies.differences import ComparedAnswer
 from nac.redecisions.judgement import Judgement
 
 EXAMPLES_PER_CHANGE = 3
-# More than a person reads: the smallest are left out.
+# More than a person reads; the smallest are omitted.
 MAX_LISTED = 200
 
 
@@ -25,14 +25,14 @@ class AnswerChange(NamedTuple):
 class SessionExample(NamedTuple):
     # `sessions.id`
     session: int
-    # 12 hex digits or "".
+    # 12 hexadecimal digits or "".
     mac: str
     identity: str
     nas: str
 
 
 class CountedChange(NamedTuple):
-    """So many sessions that are alike in all that is counted."""
+    """A number of sessions with equal values."""
 
     change: AnswerChange
     nas: str
@@ -45,9 +45,9 @@ class CountedChange(NamedTuple):
 class RedecisionTallies:
     sessions: int = 0
     unchanged: int = 0
-    # Their NASes are being asked about them, or have just done what they were asked.
+    # A request about them is open or was just done.
     asked_already: int = 0
-    # Where a step of what their NASes would be asked is a Disconnect.
+    # A step of the request would be a Disconnect.
     may_disconnect: int = 0
     actions: Counter[str] = field(default_factory=Counter)
     # By judging.Undecidable.
@@ -82,7 +82,7 @@ class RedecisionTallies:
         examples.extend(found.examples[: EXAMPLES_PER_CHANGE - len(examples)])
 
     def row(self) -> dict[str, Any]:
-        """For JSON; the largest first, MAX_LISTED of each at most."""
+        """Return the counts for JSON: largest first, at most MAX_LISTED each."""
         return {
             "disconnects": self.actions["disconnect"],
             "reauthentications": self.actions["reauthenticate"],

@@ -1,1 +1,1 @@
-"""SCEP (RFC 8894) for the devices of a tenant: its registration authority, challenges, transactions, webhook."""
+"""SCEP (RFC 8894) for a tenant's devices: registration authority, challenges, transactions, webhook."""

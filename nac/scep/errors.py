@@ -3,15 +3,15 @@ from pki.scep import FailInfo
 
 
 class ScepMessageDamaged(InvalidInput):
-    """This is no SCEP message."""
+    """The request is not a valid SCEP message."""
 
     status = 400
 
 
 class ScepRefused(AdmitError):
-    """The request is refused."""
+    """The SCEP request is rejected."""
 
-    # Told in the answer's failInfo, not by HTTP (RFC 8894 4.1).
+    # SCEP reports failures in failInfo, not as HTTP status (RFC 8894 4.1).
     status = 200
 
     def __init__(self, fail_info: FailInfo, detail: str) -> None:
@@ -20,7 +20,7 @@ class ScepRefused(AdmitError):
 
 
 class InvalidScepWebhook(InvalidInput):
-    """The webhook cannot be set as asked for."""
+    """The webhook cannot be set with these values."""
 
 
 class ScepWebhookNotFound(NotFound):

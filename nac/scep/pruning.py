@@ -1,4 +1,4 @@
-"""Transactions of long ago: no device sends one again."""
+"""Deletion of old SCEP transactions."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,14 +9,14 @@ from nac.db import PlatformScope, TenantScope, session_scope
 from nac.ids import TenantId
 from nac.models import ScepTransaction, Tenant
 
-# Devices send again what was not answered for minutes, and poll for days.
+# Devices retry for minutes and poll for days.
 RETENTION = timedelta(days=30)
 
 
 def prune_transactions(*, engine: Engine | None = None) -> int:
-    """Delete the transactions that are older than KEPT, of every tenant; returns how many. As admit_worker.
+    """Delete transactions older than KEPT in all tenants; return the number. As admit_worker.
 
-    Their certificates stay. A transaction of the database for each tenant; may be run again, and twice at a time.
+    Certificates stay. Uses one transaction per tenant; repeatable and safe to run concurrently.
     """
     with session_scope(PlatformScope(), engine=engine) as session:
         tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()

@@ -1,7 +1,7 @@
-"""A tenant's registration authority: an RSA key that opens envelopes and signs answers, where the issuing CA is ECDSA.
+"""A tenant's registration authority: an RSA key for envelopes and signatures, because the issuing CA is ECDSA.
 
-Made when the tenant is first asked for it, and again in time before it ends or when another authority issues. Those
-from before go on opening and signing for devices that remember them.
+Created on first use, and replaced before it ends or when the issuing authority changes. Former ones keep working for
+devices that cached them.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ from pki.scep import ScepResponder
 PROFILE = "scep-ra"
 _COMMON_NAME = "SCEP registration authority"
 _ACTOR = "scep"
-# Devices fetch it anew whenever they enrol; some remember it for days. Of a short life it is the last third.
+# Devices fetch it on enrolment; some cache it for days. For a short life, the last third.
 _RENEWED_BEFORE = timedelta(days=30)
 
 
 def ensure_registration_authority(
     session: Session, *, tenant_id: TenantId, signing: Signing, now: datetime
 ) -> Sequence[Certificate]:
-    """All that are good, the current one first, made here where there is none. Raises Conflict for want of a CA."""
+    """Return all valid ones, the current one first; create one if needed. Raises Conflict if there is no authority."""
     rows = certificates.usable_of_profile(session, tenant_id, PROFILE, now)
     if not _is_current(session, tenant_id, rows, now):
         certificates.lock_tenant(session, tenant_id)
@@ -48,7 +48,7 @@ def ensure_registration_authority(
             )
             commit_intent(session)
             certificates.lock_tenant(session, tenant_id)
-            # Somebody may have been quicker between the two: then the worker tells that this one was given up.
+            # Another process may have created one meanwhile; the worker abandons this one.
             rows = certificates.usable_of_profile(session, tenant_id, PROFILE, now)
             if not _is_current(session, tenant_id, rows, now):
                 rows = [_issue_certificate(session, reservation, signing, now), *rows]
@@ -60,7 +60,7 @@ def _is_current(session: Session, tenant_id: TenantId, rows: Sequence[Certificat
     if issuing is None or not rows:
         return False
     newest = rows[0]
-    # One that ends with its issuer is not made longer by making it again.
+    # A new certificate cannot outlive the issuer either.
     before = min(_RENEWED_BEFORE, (newest.not_after - newest.not_before) / 3)
     lasts = newest.not_after - now > before or newest.not_after >= issuing.not_after
     return newest.authority_id == issuing.id and lasts
@@ -75,7 +75,7 @@ def _issue_certificate(session: Session, reservation: Reservation, signing: Sign
 
 
 def build_responder(row: Certificate, signing: Signing) -> ScepResponder:
-    """With its key opened."""
+    """Return the responder, with its key opened."""
     assert row.certificate_der is not None
     assert row.key_sealed is not None
     key = load_key(signing.sealer.open(row.key_sealed, f"certificate:{row.id}"), made_here=True)
@@ -84,6 +84,6 @@ def build_responder(row: Certificate, signing: Signing) -> ScepResponder:
 
 
 def get_ca_certificates(session: Session, row: Certificate) -> bytes:
-    """What GetCACert hands out: the registration authority, who issued it, and so on up to the root."""
+    """Return the certificates for GetCACert: the registration authority, its issuer, and so on up to the root."""
     chain = with_chain(session, row, None)
     return certificates_only([chain.certificate, *chain.intermediates, chain.root])

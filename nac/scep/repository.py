@@ -10,7 +10,7 @@ from nac.models import Certificate, ScepTransaction, ScepWebhook
 def find_certificate(
     session: Session, tenant_id: TenantId, *, transaction_id: str, public_key_sha256: bytes, renews_id: UUID | None
 ) -> Certificate | None:
-    """What the same request led to when it came before."""
+    """Return the certificate of an earlier identical request."""
     query = _certificates_of_transaction(tenant_id, transaction_id, public_key_sha256)
     return session.scalar(query.where(ScepTransaction.renews_id.is_not_distinct_from(renews_id)).limit(1))
 
@@ -18,7 +18,7 @@ def find_certificate(
 def find_newest_certificate(
     session: Session, tenant_id: TenantId, *, transaction_id: str, public_key_sha256: bytes
 ) -> Certificate | None:
-    """The last one of a transaction, first or renewal."""
+    """Return the last certificate of a transaction, enrolment or renewal."""
     return session.scalar(_certificates_of_transaction(tenant_id, transaction_id, public_key_sha256).limit(1))
 
 

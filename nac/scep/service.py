@@ -1,4 +1,4 @@
-"""What a SCEP request is given: opened, checked, and answered with a certificate or the reason why not."""
+"""SCEP requests: decryption, checks, and a certificate or a failure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,14 +25,14 @@ from pki.errors import AlgorithmRefused, KeyNotAllowed, PkiError
 from pki.keys import is_same_public_key, public_key_digest
 from pki.signing_requests import SigningRequest, read_signing_request
 
-# One answer for all that can be wrong between the envelope's key and the request's own signature: whoever sends a
-# stranger's envelope, changed, learns nothing of what is in it.
-_UNREADABLE_ENVELOPE = "The envelope cannot be opened, or holds no certificate request that is signed by its own key."
+# One message for all failures between envelope and inner signature. Otherwise an attacker could learn about a captured
+# envelope by modifying it.
+_UNREADABLE_ENVELOPE = "The envelope cannot be decrypted or has no valid certificate request."
 
 
 @dataclass(frozen=True, slots=True)
 class AddressedMessage:
-    """A proven message for one of the registration authorities, which answers it."""
+    """A verified message and the registration authority that responds to it."""
 
     message: scep.ScepRequest
     responder: scep.ScepResponder
@@ -42,10 +42,10 @@ class AddressedMessage:
 
 @dataclass(frozen=True, slots=True)
 class OpenedMessage:
-    """What the envelope of a PKCSReq or RenewalReq held."""
+    """Content of the envelope of a PKCSReq or RenewalReq."""
 
     message: scep.ScepRequest
-    # PKCS#10 in DER.
+    # PKCS#10, DER.
     certificate_request: bytes
     signing_request: SigningRequest
     challenge: str = field(repr=False)
@@ -56,12 +56,12 @@ class OpenedMessage:
 
 
 def build_scep_url(public_url: str, slug: str) -> str:
-    """Where a tenant's devices enrol."""
+    """Return the enrolment URL of a tenant."""
     return f"{public_url}/scep/{slug}"
 
 
 def read_message(data: bytes) -> scep.ScepRequest:
-    """Raises ScepMessageDamaged where nothing could be answered in SCEP's own terms."""
+    """Parse a message. Raises ScepMessageDamaged if no SCEP response is possible."""
     try:
         return scep.read_request(data)
     except PkiError as exc:
@@ -69,7 +69,7 @@ def read_message(data: bytes) -> scep.ScepRequest:
 
 
 def address_message(message: scep.ScepRequest, responders: Sequence[scep.ScepResponder]) -> AddressedMessage:
-    """The message, proven, with the one of the responders that it was encrypted to. Raises ScepRefused."""
+    """Verify the message and find the responder that it is encrypted to. Raises ScepRefused."""
     try:
         message.require_proven()
         envelope = read_envelope(message.envelope)
@@ -81,12 +81,12 @@ def address_message(message: scep.ScepRequest, responders: Sequence[scep.ScepRes
     except PkiError as exc:
         raise ScepRefused("badMessageCheck", str(exc)) from exc
     raise ScepRefused(
-        "badMessageCheck", "The envelope is for another registration authority; ask this one with GetCACert."
+        "badMessageCheck", "The envelope is for another registration authority. Fetch the current one with GetCACert."
     )
 
 
 def open_message(addressed: AddressedMessage) -> OpenedMessage:
-    """Of a PKCSReq or RenewalReq. Raises ScepRefused."""
+    """Open a PKCSReq or RenewalReq. Raises ScepRefused."""
     message = addressed.message
     try:
         content = open_envelope(addressed.envelope, addressed.recipient, addressed.responder.key)
@@ -98,7 +98,7 @@ def open_message(addressed: AddressedMessage) -> OpenedMessage:
         raise ScepRefused("badMessageCheck", _UNREADABLE_ENVELOPE) from exc
     first = message.message_type == "PKCSReq"
     if first and not is_same_public_key(signing_request.public_key, message.signer.public_key()):
-        # Somebody else's envelope, or a renewal that calls itself a first enrolment.
+        # A copied envelope, or a renewal sent as a first enrolment.
         raise ScepRefused("badMessageCheck", "The message is not signed with the key of its certificate request.")
     return OpenedMessage(message, content, signing_request, challenge)
 
@@ -106,9 +106,9 @@ def open_message(addressed: AddressedMessage) -> OpenedMessage:
 def find_issued_certificate(
     session: Session, *, tenant_id: TenantId, opened: OpenedMessage, renews_id: UUID | None = None
 ) -> x509.Certificate | None:
-    """What the same request led to when it came before. Raises ScepRefused where that is no longer good.
+    """Return the certificate of an earlier identical request. Raises ScepRefused if it is no longer valid.
 
-    Until the transaction ends, nobody else asks for the same key.
+    Locks the key until the transaction ends.
     """
     if not certificates.is_certified(session, tenant_id, opened.public_key_sha256):
         return None
@@ -124,12 +124,13 @@ def find_issued_certificate(
 
 def _require_usable(row: Certificate) -> x509.Certificate:
     if row.status != "valid" or row.certificate_der is None:
-        raise ScepRefused("badRequest", f"The certificate of this transaction is {row.status}; enrol with a new key.")
+        raise ScepRefused("badRequest", f"The certificate of this transaction is {row.status}. Enrol with a new key.")
     return x509.load_der_x509_certificate(row.certificate_der)
 
 
 def poll_certificate(session: Session, *, tenant_id: TenantId, message: scep.ScepRequest) -> x509.Certificate:
-    """The certificate of a transaction, for the holder of its key (CertPoll, RFC 8894 3.3.3). Raises ScepRefused."""
+    """Return the certificate of a transaction to the holder of its key (CertPoll, RFC 8894 3.3.3). Raises
+    ScepRefused."""
     row = repository.find_newest_certificate(
         session,
         tenant_id,
@@ -137,17 +138,17 @@ def poll_certificate(session: Session, *, tenant_id: TenantId, message: scep.Sce
         public_key_sha256=public_key_digest(message.signer.public_key()),
     )
     if row is None:
-        raise ScepRefused("badCertId", "There is no certificate of this transaction.")
+        raise ScepRefused("badCertId", "This transaction has no certificate.")
     return _require_usable(row)
 
 
 def is_own_challenge(challenge: str) -> bool:
-    """Whether the challenge has the form of those that are made here; others are for the tenant's webhook."""
+    """Whether the challenge has Admit's format; others are for the tenant's webhook."""
     return Token.parse(challenge) is not None
 
 
 def split_challenge(challenge: str) -> tuple[str, str]:
-    """The parts of one of ours; of another nothing, which names no secret and may be written down."""
+    """Split an Admit challenge into name and secret. Another challenge yields empty strings, which are safe to log."""
     token = Token.parse(challenge)
     return (token.public_id, token.secret) if token else ("", "")
 
@@ -155,7 +156,7 @@ def split_challenge(challenge: str) -> tuple[str, str]:
 def enrol_with_secret(
     session: Session, *, actor: str, opened: OpenedMessage, secret: EnrolmentSecret, signing: Signing, now: datetime
 ) -> x509.Certificate:
-    """By a challenge that was redeemed in this transaction. Raises NameRefused, DuplicateKey, CertificateRefused."""
+    """Enrol with a challenge redeemed in this transaction. Raises NameRefused, DuplicateKey or CertificateRefused."""
     issued = enrol(session, actor=actor, secret=secret, request=opened.signing_request, signing=signing, now=now)
     _record_transaction(session, secret.tenant_id, opened, issued.serial, renews_id=None)
     return issued.certificate
@@ -172,7 +173,7 @@ def enrol_with_permit(
     signing: Signing,
     now: datetime,
 ) -> x509.Certificate:
-    """By the word of the tenant's webhook. Raises NameRefused, DuplicateKey, CertificateRefused."""
+    """Enrol with the webhook's permission. Raises NameRefused, DuplicateKey or CertificateRefused."""
     common_name, sans = agreed_names(permit, opened.signing_request)
     issued = issue_client(
         session,
@@ -192,14 +193,14 @@ def enrol_with_permit(
 def require_renewable_certificate(
     session: Session, *, tenant_id: TenantId, opened: OpenedMessage, now: datetime
 ) -> Certificate:
-    """The certificate that signed the request, if it may be renewed. Raises RenewalRefused."""
+    """Return the certificate that signed the request, if it can be renewed. Raises RenewalRefused."""
     return require_renewable(session, tenant_id=tenant_id, shown=opened.message.signer, now=now)
 
 
 def renew_certificate(
     session: Session, *, actor: str, opened: OpenedMessage, old: Certificate, signing: Signing, now: datetime
 ) -> x509.Certificate:
-    """Raises NameRefused, RenewalKeepsKey, DuplicateKey, CertificateRefused."""
+    """Renew `old`. Raises NameRefused, RenewalKeepsKey, DuplicateKey or CertificateRefused."""
     issued = renew(session, actor=actor, old=old, request=opened.signing_request, signing=signing, now=now)
     _record_transaction(session, old.tenant_id, opened, issued.serial, renews_id=old.id)
     return issued.certificate

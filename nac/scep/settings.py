@@ -1,4 +1,4 @@
-"""Where a tenant's SCEP webhook is, and what comes of its word: the document that is stored, checked as a whole."""
+"""Settings of a tenant's SCEP webhook, stored as one document and checked as a whole."""
 
 import ssl
 from collections.abc import Iterable
@@ -16,18 +16,18 @@ _MAX_NETWORKS = 50
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: str
-    # Of the certificates that are given out on its word.
+    # Profile of the certificates that the webhook permits.
     profile: str = "eap-client-device"
-    # For each step: the connection, the request, the next part of the answer.
+    # Per step: connection, request, next part of the response.
     timeout_seconds: float = 5.0
-    # Where its host may be, as CIDR; empty: wherever the platform connects to (ADMIT_OUTBOUND_NETWORKS).
+    # Permitted networks of the host, as CIDR; empty: those of the platform (ADMIT_OUTBOUND_NETWORKS).
     networks: tuple[str, ...] = ()
-    # PEM of the authorities that its server certificate may come from; "" for those of the system.
+    # PEM of the authorities for the server certificate; "" for those of the system.
     ca_certificate: str = ""
 
 
 class InvalidWebhookSettings(ValueError):
-    """`mistakes` are (field, what is wrong with it)."""
+    """`mistakes` are (field, message)."""
 
     def __init__(self, mistakes: Iterable[tuple[str, str]]) -> None:
         self.mistakes = tuple(mistakes)
@@ -35,14 +35,14 @@ class InvalidWebhookSettings(ValueError):
 
 
 def check_settings(settings: WebhookSettings) -> WebhookSettings:
-    """Raises WebhookRefused with every mistake."""
+    """Check the settings. Raises WebhookRefused with every mistake."""
     mistakes = []
     if not is_https_address(settings.url):
-        mistakes.append(("url", f"{settings.url!r} must be https://host, with a path if it needs one"))
+        mistakes.append(("url", f"{settings.url!r} must be https://host, optionally with a path"))
     if settings.profile not in CLIENT_PROFILES:
         mistakes.append(("profile", f"{settings.profile!r} must be one of {', '.join(CLIENT_PROFILES)}"))
     if not _MIN_SECONDS <= settings.timeout_seconds <= _MAX_SECONDS:
-        mistakes.append(("timeout_seconds", f"must be from {_MIN_SECONDS:g} to {_MAX_SECONDS:g}"))
+        mistakes.append(("timeout_seconds", f"must be between {_MIN_SECONDS:g} and {_MAX_SECONDS:g}"))
     if len(settings.networks) > _MAX_NETWORKS:
         mistakes.append(("networks", f"at most {_MAX_NETWORKS}"))
     for text in settings.networks:
@@ -54,7 +54,7 @@ def check_settings(settings: WebhookSettings) -> WebhookSettings:
         try:
             tls_context(settings.ca_certificate)
         except (ssl.SSLError, ValueError) as exc:
-            mistakes.append(("ca_certificate", f"no certificates in PEM: {exc}"))
+            mistakes.append(("ca_certificate", f"not a valid PEM certificate: {exc}"))
     if mistakes:
         raise InvalidWebhookSettings(mistakes)
     return settings

@@ -1,7 +1,6 @@
-"""A tenant's own server judges a SCEP challenge and receives the outcome (contract: docs/how-to/scep.md).
+"""The tenant's server that checks SCEP challenges and receives outcomes (contract: docs/how-to/scep.md).
 
-Over HTTPS and to permitted addresses alone, without following redirects. Each body is signed, so that the server knows
-who asks.
+Uses HTTPS, only permitted addresses, and no redirects. Each body is signed, so that the server can verify the sender.
 """
 
 import asyncio
@@ -36,32 +35,32 @@ _VERSION = 1
 _MAX_RESPONSE_BYTES = 64 * 1024
 _MAX_TEXT = 200
 _MAX_WAITING = 4
-# Connecting, the head of the answer, its body.
+# Connection, response headers, response body.
 _STEPS = 3
 _PLACE = "SCEP webhook"
 
 
 class WebhookUnavailable(Unavailable):
-    """The server that knows this challenge does not answer as it should."""
+    """The SCEP webhook does not respond correctly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
     settings: WebhookSettings
-    # Where the platform connects to, within the networks of the settings.
+    # Permitted addresses, within the networks of the settings.
     reach: OutboundReach
     secret: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookEnrolment:
-    """What the server is asked about."""
+    """The enrolment that the webhook decides."""
 
     tenant: str
     transaction_id: str
-    # PKCS#10 in DER.
+    # PKCS#10, DER.
     certificate_request: bytes = field(repr=False)
-    # Where the device came from.
+    # Address of the device.
     address: str
 
     def members(self, event: str) -> dict[str, object]:
@@ -76,7 +75,7 @@ class WebhookEnrolment:
 
 
 class WebhookResponse(msgspec.Struct, frozen=True):
-    """More members may come; these are understood."""
+    """The webhook's response; unknown members are ignored."""
 
     decision: Literal["allow", "deny"]
     reason: str = ""
@@ -86,7 +85,7 @@ class WebhookResponse(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """For whom the certificate may be."""
+    """Permitted names of the certificate."""
 
     common_name: str | None
     sans: tuple[str, ...]
@@ -98,7 +97,7 @@ class Denial:
 
 
 class _ConcurrencyLimit:
-    """Of each tenant a few enrolments wait for its server: one that is slow holds up nobody else's devices."""
+    """Limits concurrent webhook requests per tenant, so that a slow server does not block other tenants."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -107,17 +106,17 @@ class _ConcurrencyLimit:
 
     @contextmanager
     def one(self, tenant: str) -> Iterator[None]:
-        """Raises WebhookUnavailable where all are taken."""
+        """Take a place. Raises WebhookUnavailable if the limit is reached."""
         with self._lock:
             if self._taken[tenant] >= self._most:
-                raise WebhookUnavailable(f"{self._most} enrolments wait for its answer already.", place=_PLACE)
+                raise WebhookUnavailable(f"{self._most} enrolments are already waiting for its response.", place=_PLACE)
             self._taken[tenant] += 1
         try:
             yield
         finally:
             with self._lock:
                 self._taken[tenant] -= 1
-                # Counts of zero are dropped.
+                # Drops zero counts.
                 self._taken += Counter()
 
 
@@ -127,7 +126,7 @@ _concurrency_limit = _ConcurrencyLimit(_MAX_WAITING)
 def ask_webhook(
     webhook: Webhook, enrolment: WebhookEnrolment, challenge: str, request: SigningRequest
 ) -> Permit | Denial:
-    """Raises WebhookUnavailable where there is no answer that can be relied on."""
+    """Ask the webhook. Raises WebhookUnavailable without a valid response."""
     members = enrolment.members("validate") | {
         "challenge": challenge,
         "common_name": request.common_name,
@@ -135,15 +134,15 @@ def ask_webhook(
     }
     try:
         with _concurrency_limit.one(enrolment.tenant):
-            said = _post(webhook, members)
-        answer = msgspec.json.decode(said, type=WebhookResponse)
+            body = _post(webhook, members)
+        answer = msgspec.json.decode(body, type=WebhookResponse)
         sans = tuple(map(parse_san, answer.sans))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, NameNotAllowed) as exc:
-        raise WebhookUnavailable(f"Its answer is not one of the contract: {exc}", place=_PLACE) from exc
+        raise WebhookUnavailable(f"Invalid response: {exc}", place=_PLACE) from exc
     if answer.decision == "deny":
         return Denial(answer.reason[:_MAX_TEXT])
     if not answer.common_name and not sans:
-        raise WebhookUnavailable("It allows, but names nobody.", place=_PLACE)
+        raise WebhookUnavailable("It permits the enrolment without a name.", place=_PLACE)
     return Permit(answer.common_name or None, _san_texts(sans))
 
 
@@ -152,8 +151,8 @@ def _san_texts(sans: tuple[San, ...]) -> tuple[str, ...]:
 
 
 def notify_issued(webhook: Webhook, enrolment: WebhookEnrolment, certificate: x509.Certificate) -> None:
-    """Raises WebhookUnavailable."""
-    # Intune keys its record by the SHA-1 thumbprint; nothing here trusts in it.
+    """Report an issued certificate. Raises WebhookUnavailable."""
+    # Intune identifies certificates by SHA-1 thumbprint; Admit does not rely on it.
     sha1 = certificate.fingerprint(hashes.SHA1())  # noqa: S303
     members = enrolment.members("issued") | {
         "serial_number": f"{certificate.serial_number:x}",
@@ -166,7 +165,7 @@ def notify_issued(webhook: Webhook, enrolment: WebhookEnrolment, certificate: x5
 
 
 def notify_failed(webhook: Webhook, enrolment: WebhookEnrolment, *, code: str, detail: str) -> None:
-    """After it had allowed. Raises WebhookUnavailable."""
+    """Report a failure after a permission. Raises WebhookUnavailable."""
     _post(webhook, enrolment.members("failed") | {"code": code, "detail": detail[:_MAX_TEXT]})
 
 
@@ -175,7 +174,7 @@ def _format_time(moment: datetime) -> str:
 
 
 def sign_body(secret: bytes, body: bytes, *, at: int) -> str:
-    """The header's value: seconds since 1970, and HMAC-SHA-256 over them, a dot and the body, in hex."""
+    """Return the signature header: epoch seconds, and the hexadecimal HMAC-SHA-256 of seconds, a dot and the body."""
     return f"t={at},v1={hmac.new(secret, f'{at}.'.encode() + body, hashlib.sha256).hexdigest()}"
 
 
@@ -184,8 +183,8 @@ def _post(webhook: Webhook, members: Mapping[str, object]) -> bytes:
     try:
         return asyncio.run(_send(webhook, body))
     except FetchFailed as exc:
-        # Its address may hold a secret of the tenant's, and this goes to the log.
-        raise WebhookUnavailable(f"It cannot be asked: {exc.why}", place=_PLACE) from exc
+        # The URL may contain a secret, and this message is logged.
+        raise WebhookUnavailable(f"The request failed: {exc.why}", place=_PLACE) from exc
 
 
 async def _send(webhook: Webhook, body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""A tenant's SCEP webhook: set, shown, removed."""
+"""Service for a tenant's SCEP webhook."""
 
 import secrets
 from datetime import datetime
@@ -17,11 +17,13 @@ from nac.scep.webhook_client import Webhook
 from nac.secrets import Sealer
 
 _SECRET_BYTES = 32
-_NETWORKS_REMEDY = "Set the webhook with a network that holds it: ./admit scep webhook --url URL --network CIDR"
+_NETWORKS_REMEDY = (
+    "Set the webhook with a network that includes its address: ./admit scep webhook --url URL --network CIDR"
+)
 
 
 def get_webhook(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: OutboundReach) -> Webhook | None:
-    """With its secret opened."""
+    """Return the webhook with its secret opened."""
     row = repository.get_webhook(session, tenant_id)
     if row is None:
         return None
@@ -31,7 +33,7 @@ def get_webhook(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach:
 
 
 def find_webhook_row(session: Session, *, tenant_id: TenantId, lock: bool = False) -> ScepWebhook | None:
-    """As it is stored, its secret sealed."""
+    """Return the stored row, its secret sealed."""
     return repository.get_webhook(session, tenant_id, lock=lock)
 
 
@@ -43,7 +45,7 @@ def require_webhook(session: Session, *, tenant_id: TenantId, lock: bool = False
     row = find_webhook_row(session, tenant_id=tenant_id, lock=lock)
     if row is None:
         raise ScepWebhookNotFound(
-            "The tenant has no SCEP webhook.", place="webhook", remedy="Set one: ./admit scep webhook --url ..."
+            "The tenant has no SCEP webhook.", place="webhook", remedy="Set one with ./admit scep webhook --url URL."
         )
     return row
 
@@ -51,7 +53,7 @@ def require_webhook(session: Session, *, tenant_id: TenantId, lock: bool = False
 def set_webhook(
     session: Session, *, actor: str, tenant_id: TenantId, settings: WebhookSettings, sealer: Sealer, now: datetime
 ) -> str:
-    """Set or changed; its secret, which is shown this once, is a new one each time. Raises InvalidScepWebhook."""
+    """Set or change the webhook. Returns its new secret, the only copy. Raises InvalidScepWebhook."""
     _require_valid(settings)
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     document = msgspec.to_builtins(settings)
@@ -68,7 +70,7 @@ def set_webhook(
 
 
 def check_webhook(document: dict[str, object]) -> None:
-    """As it is stored, by somebody else. Raises InvalidScepWebhook."""
+    """Check the stored document of another tenant. Raises InvalidScepWebhook."""
     try:
         settings = msgspec.convert(document, WebhookSettings)
     except msgspec.ValidationError as exc:
@@ -80,11 +82,11 @@ def _require_valid(settings: WebhookSettings) -> None:
     try:
         check_settings(settings)
     except InvalidWebhookSettings as exc:
-        raise InvalidScepWebhook(f"{exc}.", place="webhook", remedy="The fields are in docs/how-to/scep.md.") from exc
+        raise InvalidScepWebhook(f"{exc}.", place="webhook", remedy="See docs/how-to/scep.md for the fields.") from exc
 
 
 def delete_webhook(session: Session, *, actor: str, tenant_id: TenantId) -> None:
-    """Challenges that are not made here are refused from now on."""
+    """Remove the webhook. Challenges of other systems are rejected from now on."""
     row = require_webhook(session, tenant_id=tenant_id)
     session.delete(row)
     session.flush()

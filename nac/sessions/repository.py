@@ -1,8 +1,8 @@
-"""Sessions by what is asked for them, in pages: first those that are live, then those that ended, the last one first.
+"""Pages of sessions: live ones first, then ended ones, the latest end first.
 
-Three places hold sessions: `sessions` the live ones and those that ended in the last days, some of these only taken for
-ended (see radius/agent/session_keeping.py), and `session_history` the rest. Each is asked for a page of its own by an
-index; the page is what comes first of all three.
+Sessions are in three places: `sessions` has live and recently ended ones, some only presumed ended
+(radius/agent/session_keeping.py); `session_history` has the rest. Each is queried by index for its own page, and the
+pages are merged.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ from nac.models import EndedSession, Nas, RadiusSession, Site
 
 Network = IPv4Network | IPv6Network
 _Table = type[RadiusSession] | type[EndedSession]
-# Of the sessions that ended: in `sessions` two kinds, by an index each, and in the history.
+# Ended sessions are in three places: two kinds in `sessions`, each with an index, and the history.
 SessionPartition = Literal["live", "recent", "stale", "history"]
 _ENDED: tuple[SessionPartition, ...] = ("recent", "stale", "history")
 _PARTITION_CLAUSES: Mapping[SessionPartition, ColumnElement[bool]] = {
@@ -50,7 +50,7 @@ _PARTITION_CLAUSES: Mapping[SessionPartition, ColumnElement[bool]] = {
 
 
 class SessionRow(NamedTuple):
-    """A session, and the names of its NAS and site: None where it belonged to none, or to one that is gone."""
+    """A session with the names of its NAS and site; None if it has none or it was deleted."""
 
     id: int
     tenant_id: TenantId
@@ -61,12 +61,12 @@ class SessionRow(NamedTuple):
     nas_id: UUID | None
     nas_address: str | None
     nas_port: str
-    # 12 hex digits.
+    # 12 hexadecimal digits.
     mac: str | None
     identity: str
     framed_ip: str | None
     framed_ipv6: str | None
-    # As 2001:db8::/64.
+    # Such as 2001:db8::/64.
     framed_prefix: str | None
     delegated_prefix: str | None
     class_: str
@@ -83,39 +83,39 @@ class SessionRow(NamedTuple):
 
 
 _COLUMNS = SessionRow._fields[: SessionRow._fields.index("nas")]
-# These the driver reads as they are to be; the types' own processing is a third of what a page costs.
+# The driver returns these in final form; the types' own processing costs a third of a page.
 _RAW_COLUMNS = frozenset(("nas_address", "framed_ip", "framed_ipv6", "framed_prefix", "delegated_prefix", "flags"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFilter:
-    """ "" and None leave a part out; what is given must all fit."""
+    """Filters, all of which must match; "" and None mean any."""
 
     # `sessions.id`
     row: int | None = None
-    # 12 lower-case hex digits.
+    # 12 lower-case hexadecimal digits.
     mac: str = ""
-    # User-Name, upper or lower case.
+    # User-Name, case-insensitive.
     user: str = ""
-    # Of the device, or of the network that it is in; IPv6 finds the prefixes that hold it and that it holds, too.
+    # Address of the device or a network around it; for IPv6 also prefixes that contain it or are in it.
     address: Network | None = None
-    # A slug.
+    # Slug.
     site: str = ""
     nas_identifier: str = ""
     nas_id: UUID | None = None
-    # What a NAS that is not registered says of itself (`nas_said`).
+    # Identifier of an unregistered NAS (`nas_said`).
     nas_said: str = ""
-    # Acct-Session-Id, as the NAS tells it.
+    # Acct-Session-Id of the NAS.
     session_id: str = ""
     # Chargeable-User-Identity (RFC 4372).
     cui: str = ""
-    # Those that were there at some time from `since` to before `until`.
+    # Sessions that were live at some time from `since` to before `until`.
     since: datetime | None = None
     until: datetime | None = None
 
 
 class SessionKey(NamedTuple):
-    """Where a page ends: `moment` is the start of a live session and the end of another."""
+    """End of a page: `moment` is the start of a live session or the end of an ended one."""
 
     part: Literal["live", "ended"]
     moment: datetime
@@ -147,7 +147,7 @@ def list_live(
     limit: int,
     oldest_first: bool,
 ) -> Sequence[SessionRow]:
-    """By their start."""
+    """List live sessions by start."""
     with _plan_by_order(session, wanted):
         return list(_list_page(session, "live", tenant_id, wanted, after, limit, oldest_first))
 
@@ -161,16 +161,16 @@ def list_ended(
     limit: int,
     oldest_first: bool,
 ) -> Sequence[SessionRow]:
-    """By their end."""
+    """List ended sessions by end."""
     with _plan_by_order(session, wanted):
-        given = (tenant_id, wanted, after, limit, oldest_first)
-        found = [each for place in _ENDED for each in _list_page(session, place, *given)]
-    return sorted(found, key=lambda each: build_key(each)[1:], reverse=not oldest_first)[:limit]
+        arguments = (tenant_id, wanted, after, limit, oldest_first)
+        sessions = [each for place in _ENDED for each in _list_page(session, place, *arguments)]
+    return sorted(sessions, key=lambda each: build_key(each)[1:], reverse=not oldest_first)[:limit]
 
 
 def _plan_by_order(session: Session, wanted: SessionFilter) -> AbstractContextManager[None]:
-    """Of a site, the planner expects as many sessions as sites have on the average of all tenants: of a large one it
-    would read all, and sort them."""
+    """Force the index order for a site: the planner assumes an average site, and would read and sort all sessions of
+    a large one."""
     return by_order(session) if wanted.site else nullcontext()
 
 
@@ -183,7 +183,7 @@ def _list_page(
     limit: int,
     oldest_first: bool,
 ) -> Iterator[SessionRow]:
-    given: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "row": wanted.row,
         "mac": wanted.mac or None,
         "user": wanted.user or None,
@@ -197,18 +197,18 @@ def _list_page(
         "until": wanted.until,
     }
     if wanted.address is not None:
-        given |= _network_params(wanted.address)
+        parameters |= _network_params(wanted.address)
     if after is not None:
-        given |= {"moment": after.moment, "after_id": after.id}
-    given = {name: value for name, value in given.items() if value is not None}
-    statement = _build_statement(place, frozenset(given), oldest_first)
-    rows = session.connection().execute(statement, given | {"tenant_id": tenant_id, "page": limit})
+        parameters |= {"moment": after.moment, "after_id": after.id}
+    parameters = {name: value for name, value in parameters.items() if value is not None}
+    statement = _build_statement(place, frozenset(parameters), oldest_first)
+    rows = session.connection().execute(statement, parameters | {"tenant_id": tenant_id, "page": limit})
     return map(SessionRow._make, rows.all())
 
 
 @lru_cache(maxsize=1_024)
 def _build_statement(place: SessionPartition, given: frozenset[str], oldest_first: bool) -> Select[Any]:
-    """For these parameters; made once, since making it takes longer than PostgreSQL takes for a session."""
+    """Build the statement for these parameters; cached, because building takes longer than running it."""
     table: _Table = EndedSession if place == "history" else RadiusSession
     moment = table.started_at if place == "live" else table.stopped_at
     query = (
@@ -224,7 +224,7 @@ def _build_statement(place: SessionPartition, given: frozenset[str], oldest_firs
     if "since" in given:
         query = query.where(table.stopped_at >= bindparam("since"))
     if "moment" in given:
-        # The bound on the time alone is what leaves out partitions.
+        # The condition on the time alone excludes partitions.
         key, after = tuple_(moment, table.id), tuple_(bindparam("moment"), bindparam("after_id"))
         query = query.where(
             moment >= bindparam("moment") if oldest_first else moment <= bindparam("moment"),
@@ -234,7 +234,7 @@ def _build_statement(place: SessionPartition, given: frozenset[str], oldest_firs
 
 
 def _select_columns(table: _Table) -> Select[Any]:
-    """With the names of places in the same query: sessions are asked for thousands of times in a second."""
+    """Select the names in the same query, because sessions are listed thousands of times per second."""
     columns = (
         type_coerce(getattr(table, name), NullType()) if name in _RAW_COLUMNS else getattr(table, name)
         for name in _COLUMNS
@@ -253,7 +253,7 @@ def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[
         if name in given:
             yield getattr(table, name) == bindparam(name)
     for name in {"session_id", "cui"} & given:
-        # The indexes have no others.
+        # The partial indexes exclude empty values.
         yield getattr(table, name) != literal_column("''")
     if "site" in given:
         yield table.site_id == _id_subquery(Site, Site.slug == bindparam("site"))
@@ -272,7 +272,7 @@ def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[
 
 
 def nas_self_name(nas_key: Any) -> ColumnElement[str]:  # noqa: ANN401 -- a mapped column
-    """Its NAS-Identifier, its NAS-IP-Address where it sends none, where neither its address (radius/agent/usage.py)."""
+    """Return the NAS-Identifier, or NAS-IP-Address, or source address (radius/agent/usage.py)."""
     return func.coalesce(func.nullif(func.split_part(nas_key, "|", 1), ""), func.split_part(nas_key, "|", 2))
 
 
@@ -283,16 +283,16 @@ def _id_subquery(table: type[Nas] | type[Site], named: ColumnElement[bool]) -> S
 def _network_params(wanted: Network) -> dict[str, Any]:
     name = f"v{wanted.version}"
     if wanted.num_addresses == 1:
-        given: dict[str, Any] = {name: str(wanted.network_address)}
+        parameters: dict[str, Any] = {name: str(wanted.network_address)}
     else:
-        given = {f"{name}_first": str(wanted), f"{name}_last": str(wanted.broadcast_address)}
+        parameters = {f"{name}_first": str(wanted), f"{name}_last": str(wanted.broadcast_address)}
     if wanted.version == 6:
-        given["v6_around"] = [str(wanted.supernet(new_prefix=length)) for length in range(wanted.prefixlen + 1)]
-    return given
+        parameters["v6_around"] = [str(wanted.supernet(new_prefix=length)) for length in range(wanted.prefixlen + 1)]
+    return parameters
 
 
 def _has_ipv6(table: _Table, given: frozenset[str]) -> ColumnElement[bool]:
-    """A prefix that holds it is equal to one of 128: behind row-level security only bare comparisons reach an index."""
+    """Match prefixes. A single address is a /128: behind row-level security only bare comparisons use an index."""
     around = cast(bindparam("v6_around", type_=ARRAY(Text())), ARRAY(INET()))
     return or_(
         _is_within(table.framed_ipv6, "v6", given),
@@ -305,7 +305,7 @@ def _has_ipv6(table: _Table, given: frozenset[str]) -> ColumnElement[bool]:
 
 
 def _is_within(column: Any, name: str, given: frozenset[str]) -> ColumnElement[bool]:  # noqa: ANN401 -- a mapped column
-    """PostgreSQL sorts a network before all that is in it."""
+    """Match by range: PostgreSQL sorts a network before everything in it."""
     within: ColumnElement[bool] = (
         column == bindparam(name)
         if name in given

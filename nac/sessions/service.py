@@ -1,4 +1,4 @@
-"""What is on a tenant's networks now, and what was, as accounting tells it."""
+"""Service for a tenant's live and past sessions, from accounting."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -22,25 +22,25 @@ from nac.validation import require_mac
 
 
 class SessionNotFound(NotFound):
-    """There is no such session."""
+    """The session does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
     row: SessionRow
-    # The NAS's name or, where it is not registered, what it says of itself.
+    # Name of the NAS, or the identifier of an unregistered one.
     nas: str
-    # "" where it belonged to none, or to one that is gone.
+    # Slug; "" if it has no site or the site was deleted.
     site: str
 
     @property
     def key(self) -> SessionKey:
-        """To page on with."""
+        """Return the key to continue after this session."""
         return repository.build_key(self.row)
 
     @property
     def seconds(self) -> int:
-        """How long it lasted, of a live session until now."""
+        """Return the duration; for a live session until now."""
         row = self.row
         if row.stopped_at is None:
             return max(row.session_seconds or 0, int((utc_now() - row.started_at).total_seconds()))
@@ -66,13 +66,13 @@ def list_sessions(
     limit: int = 100,
     oldest_first: bool = False,
 ) -> Sequence[SessionView]:
-    """Live sessions, the newest first; with `ended` behind them those that ended, the one that ended last first. With
-    `oldest_first` all of that from its end.
+    """List live sessions, newest first. `ended` appends ended sessions, latest end first. `oldest_first` reverses the
+    order.
 
-    `row` is the id of one, `mac` in any notation, `nas` as it is registered or, where it is not, says of itself, `site`
-    a slug, `address` IPv4 or IPv6 or a network of them, `session_id` and `chargeable_user` as accounting told them.
-    Raises NotFound for a site or NAS that there is none of, InvalidInput for what is no address. One query;
-    three more where those that ended are asked for and needed, and some where nothing is found.
+    `row` is an id, `mac` in any notation, `site` a slug, `address` an IP address or network. `nas` is a registered
+    name, or the identifier of an unregistered NAS. `session_id` and `chargeable_user` are as in accounting. Raises
+    NotFound for an unknown site or NAS, and InvalidInput for an invalid address. Uses one query; ended sessions need
+    up to three more, and empty results some more.
     """
     wanted = SessionFilter(
         row=row,
@@ -94,7 +94,7 @@ def list_sessions(
     if not found and site:
         sites.require_by_slug(session, tenant_id=tenant_id, slug=site)
     if not found and nas:
-        # It is known by its address or name, it is not registered, there is none, or nobody is there.
+        # Find out whether the NAS is known under another name, not registered, unknown, or just without sessions.
         try:
             registered = nases.require_nas(session, tenant_id=tenant_id, reference=nas)
         except nases.NasNotFound:
@@ -108,7 +108,7 @@ def list_sessions(
 
 
 def is_indexed_query(*, mac: str, user: str, nas: str, address: str) -> bool:
-    """Whether an index has those that are live in their order, or few of them, whatever is asked for."""
+    """Whether an index finds the live sessions for these filters in order, or finds only a few."""
     return bool(mac or user or nas or (address and "/" not in address))
 
 
@@ -135,17 +135,17 @@ def _find(
 
 
 def get_session(session: Session, *, tenant_id: TenantId, row: int) -> SessionView:
-    """Raises SessionNotFound."""
+    """Return a session. Raises SessionNotFound."""
     found = repository.get(session, tenant_id, row)
     if found is not None:
         return _build_view(found)
     raise SessionNotFound(
-        f"There is no session {row}.", place="session", remedy="They are listed by: ./admit session list --all"
+        f"Unknown session {row}.", place="session", remedy="List sessions: ./admit session list --all"
     )
 
 
 def find_deciding_row(session: Session, shown: SessionView) -> AuthLog | None:
-    """The decision that began the session, by the Class that came back; None where none did, or its log is gone."""
+    """Return the decision that began the session, by its Class; None if there was no Class or the log is gone."""
     row = shown.row
     at = parse_decided_at(row.class_)
     if at is None:
@@ -156,11 +156,11 @@ def find_deciding_row(session: Session, shown: SessionView) -> AuthLog | None:
 
 
 def _parse_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """A single address is a network of one."""
+    """Parse a network; a single address is a network of one."""
     try:
         return ipaddress.ip_network(text, strict=False) if text else None
     except ValueError as exc:
-        raise InvalidInput(f"{text!r} is no IPv4 or IPv6 address, and no network.", place="address") from exc
+        raise InvalidInput(f"{text!r} is not an IPv4 or IPv6 address or network.", place="address") from exc
 
 
 def _build_view(found: SessionRow) -> SessionView:

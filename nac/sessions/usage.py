@@ -1,4 +1,4 @@
-"""What was used: by the hour, device, user, NAS or site."""
+"""Usage by hour, device, user, NAS or site."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ _SUMS = ("sessions", "seconds", "input_octets", "output_octets")
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """Of `what` there is at least one session with a report in the time asked for."""
+    """Usage of one hour, device, user, NAS or site with at least one report in the period."""
 
-    # Of an hour its beginning, of a device 12 hex digits, of a NAS its name or, where it is not registered, what it
-    # says of itself, of a site its slug; "" for none.
+    # Start of the hour, 12 hexadecimal digits of the device, name or identifier of the NAS, or slug of the site; ""
+    # for none.
     what: str
     sessions: int
     seconds: int
@@ -41,13 +41,13 @@ def list_usage(
     until: datetime | None = None,
     limit: int = 1_000,
 ) -> Sequence[UsageRow]:
-    """The largest first, hours in their order; whole hours, the first of them that of `since`.
+    """List usage, largest first (hours in order). Counts whole hours, beginning with that of `since`.
 
-    Usage is of the hour in which the NAS reported it. What live sessions reported in their last hour is in it.
+    Usage belongs to the hour of the NAS's report. The last hour of live sessions is included.
     """
     first = since.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     if until is not None and until <= first:
-        raise InvalidInput("The period ends before it begins.", place="until", remedy="Give a later time.")
+        raise InvalidInput("The end is before the start.", place="until", remedy="Use a later time.")
     used = union_all(
         _select_settled(tenant_id, first, until or utc_now()), _select_unsettled(tenant_id, first, until or utc_now())
     ).subquery()
@@ -59,10 +59,10 @@ def list_usage(
         "nas": used.c.nas_key,
         "site": used.c.site_id,
     }[by].label("key")
-    # Numeric: a few counters at their largest are more than 64 bits hold.
+    # Numeric, because sums of 64-bit counters may overflow.
     sums = [func.sum(used.c[name]).label(name) for name in _SUMS[1:]]
     sessions = func.count(used.c.session_row.distinct()).label("sessions")
-    # As it is stored: of hundreds of thousands of rows, to give each its name takes longer than to read them.
+    # Aggregate by stored keys first; resolving names for each of hundreds of thousands of rows takes longer.
     added = select(key, *of_nas, sessions, *sums).group_by(literal_column("1"), *of_nas).subquery()
     rows = session.execute(_select_named(tenant_id, by, added).limit(limit))
     return [UsageRow(str(row[0] or ""), *map(int, row[1:])) for row in rows]
@@ -72,7 +72,7 @@ def _select_named(tenant_id: TenantId, by: UsageDimension, added: Subquery) -> S
     key = added.c.key
     totals: list[ColumnElement[Any]] = [added.c[name] for name in _SUMS]
     if by in ("nas", "site"):
-        # Of one name there may be several: a NAS says more of itself than that, and sites go.
+        # Several keys can share a name: identifiers vary, and sites are deleted.
         totals = [func.sum(each) for each in totals]
     what = {
         "hour": func.to_char(func.timezone("UTC", key), 'YYYY-MM-DD"T"HH24:00:00+00:00'),
@@ -84,7 +84,7 @@ def _select_named(tenant_id: TenantId, by: UsageDimension, added: Subquery) -> S
     query = select(what, *totals).select_from(added)
     if by == "nas":
         query = query.outerjoin(Nas, (Nas.tenant_id == tenant_id) & (Nas.id == added.c.nas_id))
-        # Several NASes may have one name.
+        # Several NASes can have the same name.
         query = query.group_by(literal_column("1"), Nas.id)
     if by == "site":
         query = query.outerjoin(Site, (Site.tenant_id == tenant_id) & (Site.id == key)).group_by(literal_column("1"))

@@ -158,7 +158,7 @@ def test_refusal_is_explained_and_a_lost_session_is_not_asked_for_in_another_way
     nas.send(answer(nas.request(), DISCONNECT_NAK, cause=503))
     state, code, cause, detail = ends(owner, request, "state", "answer_code", "error_cause", "detail")
     assert (state, code, cause) == ("refused", 42, 503)
-    assert detail.startswith("The NAS refused. Error-Cause 503: It knows no such session.")
+    assert detail.startswith("The NAS refused. Error-Cause 503: The NAS does not know this session.")
 
 
 @pytest.fixture

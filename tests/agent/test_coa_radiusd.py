@@ -123,7 +123,7 @@ def test_session_it_knows_is_ended_and_another_is_refused(owner, alpha, freeradi
     unknown = ask(owner, add_session(owner, alpha, freeradius.address, identity="bert"))
     assert ends(owner, known) == ("acknowledged", 41, None, 0)
     assert ends(owner, unknown) == ("refused", 42, 503, 0)
-    assert "It knows no such session" in outcome(owner, unknown, "detail")
+    assert "The NAS does not know this session" in outcome(owner, unknown, "detail")
     assert not sender.counters["answers_forged"]
 
 

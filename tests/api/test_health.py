@@ -158,7 +158,7 @@ def test_errors_of_ours_are_rendered_with_their_code_and_remedy(app: FastAPI, cl
     app.get("/used")(lambda: _raise(InUse("Two sites use it.")))
     assert client.get("/gone").json() == {
         "type": "about:blank",
-        "title": "There is no such thing.",
+        "title": "The object does not exist.",
         "status": 404,
         "detail": "There is no tenant 'x'.",
         "code": "not-found",

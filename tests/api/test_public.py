@@ -43,6 +43,6 @@ def test_strangers_are_not_told_where_the_database_is(
     with served(create(away)) as client:
         reply = client.get(path)
     assert reply.status_code == 503
-    assert "The database does not answer." in reply.text
+    assert "The database does not respond." in reply.text
     assert str(tmp_path) not in reply.text
     assert str(tmp_path) in caplog.text

@@ -192,7 +192,7 @@ class TestRefusal:
         rows = made.root, made.issuing
         certificates = [x509.load_der_x509_certificate(row.certificate_der) for row in rows]
         messages = refused(upload, certificates_pem(certificates if which == "issuing" else certificates[:1]))
-        word = "Admit made this authority; it is trusted where it belongs, and cannot be uploaded."
+        word = "Admit created this authority. It is trusted already and cannot be uploaded."
         assert messages == [word] * (2 if which == "issuing" else 1)
         assert externals() == {}
 
@@ -215,7 +215,7 @@ class TestRefusal:
             cross = cross.add_extension(extension.value, extension.critical)
         signed = cross.sign(root.key, hashes.SHA256())
         (message,) = refused(upload, certificates_pem([signed, root.certificate]))
-        assert message.startswith("Admit made this authority")
+        assert message.startswith("Admit created this authority")
         assert externals() == {}
 
     def test_name_of_the_tenants_own_authority(self, upload, externals, alpha):
@@ -234,14 +234,14 @@ class TestRefusal:
             builder = builder.add_extension(extension.value, extension.critical)
         fake = builder.sign(template.key, hashes.SHA256())
         assert refused(upload, certificates_pem([fake])) == [
-            "It bears the name of an authority that Admit made for this tenant."
+            "It has the name of an authority that Admit created for this tenant."
         ]
         assert externals() == {}
 
     def test_too_many_of_one_name(self, upload, externals, monkeypatch):
         monkeypatch.setattr(external, "SAME_NAME_MOST", 2)
         (message,) = refused(upload, pem(*(authority("Twin", NOW) for _ in range(3))))
-        assert "More than 2 authorities of the name /CN=Twin" in message
+        assert "More than 2 authorities have the name /CN=Twin" in message
         assert externals() == {}
 
     @pytest.mark.parametrize("url", ["ftp://x.example/crl", "file:///etc/passwd", "http://", "http://u:p@x.example/"])
@@ -281,5 +281,5 @@ class TestRemoval:
         assert remove(by_end[0]) == {"Renewed", "Below"}
 
     def test_own_authority_does_not_go(self, remove, alpha):
-        with pytest.raises(InvalidInput, match="Admit made"):
+        with pytest.raises(InvalidInput, match="Admit created"):
             remove(alpha.authorities.issuing)

@@ -150,8 +150,8 @@ class TestLists:
     @pytest.mark.parametrize(
         ("changes", "says"),
         [
-            ({"begin": NOW - 2 * HOUR}, "older than the one in force"),
-            ({"begin": NOW, "number": 6}, "lower than that of the one in force"),
+            ({"begin": NOW - 2 * HOUR}, "older than the stored one"),
+            ({"begin": NOW, "number": 6}, "lower than the stored one"),
         ],
     )
     def test_older_list_takes_no_revocation_back(self, trust, publisher, refresh, state, corporate, changes, says):

@@ -247,7 +247,7 @@ def test_signature_that_comes_late_is_thrown_away(
     settle(worker_engine, alpha)
     with (
         session_scope(scope, engine=app_engine) as session,
-        pytest.raises(CertificateStatusConflict, match="given up meanwhile"),
+        pytest.raises(CertificateStatusConflict, match="abandoned meanwhile"),
     ):
         sign(session, reserved, actor=ACTOR, public_key=key, signing=SIGNING, now=alpha.now)
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}
@@ -366,7 +366,7 @@ def test_authority_that_was_given_up_is_not_signed_any_more(
     assert settle(worker_engine, alpha) == intents.Settled(0, 1)
     with (
         session_scope(scope, engine=app_engine) as session,
-        pytest.raises(CertificateStatusConflict, match="given up meanwhile"),
+        pytest.raises(CertificateStatusConflict, match="abandoned meanwhile"),
     ):
         rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
 

@@ -93,7 +93,7 @@ def test_reservation_outlives_its_transaction_and_is_signed_once(app_engine: Eng
         assert (certificate.not_valid_before_utc, certificate.not_valid_after_utc) == (row.not_before, row.not_after)
     with (
         session_scope(scope, engine=app_engine) as session,
-        pytest.raises(CertificateStatusConflict, match="signed already"),
+        pytest.raises(CertificateStatusConflict, match="already signed"),
     ):
         sign(session, reserved, actor=ACTOR, public_key=key.public_key(), signing=SIGNING, now=alpha.now)
 
@@ -103,7 +103,7 @@ def test_reservation_that_was_rolled_back_cannot_be_signed(app_engine: Engine, a
     with session_scope(scope, engine=app_engine) as session:
         reserved = alpha.reserve(session)
         session.rollback()
-    with session_scope(scope, engine=app_engine) as session, pytest.raises(CertificateNotFound, match="never reserved"):
+    with session_scope(scope, engine=app_engine) as session, pytest.raises(CertificateNotFound, match="not reserved"):
         sign(session, reserved, actor=ACTOR, public_key=generate_key().public_key(), signing=SIGNING, now=alpha.now)
 
 

@@ -52,8 +52,8 @@ def test_key_is_made_in_the_token_and_found_by_its_row(settings: Settings) -> No
     ("pin", "error", "words"),
     [
         ("0000\n", KeyStoreRefused, "PIN of the token 'admit test' is wrong"),
-        ("\n", KeyStoreRefused, "first line must be the token's PIN"),
-        (None, KeyStoreRefused, "PIN cannot be read"),
+        ("\n", KeyStoreRefused, "first line must be the PIN"),
+        (None, KeyStoreRefused, "Cannot read the PIN file"),
     ],
 )
 def test_pin_that_does_not_serve_is_named(
@@ -83,5 +83,5 @@ def test_token_that_is_away_is_unavailable_and_a_key_elsewhere_is_away(settings:
     with pytest.raises(KeyStoreUnavailable, match="There is no token 'admit test'") as caught:
         Signing.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4())
     assert caught.value.status == 503
-    with pytest.raises(AuthorityKeyAway, match="key of CA is not here"):
+    with pytest.raises(AuthorityKeyAway, match="key of CA is not stored here"):
         SIGNING.authority_key(CertificateAuthority(id=uuid4(), name="CA"))

@@ -62,7 +62,7 @@ def test_status_follows_what_is_done(
 @pytest.mark.parametrize("verb", ["suspend", "reinstate"])
 def test_revocation_is_for_good(app_engine: Engine, alpha: Certified, serial: str, verb: str) -> None:
     _act(app_engine, alpha, "revoke", serial, reason="keyCompromise")
-    with pytest.raises(CertificateStatusConflict, match="for good"):
+    with pytest.raises(CertificateStatusConflict, match="permanently revoked"):
         _act(app_engine, alpha, verb, serial)
 
 
@@ -80,7 +80,7 @@ def test_second_revocation_keeps_the_first_reason_and_leaves_no_audit_row(
 
 
 def test_unknown_reason_is_refused_with_those_that_exist(app_engine: Engine, alpha: Certified, serial: str) -> None:
-    with pytest.raises(InvalidInput, match="no reason") as caught:
+    with pytest.raises(InvalidInput, match="Unknown reason") as caught:
         _act(app_engine, alpha, "revoke", serial, reason="certificateHold")
     assert all(reason in caught.value.remedy for reason in REVOCATION_REASONS)
 
@@ -99,7 +99,7 @@ def test_unsigned_certificate_has_no_status_to_change(app_engine: Engine, alpha:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         reserved = alpha.reserve(session)
     for verb in ("revoke", "suspend", "reinstate"):
-        with pytest.raises(CertificateStatusConflict, match="never handed out"):
+        with pytest.raises(CertificateStatusConflict, match="never issued"):
             _act(app_engine, alpha, verb, reserved.serial.hex())
 
 
@@ -137,5 +137,5 @@ def test_serial_is_read_as_other_tools_print_it(text: str, serial: bytes) -> Non
 
 @pytest.mark.parametrize("text", ["", "0", "xyz", "-1", "f" * 41, "0x0a"])
 def test_what_is_no_serial_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="no serial number"):
+    with pytest.raises(InvalidInput, match="Invalid serial number"):
         parse_serial(text)

@@ -71,7 +71,7 @@ def test_suspend_reinstate_and_revoke(alpha: Admit, tmp_path: Path) -> None:
     assert (revoked["status"], revoked["revocation_reason"]) == ("revoked", "keyCompromise")
     again = alpha.run("cert", "reinstate", serial, "-t", "alpha")
     assert again.exit_code == 1
-    assert "revoked for good. Issue a new one." in again.stderr
+    assert "permanently revoked. Issue a new one." in again.stderr
     # The tenant's server certificate is the other one.
     assert {row["profile"] for row in alpha.json("cert", "list", "-t", "alpha")} == {"eap-server", "eap-client-device"}
 
@@ -148,7 +148,10 @@ def test_changes_are_audited_with_the_person(alpha: Admit, tmp_path: Path, app_e
         (["--profile", "radsec-server", "--endpoint", "001122334455"], "is the tenant's own"),
         (["--profile", "radsec-server", "--name", "not a name"], "not a host name"),
         (["--profile", "radsec-server", "--present-from", "2999-01-01"], "is shown to devices"),
-        (["--profile", "server", "--name", "radius.example", "--present-from", "2999-01-01"], "ends before devices"),
+        (
+            ["--profile", "server", "--name", "radius.example", "--present-from", "2999-01-01"],
+            "expires before the cell",
+        ),
         (["--present-from", "2999-01-01"], "Only a server certificate is shown"),
         (["--user", "anna"], "There is no user 'anna'"),
         (["--endpoint", "001122334455"], "There is no endpoint 00:11:22:33:44:55"),
@@ -209,9 +212,9 @@ def test_authorities_are_listed_shown_and_exported(alpha: Admit, tmp_path: Path)
 
 def test_unknown_serial_and_authority_are_refused(alpha: Admit) -> None:
     for arguments, complaint in (
-        (("cert", "show", "0a"), "There is no certificate 0a"),
-        (("cert", "revoke", "hello"), "is no serial number"),
-        (("ca", "show", "external"), "There is no certificate authority 'external'"),
+        (("cert", "show", "0a"), "Certificate 0a does not exist"),
+        (("cert", "revoke", "hello"), "Invalid serial number"),
+        (("ca", "show", "external"), "Unknown certificate authority 'external'"),
     ):
         result = alpha.run(*arguments, "-t", "alpha")
         assert result.exit_code == 2
@@ -332,9 +335,9 @@ def test_root_key_goes_offline_and_comes_back_to_sign(alpha: Admit, tmp_path: Pa
     assert checked.returncode == 0, checked.stderr
     # Devices are still served; authorities are not signed, and no root that the old one does not certify.
     assert _issue(alpha, tmp_path / "out")["serial"]
-    assert "key of alpha Root CA is not here" in alpha.run("ca", "rollover", "-t", "alpha").output
+    assert "key of alpha Root CA is not stored here" in alpha.run("ca", "rollover", "-t", "alpha").output
     refused = alpha.run("ca", "rollover", "-t", "alpha", "--root")
-    assert (refused.exit_code, "Bring it back: ./admit ca import-root-key" in refused.stderr) == (1, True)
+    assert (refused.exit_code, "Import it with ./admit ca import-root-key" in refused.stderr) == (1, True)
     bring = ("ca", "import-root-key", "-t", "alpha", str(out), "--passphrase-file")
     assert "passphrase is wrong" in alpha.run(*bring, str(short)).output
     stranger = tmp_path / "stranger.key"

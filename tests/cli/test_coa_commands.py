@@ -67,7 +67,8 @@ def test_answer_of_the_nas_is_explained(alpha, live, database):
         connection.execute("UPDATE coa_requests SET state = 'refused', answer_code = 42, error_cause = 501")
     [row] = alpha.json("coa", "list", *OF)
     assert row["explanation"] == (
-        "Error-Cause 501: Its configuration forbids it. Allow this server as a dynamic authorization client there."
+        "Error-Cause 501: The configuration of the NAS forbids it. "
+        "Allow this server there as a dynamic authorization client."
     )
 
 

@@ -89,8 +89,8 @@ def test_mistakes_of_a_fallback_are_listed_and_nothing_is_stored(with_dictionary
     arguments = ("site", "set", "main", "-t", "alpha", "--monitor", "--fallback", "-")
     result = with_dictionary.run(*arguments, text=bad)
     assert result.exit_code == 2
-    assert "  fallback.vlan: a VLAN id is 1 to 4094" in result.stderr
-    assert "  fallback.role: must be text" in result.stderr
+    assert "  fallback.vlan: must be a VLAN id from 1 to 4094" in result.stderr
+    assert "  fallback.role: must be a name on the NAS" in result.stderr
     (row,) = with_dictionary.json("site", "list", "-t", "alpha")
     assert (row["mode"], row["fallback"]) == ("enforce", None)
     answer = json.loads(with_dictionary.run(*arguments, "--json", text=bad).stdout)
@@ -110,9 +110,9 @@ def test_vendors_are_listed_and_one_that_nobody_knows_is_noted(alpha: Admit) -> 
     shown = alpha.run("nas", "vendors").stdout
     assert "Cisco Systems" in shown
     known = alpha.run("nas", "add", "core", "-t", "alpha", "--identifier", "core", "--vendor", "Cisco Systems")
-    assert "is no vendor" not in known.stderr
+    assert "Unknown vendor" not in known.stderr
     other = alpha.run("nas", "add", "ap", "-t", "alpha", "--identifier", "ap", "--vendor", "Acme")
-    assert "Note: 'acme' is no vendor that Admit knows, so the NAS is answered as the RFCs have it" in other.stderr
+    assert "Note: Unknown vendor 'acme': the NAS gets standard RADIUS attributes" in other.stderr
 
 
 def test_nas_that_cannot_do_what_its_site_answers_is_added_with_a_note(with_dictionary: Admit) -> None:

@@ -30,7 +30,7 @@ def test_webhook_is_added_shown_and_removed(alpha: Admit) -> None:
     assert alpha.json("feed", "list", *T) == []
     again = alpha.run("feed", "show", "siem", *T)
     assert again.exit_code == 2
-    assert "no feed 'siem'" in again.output
+    assert "Unknown feed 'siem'" in again.output
 
 
 def test_syslog_is_added_with_all_that_it_takes(alpha: Admit, tmp_path: Path) -> None:

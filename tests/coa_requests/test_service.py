@@ -118,7 +118,7 @@ def test_pages_and_states(asked, live, scoped, tenants):
         rest = service.list_requests(session, tenant_id=tenants[0], span=service.ORDERS.behind(page[-1].id))
         assert [request.identity for request in (*page, *rest)] == ["u2", "u1", "u0"]
         assert service.list_requests(session, tenant_id=tenants[0], states=["refused"]) == []
-        with pytest.raises(InvalidInput, match="'lost' is no state"):
+        with pytest.raises(InvalidInput, match="Unknown state 'lost'"):
             service.list_requests(session, tenant_id=tenants[0], states=["lost"])
 
 
@@ -146,12 +146,12 @@ def test_requests_of_a_nas(asked, live, scoped, tenants, owner_engine):
 @pytest.mark.parametrize(
     ("wanted", "error", "told"),
     [
-        ({}, InvalidInput, "Nothing says which session"),
-        ({"user": "nobody"}, service.NoLiveSession, "No live session fits"),
-        ({"row": 1}, service.NotFound, "There is no session 1"),
+        ({}, InvalidInput, "A session is required"),
+        ({"user": "nobody"}, service.NoLiveSession, "No live session matches"),
+        ({"row": 1}, service.NotFound, "Unknown session 1"),
         ({"mac": "zz"}, InvalidInput, "zz"),
-        ({"user": "anna", "kind": "change"}, InvalidInput, "A change has attributes"),
-        ({"user": "anna", "attributes": [{"attribute": "Class", "value": "0x00"}]}, InvalidInput, "A change has"),
+        ({"user": "anna", "kind": "change"}, InvalidInput, "Only a change has attributes"),
+        ({"user": "anna", "attributes": [{"attribute": "Class", "value": "0x00"}]}, InvalidInput, "Only a change has"),
     ],
 )
 def test_what_cannot_be_asked_is_told(asked, live, wanted, error, told):
@@ -165,7 +165,7 @@ def test_queue_of_what_people_ask_has_an_end(asked, live, monkeypatch):
     live(OTHER, user="bert")
     monkeypatch.setattr(queueing, "MOST_WAITING", 1)
     asked(user="anna")
-    with pytest.raises(Conflict, match="1 requests to NASes wait already"):
+    with pytest.raises(Conflict, match="Too many requests to NASes are waiting: 1"):
         asked(user="bert")
 
 
@@ -181,7 +181,7 @@ def test_what_waits_for_blocks_is_not_counted_to_a_person(asked, live, scoped, t
 def test_change_is_checked_against_what_the_cell_knows(asked, live, platform, cell_engine, scoped, tenants):
     live()
     good = [{"attribute": "Session-Timeout", "value": "600"}, {"attribute": "Filter-Id", "value": "guests"}]
-    with pytest.raises(Conflict, match="has not told which attributes"):
+    with pytest.raises(Conflict, match="has not uploaded its attribute dictionaries"):
         asked("change", user="anna", attributes=good)
     give_dictionary(cell_engine, platform.cell_id)
     with pytest.raises(InvalidInput, match="is no value of Session-Timeout") as caught:
@@ -208,9 +208,9 @@ def test_withdrawn_request_is_sent_no_more(asked, live, scoped, tenants):
         given = {"actor": ACTOR, "tenant_id": tenants[0], "request_id": request.id}
         done = service.withdraw(session, **given)
         assert (done.state, done.detail) == ("withdrawn", f"Withdrawn by {ACTOR}.")
-        with pytest.raises(Conflict, match="is withdrawn already"):
+        with pytest.raises(Conflict, match=r"has ended\. Its state is withdrawn"):
             service.withdraw(session, **given)
-        with pytest.raises(service.CoaRequestNotFound, match="There is no request 0"):
+        with pytest.raises(service.CoaRequestNotFound, match="Unknown request 0"):
             service.withdraw(session, **given | {"request_id": 0})
     with scoped(1) as session, pytest.raises(service.CoaRequestNotFound):
         service.withdraw(session, **given | {"tenant_id": tenants[1]})
@@ -245,7 +245,7 @@ def test_block_by_hand_by_inbox_and_by_file_asks_for_the_end_of_the_sessions(liv
 def test_session_is_found_among_more_than_are_asked_about_at_once(asked, live, monkeypatch):
     oldest, _ = live(), live(OTHER)
     monkeypatch.setattr(service, "MOST_SESSIONS", 0)
-    with pytest.raises(Conflict, match="More than 0 sessions fit"):
+    with pytest.raises(Conflict, match="More than 0 sessions match"):
         asked(user="anna")
     monkeypatch.setattr(service, "MOST_SESSIONS", 1)
     assert asked(row=oldest, user="anna") == [oldest]
@@ -262,7 +262,7 @@ def test_unblocked_device_is_asked_off_no_more(live, scoped, tenants):
         assert waiting(session) == {(OTHER, "endpoint-blocked")}
         import_endpoints(session, text=f"mac,status\n{OTHER},active\n", update=True, **given)
         assert waiting(session) == set()
-        assert {row.detail for row in session.scalars(select(CoaRequest))} == {"What it followed from was taken back."}
+        assert {row.detail for row in session.scalars(select(CoaRequest))} == {"The block or revocation was undone."}
 
 
 def test_as_many_devices_are_unblocked_at_once_as_a_file_has(live, scoped, tenants):
@@ -308,6 +308,6 @@ def test_cell_moves_a_request_on_and_makes_none(asked, live, platform, cell_engi
 
 def test_every_error_cause_of_the_rfc_is_explained():
     assert set(CAUSES) == {201, 202, *range(401, 408), *range(501, 509)}
-    assert explain(503).startswith("Error-Cause 503: It knows no such session.")
-    assert explain(999).startswith("Error-Cause 999: It is none of RFC 5176.")
-    assert explain(0) == "It gave no Error-Cause."
+    assert explain(503).startswith("Error-Cause 503: The NAS does not know this session.")
+    assert explain(999).startswith("Error-Cause 999: Not defined in RFC 5176.")
+    assert explain(0) == "The NAS sent no Error-Cause."

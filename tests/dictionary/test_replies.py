@@ -84,7 +84,7 @@ def test_entries_beyond_the_packet_of_one_vendor_are_refused(dictionary):
     compile_outcome({"verdict": "permit", "downloadable_acl": entries[:60]}, replies=dictionary)
     found = of_permit(dictionary, downloadable_acl=entries)
     assert list(found) == ["downloadable_acl"]
-    assert "a reply has room for 3596 (RFC 2865 3) (cisco)" in found["downloadable_acl"]
+    assert "the limit of a reply is 3596 (RFC 2865 3) (cisco)" in found["downloadable_acl"]
 
 
 def test_what_is_too_much_in_sum_is_told_at_the_largest(dictionary):

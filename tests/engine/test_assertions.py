@@ -70,10 +70,10 @@ GOOD = {"name": "t", "request": MAB, "expect": {"verdict": "permit"}}
         ({"expect": {"colour": "red", "vlan": "1"}}, "tests[0].expect.colour", "unknown key"),
         ({"expect": {"verdict": "maybe"}}, "tests[0].expect.verdict", "must be one of"),
         ({"expect": {"verdict": ["permit"]}}, "tests[0].expect.verdict", "must be one of"),
-        ({"expect": {"rule": "nobody"}}, "tests[0].expect.rule", "no rule 'nobody'"),
+        ({"expect": {"rule": "nobody"}}, "tests[0].expect.rule", "unknown rule 'nobody'"),
         ({"expect": {"vlan": 20}}, "tests[0].expect.vlan", "in quotes"),
         ({"expect": {"reply": {}}}, "tests[0].expect.reply", "must be a list"),
-        ({"expect": {"reply": [{"attribute": "Class"}]}}, "tests[0].expect.reply[0]", "needs attribute and value"),
+        ({"expect": {"reply": [{"attribute": "Class"}]}}, "tests[0].expect.reply[0]", "must have attribute and value"),
         (
             {"expect": {"reply": [{"attribute": "Class", "value": "1", "tag": True}]}},
             "tests[0].expect.reply[0].tag",
@@ -112,7 +112,7 @@ def test_rule_with_a_mistake_of_its_own_is_there_all_the_same():
 def test_number_of_tests_is_bounded():
     tests = [GOOD | {"name": str(number)} for number in range(MAX_TESTS + 1)]
     assert len(compile_policy(policy_with(*tests[1:])).tests) == MAX_TESTS
-    assert "at most" in mistakes(*tests)["tests"]
+    assert "the limit is" in mistakes(*tests)["tests"]
     with pytest.raises(PolicyErrors, match="tests: must be a list"):
         compile_policy({"tests": {}})
 

@@ -77,7 +77,7 @@ def test_unknown_name_is_refused_with_the_nearest_known():
         policy_of(rule("r", refer("ofice-hours")), rule("s", refer("x")), conditions={"office-hours": MAC})
     )
     assert found["rules[0].when.condition"].endswith("did you mean 'office-hours'?")
-    assert "there is no condition 'x'" in found["rules[1].when.condition"]
+    assert "unknown condition 'x'" in found["rules[1].when.condition"]
     assert list(mistakes(policy_of(rule("r", refer("x"))))) == ["rules[0].when.condition"]
 
 

@@ -57,14 +57,14 @@ def test_mistakes_within_a_downloadable_acl_are_told_one_by_one():
     entries = {"cisco": ["permit ip any any", ""], "acme": ["x"], "IOS": ["deny ip any any"]}
     found = of_permit(downloadable_acl={"name": "", "entries": entries, "colour": 1})
     assert found == {
-        "downloadable_acl.colour": "unknown key; a downloadable ACL has: name, entries",
-        "downloadable_acl.name": "must be text of 1 to 128 printable characters: the name that the NAS knows",
-        "downloadable_acl.entries.cisco[1]": "must be one line of printable text, without blanks around it",
-        "downloadable_acl.entries.acme": "is no vendor; `nas vendors` lists them",
+        "downloadable_acl.colour": "unknown key; keys of a downloadable ACL: name, entries",
+        "downloadable_acl.name": "must be a name on the NAS: text of 1 to 128 printable characters",
+        "downloadable_acl.entries.cisco[1]": "must be one line of printable text, without spaces around it",
+        "downloadable_acl.entries.acme": "unknown vendor; list vendors with `nas vendors`",
     }
     twice = {"cisco": ["permit ip any any"], "IOS": ["deny ip any any"]}
     assert of_permit(downloadable_acl={"entries": twice}) == {
-        "downloadable_acl.entries.IOS": "cisco has entries already"
+        "downloadable_acl.entries.IOS": "cisco already has entries"
     }
 
 
@@ -104,7 +104,7 @@ def test_profiles_are_checked_like_outcomes():
     found = mistakes({"profiles": {"a": {"vlan": "0", "verdict": "permit"}, "b": 7, " c": {}, "d": {"psk": 1}}})
     assert found.keys() == {"profiles.a.vlan", "profiles.a.verdict", "profiles.b", "profiles[' c']", "profiles.d.psk"}
     assert mistakes({"profiles": []}).keys() == {"profiles"}
-    assert "at most 200" in mistakes({"profiles": {f"p{i}": {} for i in range(201)}})["profiles"]
+    assert "the limit is 200" in mistakes({"profiles": {f"p{i}": {} for i in range(201)}})["profiles"]
 
 
 @pytest.mark.parametrize("name", ["staff", 7, None, ["a"], {}])
@@ -142,9 +142,9 @@ def test_deny_has_no_results():
 
 
 def test_fallback_of_a_site_stands_alone():
-    with pytest.raises(PolicyErrors, match="names no profile"):
+    with pytest.raises(PolicyErrors, match="has no profile"):
         compile_outcome({"verdict": "permit", "profile": "staff"})
-    with pytest.raises(PolicyErrors, match="must say how"):
+    with pytest.raises(PolicyErrors, match="must have a vlan"):
         compile_outcome({"verdict": "quarantine"})
     assert compile_outcome({"verdict": "quarantine", "vlan": "666"}).verdict == "quarantine"
     document = {"profiles": {"staff": {}}, "rules": []}

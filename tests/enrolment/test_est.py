@@ -156,7 +156,7 @@ def test_bad_request_is_told_and_takes_nothing_of_the_secret(est: Est, app_engin
         (b"\xff" * 20, "not base64"),
         (b"Zm9v", "not a readable PKCS#10"),
         (base64.b64encode(forged), "not signed by the key that it holds"),
-        (encoded(common_name="other"), "is for 'kiosk' only"),
+        (encoded(common_name="other"), "requires 'kiosk'"),
         (encoded(common_name="kiosk", key=ec.generate_private_key(ec.SECP256K1())), "must be ECDSA on P-256"),
     ):
         reply = est.ask("alpha", "simpleenroll", *user, body=body)
@@ -173,7 +173,7 @@ def test_duplicate_key_is_refused(est: Est, app_engine: Engine, alpha: Certified
     body = encoded(common_name="other", key=device.key)
     reply = est.ask("alpha", "simpleenroll", "-u", f"{token.public_id}:{token.secret}", body=body)
     assert reply.status == 409
-    assert "in another certificate already" in reply.text
+    assert "Another certificate already has this key" in reply.text
     assert signed(alpha, app_engine) == 2
 
 
@@ -184,7 +184,7 @@ def test_certificate_renews_itself_with_a_new_key(est: Est, app_engine: Engine, 
     assert renewed.subject == device.certificate.subject
     assert renewed.public_key() != device.certificate.public_key()
     same = est.ask("alpha", "simplereenroll", *device.shown, body=encoded(common_name="laptop", key=device.key))
-    assert (same.status, "Make a new key" in same.text) == (409, True)
+    assert (same.status, "Create a new key" in same.text) == (409, True)
 
 
 def test_certificate_alone_enrols_nothing_and_a_secret_renews_nothing(
@@ -262,7 +262,7 @@ def test_certificate_of_another_tenant_is_refused(
     refused = until(answer, "TLS believes the new tenant's authorities")
     assert refused is not None
     assert refused.status == 403
-    assert "not issued here" in refused.text
+    assert "did not issue this certificate" in refused.text
     assert est.ask("bravo", "simplereenroll", *device.shown, body=encoded(common_name="laptop")).status == 200
 
 
@@ -281,7 +281,7 @@ def test_devices_are_told_the_same_of_a_suspended_tenant_as_of_none(
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenants.suspend_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
     replies = [est.ask(slug, "cacerts") for slug in ("alpha", "nobody")]
-    assert [(reply.status, reply.text) for reply in replies] == [(404, "Nobody is enrolled at this address.\n")] * 2
+    assert [(reply.status, reply.text) for reply in replies] == [(404, "Unknown enrolment URL.\n")] * 2
 
 
 def test_guessing_is_stopped(est: Est, app_engine: Engine, alpha: Certified) -> None:

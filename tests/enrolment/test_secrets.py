@@ -153,11 +153,11 @@ def test_link_finds_its_tenant_and_sees_nothing_else(app_engine: Engine, alpha: 
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"kind": "fax"}, "kind: 'fax' is none. Use est, scep, link."),
-        ({"profile": "eap-server"}, "profile: 'eap-server' is none."),
-        ({"uses": 0}, "uses: 0 uses are not possible"),
-        ({"life": timedelta(0)}, "life: It cannot live so long"),
-        ({"life": timedelta(days=366)}, "life: It cannot live so long"),
+        ({"kind": "fax"}, "kind: Unknown kind 'fax'. Use est, scep, link."),
+        ({"profile": "eap-server"}, "profile: Unknown profile 'eap-server'."),
+        ({"uses": 0}, "uses: Invalid number of uses: 0"),
+        ({"life": timedelta(0)}, "life: Invalid lifetime"),
+        ({"life": timedelta(days=366)}, "life: Invalid lifetime"),
         ({"kind": "link"}, "common_name: A link needs a name"),
     ],
 )

@@ -245,7 +245,7 @@ def test_request_that_was_refused_tells_why():
     told = checked(coa.from_request(coa_row(), tenant=ALPHA))
     assert told["event"]["outcome"] == "failure"
     assert told["event"]["code"] == "503"
-    assert "knows no such session" in told["event"]["reason"]
+    assert "does not know this session" in told["event"]["reason"]
     assert told["admit"]["step"] == 2
 
 

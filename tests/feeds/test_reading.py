@@ -208,7 +208,7 @@ def test_what_was_not_sent_for_a_week_is_given_up_and_counted(decisions: Tenancy
     decisions.log("d")
     prune(decisions)
     assert (decisions.feed().lost, decisions.feed("done").lost) == (3, 0)
-    assert "They were not delivered within 7 days" in caplog.text
+    assert "Not delivered within 7 days" in caplog.text
     with psycopg.connect(decisions.owner_url) as connection:
         told = connection.execute("SELECT target, after->'number' FROM audit_log WHERE action = 'feed.give-up'")
         assert told.fetchall() == [("siem", 3)]

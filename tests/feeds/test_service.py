@@ -318,5 +318,5 @@ def test_replay_of_no_time_or_of_too_much_is_refused(acme: Tenancy, days: int):
 
 def test_secret_of_a_syslog_feed_is_not_made_here(acme: Tenancy):
     acme.add()
-    with pytest.raises(InvalidInput, match="no webhook"):
+    with pytest.raises(InvalidInput, match="not a webhook"):
         acme.do(service.rotate_secret, sealer=SEALER, keep=None, now=utc_now())

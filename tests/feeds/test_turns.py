@@ -345,7 +345,7 @@ def test_error_of_our_own_is_shown_and_tried_again_later(
         broken.setattr(WebhookSender, "body", lambda sender, events: 1 // 0)
         acme.deliver()
     assert acme.state() == "failing"
-    assert "error of Admit's" in acme.feed().failure
+    assert "Internal error of Admit" in acme.feed().failure
     assert "ZeroDivisionError" in caplog.text
     acme.deliver()
     assert receiver.names == ["a"]

@@ -157,7 +157,7 @@ def test_request_that_is_sent_again_is_answered_again_and_no_other(
     ("sent", "complaint"),
     [
         ({"data": CSR | {"text": "hello"}}, "not a readable PKCS#10"),
-        ({"data": CSR | {"text": pem(common_name="other").decode()}}, "the secret is for"),
+        ({"data": CSR | {"text": pem(common_name="other").decode()}}, "the secret requires"),
         ({"data": {"form": "exe"}}, "No format is selected"),
         ({"content": b"form=p12"}, "The Content-Type must be"),
     ],

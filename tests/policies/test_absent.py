@@ -62,7 +62,7 @@ def test_draft_that_names_them_is_refused_with_the_place(do, main, add, attribut
     with pytest.raises(InvalidPolicy) as caught:
         save(do, naming(attribute, "core", "edge"))
     assert {each.place: each.message for each in caught.value.mistakes} == {
-        "rules[0].when.value[1]": f"there is no {what} 'edge'; make it first: ./admit {command} add"
+        "rules[0].when.value[1]": f"unknown {what} 'edge'; create it first: ./admit {command} add"
     }
     save(do, naming(attribute, "core"))
     # In any case it is there.
@@ -83,7 +83,7 @@ def test_what_has_gone_since_is_neither_published_nor_rolled_back_to(
     save(do, naming(attribute, "core"))
     remove(attribute, "core")
     for ask in (policies.publish_policy, lambda *a, **given: policies.roll_back_policy(*a, **given, number=1)):
-        with pytest.raises(InvalidPolicy, match=f"there is no {what} 'core'"):
+        with pytest.raises(InvalidPolicy, match=f"unknown {what} 'core'"):
             do(ask, slug="main")
     assert do(policies.require_by_slug, acting=False, slug="main").published_version == 2
     # What such a policy decides can be looked at all the same.

@@ -61,10 +61,10 @@ def test_what_a_nas_at_the_site_cannot_do_is_refused_when_it_is_published(do, ma
     assert {mistake.place: mistake.message for mistake in caught.value.mistakes} == {
         "rules[0].then.acl": "UniFi: it takes no ACL by RADIUS; use a VLAN with rules of its own "
         "(ap-0, ap-1, ap-2 and 2 more NASes at site main); "
-        "or give it in a rule that asks for the nas.vendor of those that can",
+        "or use it in a rule with a condition on nas.vendor",
         "fallback.role": "UniFi: it takes no role by RADIUS; use vlan "
         "(ap-0, ap-1, ap-2 and 2 more NASes at site main); "
-        "or give it in a rule that asks for the nas.vendor of those that can",
+        "or use it in a rule with a condition on nas.vendor",
     }
     assert in_force(do) == 1
 

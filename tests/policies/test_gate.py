@@ -33,7 +33,7 @@ def test_difference_is_refused_until_it_is_acknowledged_by_its_digest(as_tenant,
     digest = caught.value.replay.digest
     assert f"--acknowledge {digest}" in str(caught.value)
     assert in_force(as_tenant) == 1
-    with pytest.raises(UnacknowledgedDifferences, match="not those of 0123"):
+    with pytest.raises(UnacknowledgedDifferences, match="digest 0123"):
         as_tenant(policies.publish_policy, actor=ACTOR, slug="main", acknowledge="0123")
     # More of the same kind change nothing ...
     record(mac="001122334466")
@@ -104,7 +104,7 @@ def test_draft_that_was_saved_during_the_replay_is_not_published(as_tenant, gate
     monkeypatch.setattr(publish_gate, "replay_policy", while_another_saves)
     policy = as_tenant(policies.require_by_slug, slug="main")
     digest = as_tenant(replay_policy, document=good("30"), policy_id=policy.id, days=7).digest
-    with pytest.raises(Conflict, match="Somebody else changed this policy meanwhile"):
+    with pytest.raises(Conflict, match="The policy changed meanwhile"):
         as_tenant(policies.publish_policy, actor=ACTOR, slug="main", acknowledge=digest)
     assert in_force(as_tenant) == 1
 

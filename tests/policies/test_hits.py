@@ -58,7 +58,7 @@ def test_new_version_counts_anew_and_remembers_the_one_before(as_tenant, publish
 
 def test_policy_that_is_not_in_force_has_no_counts(as_tenant):
     as_tenant(policies.create_policy, actor=ACTOR, slug="main")
-    with pytest.raises(PolicyVersionNotFound, match="No version of policy 'main' is in force"):
+    with pytest.raises(PolicyVersionNotFound, match="Policy 'main' has no published version"):
         counts(as_tenant)
 
 

@@ -38,13 +38,13 @@ def test_pool_that_nobody_made_is_a_mistake(as_tenant, key):
     document["profiles"] = {"p": {key: "others"}}
     found = mistakes(as_tenant, policies.check_document, document=document)
     assert sorted(place for place, _ in found) == [f"profiles.p.{key}", f"rules[0].then.{key}"]
-    assert all("there is no pool" in message and "./admit pool add" in message for _, message in found)
+    assert all("unknown pool" in message and "./admit pool add" in message for _, message in found)
 
 
 @pytest.mark.parametrize("name", ["", "Guests", "-a", 5, "a" * 64])
 def test_what_is_no_name_of_a_pool_is_a_mistake(as_tenant, name):
     [(place, message)] = mistakes(as_tenant, policies.check_document, document=giving(ip_pool=name))[:1]
-    assert (place, "name of a pool" in message or "no pool" in message) == ("rules[0].then.ip_pool", True)
+    assert (place, "name of a pool" in message or "unknown pool" in message) == ("rules[0].then.ip_pool", True)
 
 
 def test_pool_of_another_kind_is_a_mistake(as_tenant, pool):
@@ -53,7 +53,7 @@ def test_pool_of_another_kind_is_a_mistake(as_tenant, pool):
     as_tenant(policies.check_document, document=giving(ip_pool="guests", delegated_pool="wan"))
     [(place, message)] = mistakes(as_tenant, policies.check_document, document=giving(ipv6_pool="wan"))
     assert place == "rules[0].then.ipv6_pool"
-    assert "is of kind delegated, which gives no Framed-IPv6-Prefix" in message
+    assert "is of kind delegated, which does not support Framed-IPv6-Prefix" in message
 
 
 def test_pool_of_another_site_is_a_mistake_once_it_is_published(as_tenant, pool, publish):
@@ -61,7 +61,7 @@ def test_pool_of_another_site_is_a_mistake_once_it_is_published(as_tenant, pool,
     pool(site="branch")
     found = mistakes(publish, giving(ip_pool="guests"))
     assert found == [
-        ("rules[0].then.ip_pool", "there is no pool 'guests' for site 'main'; make it first: ./admit pool add")
+        ("rules[0].then.ip_pool", "unknown pool 'guests' for site 'main'; create it first: ./admit pool add")
     ]
     pool("guests", ["10.8.0.0/24"])
     assert publish(giving(ip_pool="guests")).published_version
@@ -79,7 +79,7 @@ def test_fallback_of_a_site_names_pools_that_are_there(as_tenant, pool):
 def test_pool_that_a_policy_names_is_not_removed_unless_another_stands_in(as_tenant, pool, publish):
     pool(site="main")
     publish(giving(ip_pool="guests"))
-    with pytest.raises(InUse, match="Policies name 'guests'"):
+    with pytest.raises(InUse, match="Policies use 'guests'"):
         as_tenant(delete_pool, actor=ACTOR, name="guests", site="main")
     pool("guests", ["10.8.0.0/24"])
     assert as_tenant(delete_pool, actor=ACTOR, name="guests", site="main") is True

@@ -53,8 +53,8 @@ def test_group_stays_while_policies_name_it_and_each_is_listed(do, save):
     with pytest.raises(InUse) as refused:
         do(ENDPOINT_GROUPS.remove, name="printers")
     assert str(refused.value) == (
-        "group: Policies name 'printers': guests version 2 (draft), office version 1 (published). It has 1 member. "
-        "Take it out of them first: ./admit policy show, save and, where it is published, publish."
+        "group: Policies use 'printers': guests version 2 (draft), office version 1 (published). It has 1 member. "
+        "Remove it from them first: ./admit policy show, save and, if published, publish."
     )
 
 

@@ -73,12 +73,12 @@ def test_version_in_force_is_asked_or_else_the_newest_with_a_word(ask, publish, 
     as_tenant(policies.save_draft, actor=ACTOR, slug="other", document=good("30"))
     draft = ask(PRINTER)
     assert (draft.policy, draft.version, draft.decision.vlan) == ("other", 1, "30")
-    assert "Version 1 is not in force" in draft.notes[0]
+    assert "Version 1 is not published" in draft.notes[0]
     publish(good())
     as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=good("31"))
     found = ask(PRINTER, slug="main")
     assert (found.policy, found.version, found.decision.vlan, found.notes) == ("main", 1, "20", ())
-    with pytest.raises(InvalidInput, match="Say which: main, other"):
+    with pytest.raises(InvalidInput, match="Choose one: main, other"):
         ask(PRINTER)
 
 
@@ -130,7 +130,7 @@ def test_blocked_expired_and_unknown_endpoints_are_told(ask, as_tenant):
     assert ask({"mac": MAC}, document=good()).decision.permitted
     later = ask({"mac": MAC}, document=good(), at=epoch_seconds() + 2 * 86_400)
     assert (later.decision.permitted, later.request["endpoint.known"]) == (False, (False,))
-    assert "has ended" in later.notes[0]
+    assert "has expired" in later.notes[0]
     as_tenant(endpoints.block_endpoint, actor=ACTOR, mac=MAC)
     assert "is blocked" in ask({"mac": MAC}, document=good()).notes[0]
 
@@ -142,7 +142,7 @@ def test_groups_of_the_stored_user_are_added(ask, as_tenant):
     assert (found.decision.verdict, found.filled) == ("permit", ("user.group",))
     nobody = ask({"user.name": "bob"}, document=document)
     assert nobody.decision.verdict == "deny"
-    assert "no user 'bob'" in nobody.notes[0]
+    assert "Unknown user 'bob'" in nobody.notes[0]
 
 
 def test_mistakes_of_request_and_policy_are_told_at_once(ask):
@@ -204,7 +204,7 @@ def test_address_of_a_nas_that_is_none_is_told(ask, switch, publish):
     publish({"rules": [rule_on("method", "mab")]})
     found = ask({"method": "mab", "NAS-IP-Address": "999.1.1.1"})
     assert found.decision.permitted
-    assert "'999.1.1.1' is no address" in found.notes[0]
+    assert "'999.1.1.1' is not an address" in found.notes[0]
 
 
 def test_vendor_that_is_stored_by_another_of_its_names_is_the_same(ask, as_tenant, switch):
@@ -287,7 +287,7 @@ def test_name_that_an_identity_source_may_know_is_told(ask, as_tenant):
 
     as_tenant(add)
     (note,) = ask({"user.name": "bob"}, document={}).notes
-    assert "corp would be asked" in note
+    assert "Admit would ask corp" in note
     assert "rejected" not in note
 
 
@@ -298,7 +298,7 @@ def test_words_of_mistakes_are_those_of_the_file(as_tenant):
         as_tenant(policies.check_document, document={"rules": [group_rule() | {"when": when}], "tests": [named]})
     told = [mistake.message for mistake in caught.value.mistakes]
     assert told[0] == "must be text in quotes, not null"
-    assert "radius.User-Name is that of the packet" in told[1]
+    assert "for the RADIUS attribute use radius.User-Name" in told[1]
 
 
 def live_session(owner_engine, tenant, number, **values):
@@ -337,10 +337,10 @@ def test_passphrase_that_is_sent_is_told_and_never_shown(ask, as_tenant, printer
     found = ask(printer, document=PASSPHRASE)
     assert (found.decision.reply, found.notes) == ((("Ruckus-DPSK", ":=", "(hidden)"),), ())
     (note,) = ask(printer | {"ssid": []}, document=PASSPHRASE).notes
-    assert "made of the SSID" in note
+    assert "needs the SSID" in note
 
 
 def test_passphrase_that_is_missing_is_told(ask, printer):
     (note,) = ask(printer, document=PASSPHRASE).notes
-    assert "live, the device is rejected (no-passphrase)" in note
+    assert "live, Admit rejects the device (no-passphrase)" in note
     assert ask(printer | {"endpoint.group": "printers"}, document=PASSPHRASE, fill=False).notes == ()

@@ -22,15 +22,15 @@ def case(name="printers come in", request=PRINTER, expect=None, **more):
 @pytest.mark.parametrize(
     ("expect", "came"),
     [
-        ({"verdict": "deny"}, "verdict: expected deny, came permit"),
-        ({"rule": ""}, "rule: expected none, came r"),
-        ({"reason": "fallback-denied"}, "reason: expected fallback-denied, came rule-permitted"),
-        ({"vlan": "21"}, "vlan: expected 21, came 20"),
-        ({"vlan": ""}, "vlan: expected none, came 20"),
-        ({"monitored": True}, "monitored: expected yes, came no"),
+        ({"verdict": "deny"}, "verdict: expected deny, got permit"),
+        ({"rule": ""}, "rule: expected none, got r"),
+        ({"reason": "fallback-denied"}, "reason: expected fallback-denied, got rule-permitted"),
+        ({"vlan": "21"}, "vlan: expected 21, got 20"),
+        ({"vlan": ""}, "vlan: expected none, got 20"),
+        ({"monitored": True}, "monitored: expected yes, got no"),
         (
             {"reply": [{"attribute": "Session-Timeout", "value": "60"}]},
-            "reply: expected Session-Timeout 60, came Tunnel",
+            "reply: expected Session-Timeout 60, got Tunnel",
         ),
         (
             {"reply": [{"attribute": "tunnel-private-group-id", "tag": 1, "value": "20", "operator": "+="}]},
@@ -70,7 +70,7 @@ def test_rule_that_should_have_decided_says_why_it_did_not(as_tenant):
     later = good()["rules"][0] | {"id": "late", "when": {"attribute": "method", "operator": "equals", "value": "mab"}}
     rules = [*good()["rules"], later]
     (result,) = as_tenant(policies.run_document_tests, document=with_tests(case(expect={"rule": "late"}), rules=rules))
-    assert "Rule 'late' was not asked: 'r' matched before it." in result.why
+    assert "Rule 'late' was not tried: 'r' matched first." in result.why
 
 
 def test_failing_tests_keep_the_draft_from_being_published_and_all_are_told(as_tenant, publish):
@@ -90,7 +90,7 @@ def test_failing_test_of_an_old_version_keeps_it_from_coming_back(as_tenant, pub
     publish(with_tests(unknown))
     publish(good())
     as_tenant(set_fallback, slug="main", fallback={"verdict": "permit", "vlan": "99"})
-    with pytest.raises(PolicyTestsFailed, match="verdict: expected deny, came permit"):
+    with pytest.raises(PolicyTestsFailed, match="verdict: expected deny, got permit"):
         as_tenant(policies.roll_back_policy, actor=ACTOR, slug="main", number=1)
     assert as_tenant(policies.require_by_slug, slug="main").published_version == 2
 
@@ -116,7 +116,7 @@ def test_monitor_mode_of_rule_and_site_can_be_expected(as_tenant):
     results = as_tenant(policies.run_document_tests, document=tried_out)
     assert [[str(unmet) for unmet in result.unmet] for result in results] == [
         [],
-        ["monitored: expected no, came rule"],
+        ["monitored: expected no, got rule"],
     ]
     as_tenant(sites.update_site, actor=ACTOR, slug="main", monitor=True)
     (there,) = as_tenant(

@@ -89,7 +89,7 @@ def test_tests_of_a_file_and_of_the_newest_version_are_run(policy_command, file_
     assert (passed.exit_code, passed.output) == (0, "t: passed\n1 of 1 tests passed.\n")
     failed = policy_command("test", "--file", file_of(failing))
     assert failed.exit_code == 1
-    assert failed.output.startswith("tests[0] 't': vlan: expected 20, came 21. Rule 'By group' (r) matched: ")
+    assert failed.output.startswith("tests[0] 't': vlan: expected 20, got 21. Rule 'By group' (r) matched: ")
     row = json.loads(policy_command("test", "--file", file_of(failing), "--json").output)
     assert (row["passed"], row["tests"][0]["unmet"]) == (
         False,
@@ -102,7 +102,7 @@ def test_failing_tests_are_told_when_it_is_published(policy_command):
     policy_command("save", "-", "-s", "main", document=good("21") | {"tests": [TEST]})
     result = policy_command("publish")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "vlan: expected 20, came 21" in result.stderr
+    assert "vlan: expected 20, got 21" in result.stderr
     row = json.loads(policy_command("publish", "--json").stdout)
     assert (row["published"], row["failed_tests"][0]["name"]) == (False, "t")
 
@@ -222,7 +222,7 @@ def test_policy_is_removed_once_no_site_uses_it(policy_command, publish):
     publish(good())
     refused = policy_command("remove", "-s", "main")
     assert refused.exit_code == 1
-    assert "decides at: main" in refused.stderr
+    assert "Sites use policy 'main': main" in refused.stderr
     policy_command("save", "-", "-s", "other", document=good())
     policy_command("publish", "-s", "other")
     policy_command("assign", "-s", "other", "--site", "main")
@@ -233,7 +233,7 @@ def test_policy_is_removed_once_no_site_uses_it(policy_command, publish):
 def test_slug_may_be_left_out_where_there_is_one_policy(policy_command):
     nothing = policy_command("publish")
     assert nothing.exit_code == 2
-    assert "There is no policy yet." in nothing.stderr
+    assert "The tenant has no policy." in nothing.stderr
     policy_command("save", "-", "-s", "main", document=good())
     assert policy_command("publish").exit_code == 0
     assert policy_command("assign", "--site", "main").exit_code == 0
@@ -241,7 +241,7 @@ def test_slug_may_be_left_out_where_there_is_one_policy(policy_command):
     for arguments in (("show",), ("publish",), ("rollback", "--version", "1"), ("assign", "--site", "main")):
         result = policy_command(*arguments)
         assert result.exit_code == 2
-        assert "Say which: main, other." in result.stderr
+        assert "Choose one: main, other." in result.stderr
 
 
 def decision_ids():
@@ -268,7 +268,7 @@ def test_decision_that_there_is_not_is_refused(policy_command, publish, referenc
     publish(good())
     refused = policy_command("simulate", "--decision", reference)
     assert refused.exit_code == 2
-    assert "There is no decision" in refused.stderr
+    assert "Unknown decision" in refused.stderr
 
 
 def test_request_and_decision_exclude_each_other(policy_command, file_of):

@@ -76,4 +76,4 @@ def test_what_an_approved_run_keeps_is_looked_up_and_not_compared_with_all(net):
     older, later = net.runs
     assert older["items"] == {"found": half, "withdrawn": DEVICES - half}
     assert later["items"] == {"found": DEVICES}
-    assert later["detail"].endswith(f"{half} more are sent by re-decision {runs[0]}, which was approved.")
+    assert later["detail"].endswith(f"Approved re-decision {runs[0]} sends {half} more.")

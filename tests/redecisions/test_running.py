@@ -121,7 +121,7 @@ def test_block_that_came_to_nothing_is_asked_for_again(net, office):
     net.owner.execute("UPDATE redecision_marks SET due_at = now() WHERE noun = 'session'")
     net.settle()
     assert net.asked == {office["printer"]: "disconnect"}
-    assert [(run["cause"], run["disconnects"]) for run in net.runs] == [("sessions that were being asked about", 1)]
+    assert [(run["cause"], run["disconnects"]) for run in net.runs] == [("sessions with open requests", 1)]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_policy_that_cuts_everybody_off_waits_for_a_person(net, crowd, caplog):
     net.turn()
     # As many as one NAS takes at a time.
     assert len(net.asked) == 10
-    with pytest.raises(Conflict, match="does not wait"):
+    with pytest.raises(Conflict, match="does not wait for approval"):
         net.call(service.approve_redecision, number=run["id"])
 
 
@@ -248,7 +248,7 @@ def test_many_small_changes_are_a_large_one(net, crowd, monkeypatch):
             assert service.preview_redecision(session, tenant_id=net.id).over_ceiling is (number > 0)
         net.settle()
     assert [(run["state"], run["disconnects"]) for run in net.runs] == [("done", 1), ("done", 1), ("waiting", 1)]
-    assert "2 were within the last hour" in net.runs[-1]["detail"]
+    assert "2 of them in the last hour" in net.runs[-1]["detail"]
     # Who wants no share of the sessions to wait has none wait, however often they are asked in an hour.
     net.call(service.update_settings, ceiling_percent=100)
     net.decide_by(document())
@@ -271,7 +271,7 @@ def test_stop_withdraws_what_is_queued_and_sends_no_more(net, crowd):
         {"asked": 10, "withdrawn": 2},
     )
     assert net.asked == {}
-    with pytest.raises(Conflict, match="is over"):
+    with pytest.raises(Conflict, match="has ended"):
         net.call(service.stop_redecision, number=run["id"])
 
 
@@ -375,7 +375,7 @@ def test_time_alone_has_all_looked_at_where_a_tenant_wishes(net, office):
     assert net.runs == []
     net.owner.execute("UPDATE redecision_settings SET looked_at = now() - interval '6 minutes'")
     net.settle()
-    assert [run["cause"] for run in net.runs] == ["time goes by"]
+    assert [run["cause"] for run in net.runs] == ["time"]
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_time_alone_has_all_looked_at_where_a_tenant_wishes(net, office):
 def test_all_is_looked_at_where_the_feed_does_not_tell_all(net, office, left):
     net.owner.execute(f"UPDATE redecision_position SET {left}")
     net.settle()
-    assert [(run["cause"], run["sessions"]) for run in net.runs] == [("the worker was away for long", 2)]
+    assert [(run["cause"], run["sessions"]) for run in net.runs] == [("the worker was down", 2)]
     net.settle()
     assert len(net.runs) == 1
 

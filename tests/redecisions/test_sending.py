@@ -101,7 +101,7 @@ def test_approval_outlives_a_later_look_at_everybody(net, crowd):
     net.settle()
     approved, later = net.runs
     assert (approved["state"], approved["items"]) == ("sending", {"asked": 10, "found": 2})
-    assert f"12 more are sent by re-decision {approved['id']}, which was approved." in later["detail"]
+    assert f"Approved re-decision {approved['id']} sends 12 more." in later["detail"]
     net.owner.execute("UPDATE coa_requests SET state = 'acknowledged', ended_at = now()")
     net.wait()
     net.turn()
@@ -238,7 +238,7 @@ def test_one_session_that_cannot_be_read_is_left_out_and_told_of(net, office, ca
     [run] = net.runs
     assert run["cannot_be_redecided"] == {"fault": 1, "no-class": 1}
     assert net.asked == {office["camera"]: "reauthenticate"}
-    assert f"session {bad} cannot be decided anew" in caplog.text
+    assert f"session {bad} cannot be decided" in caplog.text
 
 
 def test_what_a_run_found_is_told_when_its_items_are_gone(net, office):

@@ -13,7 +13,7 @@ OTHER_VLAN = document(by_group("printers", "21"), CAMERAS)
 
 def look_at_all(net):
     with net.scope("worker") as session:
-        runner.create_run(session, tenant_id=net.id, cause="time goes by")
+        runner.create_run(session, tenant_id=net.id, cause="time")
     net.settle()
 
 
@@ -43,7 +43,7 @@ def test_what_was_stopped_is_not_sent_for_something_else(net, office, stopped, u
     assert net.asked == {}
     last = net.runs[-1]
     assert (last["state"], last["sessions"], last["unchanged"], last["held_back"]) == ("done", 2, 1, 1)
-    assert "1 more differ as in a re-decision that was stopped" in last["detail"]
+    assert "1 more have the same differences as a stopped re-decision" in last["detail"]
 
 
 def test_what_was_stopped_is_sent_once_a_policy_is_put_in_force(net, office, stopped):

@@ -48,7 +48,7 @@ def test_run_whose_sessions_are_all_sent_by_others_ends(net, crowd, held):
         net.owner.execute("UPDATE redecisions SET created_at = created_at - interval '2 hours'")
     large, *small = net.runs
     assert (large["state"], large["items"]) == ("superseded", {"settled": len(crowd)})
-    assert "were looked at later" in large["detail"]
+    assert "were checked later" in large["detail"]
     assert large["ended"]
     assert {run["state"] for run in small} <= {"done", "sending"}
 

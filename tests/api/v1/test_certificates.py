@@ -238,7 +238,7 @@ def test_serial_numbers_of_nobody_are_not_found(api: httpx.Client, serial: str) 
 
 
 _REQUEST = request_pem()
-# JSON that holds half of a surrogate pair is refused before.
+# JSON that contains half of a surrogate pair is refused before.
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 

@@ -227,7 +227,7 @@ def test_nas_that_a_policy_names_keeps_its_name_unless_another_has_it(api: httpx
     assert (refused.status_code, refused.json()["code"], refused.json()["place"]) == (409, "in-use", "name")
     many = {"operation": "put", "existing": "update", "items": [{"name": "edge", "identifier": "sw-1"}]}
     refused = api.post(f"{path}/bulk", json=many)
-    assert (refused.status_code, "Policies name" in refused.text) == (422, True), refused.text
+    assert (refused.status_code, "Policies" in refused.text) == (422, True), refused.text
     assert api.post(path, json={"name": "core", "identifier": "sw-2"}).status_code == 201
     both = many | {"items": [{"name": f"edge-{each}", "identifier": f"sw-{each}"} for each in (1, 2)]}
     assert api.post(f"{path}/bulk", json=both).status_code == 422

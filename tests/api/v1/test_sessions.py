@@ -121,7 +121,7 @@ def test_nas_is_asked_about_a_live_session_alone(api: httpx.Client, put) -> None
     assert api.post(f"{SESSIONS}/{over}/bounce").json()["code"] == "no-live-session"
     assert api.post(f"{SESSIONS}/{over + 1}/bounce").json()["code"] == "session-not-found"
     missing = api.get(f"{SESSIONS}/{over + 1}").json()
-    assert (missing["place"], missing["remedy"]) == ("session", "They are listed by: listSessions")
+    assert (missing["place"], missing["remedy"]) == ("session", "List sessions: listSessions")
 
 
 def test_mistakes_are_told_with_their_place(api: httpx.Client) -> None:

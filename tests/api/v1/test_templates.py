@@ -63,7 +63,7 @@ def test_a_version_is_brought_to_a_tenant_and_taken_back(
     work()
     stopped = api.get(f"{T}/school/rollouts/{stops.json()['id']}").json()
     for detail in (stopped["detail"], stopped["tenants"][0]["detail"]):
-        assert "make it first: createEndpointGroup" in detail
+        assert "create it first: createEndpointGroup" in detail
     # By its id as well, as tenants are named elsewhere.
     own = api.get("/v1/tenants/alpha").json()["id"]
     assert api.put(f"{T}/school/tenants/{own}", json={}).json()["tenant"] == "alpha"

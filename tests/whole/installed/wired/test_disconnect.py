@@ -49,4 +49,4 @@ def test_session_that_the_switch_does_not_know_is_refused_and_explained(office, 
         ("acknowledged", 41, None),
         ("refused", 42, 503),
     }
-    assert "It knows no such session" in requests[-1]["detail"]
+    assert "The NAS does not know this session" in requests[-1]["detail"]
