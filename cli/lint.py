@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cli import lint_text
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli", "migrations", "loadtest")
 LONGEST_FILE = 500
+# Packages whose docstrings and comments are checked for plain English.
+PLAIN_PACKAGES = ("api",)
 _MADE = {"__pycache__", "node_modules", "var"}
 
 _ALLOW = re.compile(r"#\s*house: allow (?P<rule>[a-z-]+) -- \S")
@@ -160,6 +164,12 @@ def long_file(source: Source) -> Iterator[tuple[int, str]]:
         yield lines, f"{lines} lines; split it below {LONGEST_FILE}"
 
 
+def plain_english(source: Source) -> Iterator[tuple[int, str]]:
+    """Readers understand a docstring or comment at first reading."""
+    if source.path.partition("/")[0] in PLAIN_PACKAGES:
+        yield from lint_text.check_code(source.text, source.tree)
+
+
 def _calls(tree: ast.Module) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
@@ -170,6 +180,7 @@ RULES: dict[str, Callable[[Source], Iterator[tuple[int, str]]]] = {
     "clock": clock,
     "engine-imports": engine_imports,
     "long-file": long_file,
+    "plain-english": plain_english,
 }
 
 
@@ -201,6 +212,11 @@ def check_registry_hosts(path: str, text: str) -> list[Finding]:
     ]
 
 
+def check_document(path: str, text: str) -> list[Finding]:
+    """Findings in one Markdown document."""
+    return [Finding(path, line, "plain-english", what) for line, what in lint_text.check_document(text)]
+
+
 def _is_registry(host: str) -> bool:
     labels = tuple(host.lower().split("."))
     return any(labels[-size:] in _REGISTRIES for size in (2, 3))
@@ -216,6 +232,8 @@ def check_repository(root: Path) -> list[Finding]:
             continue
         path = file.relative_to(root).as_posix()
         findings += check_registry_hosts(path, text)
+        if file.suffix == ".md":
+            findings += check_document(path, text)
         if file.suffix == ".py" and path.partition("/")[0] in PACKAGES:
             findings += check_python(path, text)
     return sorted(findings)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.lint import check_python, check_registry_hosts, check_repository
+from cli.lint import check_document, check_python, check_registry_hosts, check_repository
 
 HITS = {
     "commit": ("nac/tenants/service.py", "def f(session):\n    session.commit()\n"),
@@ -22,6 +22,9 @@ HITS = {
     "engine-imports by a relative path": ("nac/engine/x.py", "from ..mac import normalise_mac\n"),
     "engine-imports inside a function": ("nac/engine/x.py", "def f():\n    import sqlalchemy.orm\n"),
     "long-file": ("pki/x.py", "x = 1\n" * 501),
+    "plain-english in a docstring": ("api/x.py", '"""Requests that somebody sent."""\n'),
+    "plain-english in a comment": ("api/x.py", "x = 1  # The limit is set anew.\n"),
+    "plain-english at the beginning": ("api/x.py", 'def f():\n    """What a caller may do."""\n'),
 }
 MISSES = {
     "commit in session_scope's own package": ("nac/db/session.py", "def f(session):\n    session.commit()\n"),
@@ -40,7 +43,16 @@ MISSES = {
         "import re\nfrom nac.engine.policy import Policy\nfrom . import y\n",
     ),
     "a file at the limit": ("pki/x.py", "x = 1\n" * 500),
+    "plain English": ("api/x.py", 'def f():\n    """Return the permissions of the caller. The key is `anew`."""\n'),
 }
+DOCUMENT_HITS = ["Whoever signs in.", "a " * 50 + "b", "| it | is told by the cell |"]
+DOCUMENT_MISSES = [
+    "```\nwhoever\n```",
+    "    anew",
+    "The option `anew`.",
+    "| " + "a " * 60 + "|",
+    "See https://x.example/" + "a" * 99,
+]
 
 
 @pytest.mark.parametrize("name", HITS)
@@ -87,3 +99,13 @@ def test_repository_is_checked_without_what_was_made(tmp_path: Path):
         (tmp_path / folder / "x.py").write_text("session.commit()\n")
     (tmp_path / "logo.png").write_bytes(b"\x89PNG\xff\xfe")
     assert [(finding.path, finding.rule) for finding in check_repository(tmp_path)] == [("nac/x.py", "commit")]
+
+
+@pytest.mark.parametrize("text", DOCUMENT_HITS)
+def test_unclear_document_is_found(text: str):
+    assert [finding.rule for finding in check_document("docs/x.md", text)] == ["plain-english"]
+
+
+@pytest.mark.parametrize("text", DOCUMENT_MISSES)
+def test_plain_document_is_accepted(text: str):
+    assert check_document("docs/x.md", text) == []

@@ -1,0 +1,71 @@
+"""House rules for text: documents, docstrings and comments are plain English. Used by cli.lint."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+
+LONGEST_LINE = 100
+# Each with the plain word. Matched in documents, docstrings and comments.
+_WORDS = {
+    r"whoever|whomever": "they, or the actor",
+    r"himself|herself|he|him|his|she|somebody": "you, they",
+    r"anew|afresh": "again",
+    r"forestalls?|forestalled": "prevent",
+    r"mends?|mended": "fix",
+    r"gone on with|goes on with|go on with": "continue, resume",
+    r"there (?:is|are|was|were) none of|(?:is|are) none of": "does not exist",
+    r"will not do": "is not enough",
+    r"but for": "except",
+    r"unless (?:you say|it is said|said) otherwise": "by default",
+    r"what there (?:is|are)": "name the things",
+    r"it is (?:told|said|asked)|(?:is|are) told (?:of|by|to)": "name the actor",
+    r"lets? in|letting in": "admit",
+}
+_BANNED = re.compile(r"\b(?:" + "|".join(f"(?P<w{at}>{words})" for at, words in enumerate(_WORDS)) + r")\b", re.I)
+_REMEDIES = list(_WORDS.values())
+_OPENING = re.compile(r"(?:Who|Whoever|Whose|What|Whatever|That|Of)\b")
+_CODE = re.compile(r"`[^`]*`|\"[^\"]*\"|'[^' ]+'")
+
+
+def banned_words(text: str) -> Iterator[str]:
+    """Findings in a line of prose, except inside backticks and quotes."""
+    for match in _BANNED.finditer(_CODE.sub("", text)):
+        remedy = next(_REMEDIES[at] for at in range(len(_REMEDIES)) if match[f"w{at}"])
+        yield f"'{match[0]}': write '{remedy}' (plain English)"
+
+
+def opening(text: str) -> Iterator[str]:
+    if match := _OPENING.match(text):
+        yield f"begins with '{match[0]}'; begin with a verb or a noun"
+
+
+def check_document(text: str) -> Iterator[tuple[int, str]]:
+    """Findings in a Markdown document: (line number, what). Code blocks are exempt, tables have no limit of columns."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+            continue
+        if fenced or line.startswith("    "):
+            continue
+        if len(line) > LONGEST_LINE and not line.startswith("|") and "://" not in line:
+            yield number, f"{len(line)} columns; at most {LONGEST_LINE}"
+        yield from ((number, what) for what in banned_words(line))
+
+
+def check_code(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Findings in the docstrings and comments of a Python file: (line number, what)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = ast.get_docstring(node, clean=True)
+            if docstring is None:
+                continue
+            first = node.body[0].lineno
+            yield from ((first, f"docstring {what}") for what in opening(docstring))
+            for at, line in enumerate(docstring.splitlines()):
+                yield from ((first + at, what) for what in banned_words(line))
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield from ((token.start[0], what) for what in banned_words(token.string))
